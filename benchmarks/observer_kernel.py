@@ -58,11 +58,12 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="of the section files, these")
     parser.add_argument("--at-once", type=int, default=2, help="programs, each in its own group")
     parser.add_argument("--limit", type=float, default=87, help="of the section seldom, in MiB")
+    parser.add_argument("--rounds", type=int, default=8, help="of the section seldom")
     words = parser.parse_args()
     kept = report.RESULTS / f"{words.out}.json"
     data = json.loads(kept.read_text())["data"] if kept.exists() else {}
     with Ownership() as ownership, tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        how = words.tries, tuple(words.only), words.at_once, words.limit
+        how = words.tries, tuple(words.only), words.at_once, words.limit, words.rounds
         bench = Bench(find_parent(ownership), Path(folder), *how)
         with some_swap(ownership, 512 * MIB * words.at_once):
             for name in words.sections or SECTIONS:
@@ -71,6 +72,8 @@ def main() -> None:
                 rows = SECTIONS[name](bench)
                 took_s = time.monotonic() - began
                 data[name] = {"rows": rows, "took_s": took_s, "at_once": words.at_once}
+                if name == "seldom":
+                    data[name] |= {"limit_mib": words.limit, "rounds": words.rounds}
                 write(words.out, data)
 
 

@@ -59,8 +59,9 @@ class Bench:
     only: tuple[str, ...] = ()
     #: Programs at once, each in its own group.
     at_once: int = 2
-    #: The limit of the section ``seldom``.
+    #: The limit of the section ``seldom``, and its rounds.
     some_mib: float = 87
+    some_rounds: int = 8
     rng: random.Random = field(default_factory=lambda: random.Random(14))
 
     @cached_property
