@@ -30,31 +30,6 @@ class Identity:
     home: Path
 
 
-def state_home() -> Path:
-    """The folder for what programs keep of our user's: ``$XDG_STATE_HOME`` or ``~/.local/state``.
-
-    Root's is no folder that another user can change: sudo may keep the variables of its caller.
-
-    Raises:
-        MachineError: the user's home is unknown.
-    """
-    # Which imports this module.
-    from edgebench.safe_folders import is_own_place
-
-    uid, kept = os.geteuid(), Path(os.environ.get("XDG_STATE_HOME", ""))
-    if kept.is_absolute() and (uid != 0 or is_own_place(kept)):
-        return kept
-    home = Path(os.environ.get("HOME", "") if uid != 0 else "")
-    if not home.is_absolute():
-        try:
-            home = Path(pwd.getpwuid(uid).pw_dir)
-        except KeyError:
-            raise MachineError(
-                f"user {uid} has no home", remedy="set XDG_STATE_HOME to a folder of your own"
-            ) from None
-    return home / ".local" / "state"
-
-
 def caller_identity() -> Identity | None:
     """The user who called ``sudo``; None if nobody else did.
 

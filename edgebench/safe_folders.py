@@ -1,4 +1,4 @@
-"""Folders opened safely, by descriptors.
+"""Folders opened safely, by descriptors; and the one that keeps our user's state.
 
 A path is walked folder by folder. A symbolic link on the way is followed only where nobody but root
 and the user we run as could have put it: it is theirs, in a folder of theirs that others can't
@@ -14,12 +14,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import pwd
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgebench.errors import UnsafePathError
+from edgebench.errors import MachineError, UnsafePathError
 from edgebench.identity import rights_of
 
 NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC
@@ -234,3 +235,25 @@ def is_own_place(path: Path) -> bool:
         return own and is_own_place(path.parent)
     except (OSError, UnsafePathError):
         return False
+
+
+def state_home() -> Path:
+    """The folder for what programs keep of our user's: ``$XDG_STATE_HOME`` or ``~/.local/state``.
+
+    Root's is no folder that another user can change: sudo may keep the variables of its caller.
+
+    Raises:
+        MachineError: the user's home is unknown.
+    """
+    uid, kept = os.geteuid(), Path(os.environ.get("XDG_STATE_HOME", ""))
+    if kept.is_absolute() and (uid != 0 or is_own_place(kept)):
+        return kept
+    home = Path(os.environ.get("HOME", "") if uid != 0 else "")
+    if not home.is_absolute():
+        try:
+            home = Path(pwd.getpwuid(uid).pw_dir)
+        except KeyError:
+            raise MachineError(
+                f"user {uid} has no home", remedy="set XDG_STATE_HOME to a folder of your own"
+            ) from None
+    return home / ".local" / "state"

@@ -100,7 +100,6 @@ def test_verbs_agree_about_each_measured_limit(
                     assert total.slowdown == pytest.approx(seen)
                 for curve in subject.curves if seen is not None else ():
                     here = abs(curve.limits / float(point.limit_bytes or 1) - 1) < 1e-6
-                    # Show compares a walk's rounds with those around them; fit does not yet.
-                    if curve.phase == "total" and here.any() and not curve.walked:
+                    if curve.phase == "total" and here.any():
                         assert curve.medians[here][0] == pytest.approx(seen)
     assert compared

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 from edgebench.cli.options import json_option, verbose_option
 from edgebench.cli.output import (
     as_typed,
+    is_typed,
     print_answer,
     print_fields,
     print_json,
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "absent": "bright_black"}
 #: Shown only with --verbose: nothing to do about them.
 _QUIET = ("ok", "absent")
-#: How the lines of a remedy begin that are typed.
-_COMMAND = re.compile(r" {4}|(sudo|echo|edgebench|uvx?|(?:\S*/)?python3? -m|pip|apt-get) ")
 
 
 @click.command()
@@ -102,7 +100,7 @@ def _print_checks(answers: Sequence[CheckResult]) -> None:
 
 def _print_remedy(line: str) -> None:
     """A sentence wrapped, a command as it is: one that is wrapped can't be copied."""
-    if _COMMAND.match(line):
+    if is_typed(line):
         click.echo(f"    {as_typed(printable(line))}")
     else:
         print_lines([line], "    ")

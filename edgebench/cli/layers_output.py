@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,22 +26,28 @@ from edgebench.cli.output import (
 )
 from edgebench.cli.run_output import run_answer
 from edgebench.results.workload_key import brief_names
-from edgebench.units import MIB, format_duration, format_size, times_as_long
+from edgebench.units import MIB, format_duration, format_size
 from edgebench.words.boards import workload_board_sentence
 from edgebench.words.in_short import workload_sentence
 from edgebench.words.layers import (
+    HEAVIEST_TITLE,
+    PEAKS_TITLE,
     cause_sentence,
-    layer_shares_sentence,
-    unfinished_sentence,
-    unlimited_sentence,
+    columns_legend,
+    layers_sentence,
+    limited_title,
+    lost_words,
+    peak_method_words,
+    unlimited_title,
     warning_sentences,
+    whole_network_sentence,
 )
 from edgebench.workloads.engines.registry import all_engines
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from edgebench.analysis.layer_costs.peaks import LayerPeakTable, PeakMethod
+    from edgebench.analysis.layer_costs.peaks import LayerPeakTable
     from edgebench.analysis.layer_costs.table import LayerCostTable, LayerRow, PassCost, PhaseCost
     from edgebench.results.facts import WorkloadFacts
     from edgebench.results.results import Results
@@ -51,14 +58,6 @@ _USUAL, _FEWEST = 12, 4
 _FRAME = 7
 #: Lines below the tables: sentences, files, what to type next.
 _FOOT = 8
-_LEGEND = "medians of the trials; "
-_UNLIMITED_LEGEND = (
-    "cold: the first execution; warm: a later one; peak: the kernel's, page cache included; above: "
-    "the peak above the usage before the layer; share %: the layer's share of a round"
-)
-_LIMITED_LEGEND = "extra %: the layer's share of the extra time of a round"
-
-
 #: Width of the columns beside the name, and of the type at most.
 _OTHERS, _TYPE = 60, 11
 #: A title, the columns' titles, and rows.
@@ -95,7 +94,7 @@ def print_layers(
     as_whole = set(map(network_of, whole))
     for table, shown in zip(tables, costs, strict=True):
         name = names[_workload(table)] if len(tables) > 1 else ""
-        print_answer([_answer(table, shown, name, table.network in as_whole)])
+        print_answer([layers_sentence(table, shown, name, table.network in as_whole)])
     print_lines(dict.fromkeys(filter(None, map(workload_board_sentence, whole or facts))))
     console = make_console()
     for table, shown, seen in zip(tables, costs, memory, strict=True):
@@ -120,39 +119,13 @@ def print_layers(
             click.echo()
         print_lines(_remarks(table, shown, view.verbose))
         if seen and view.verbose:
-            print_lines(map(_method_words, seen.methods))
-    print_lines(["", _legend(costs, view.verbose)])
-
-
-def _legend(costs: Sequence[Sequence[PassCost]], verbose: bool) -> str:
-    """What the columns of the tables mean that are shown."""
-    words = [_UNLIMITED_LEGEND] if verbose or not all(costs) else []
-    words += [_LIMITED_LEGEND] if any(costs) else []
-    return _LEGEND + "; ".join(words)
+            print_lines(map(peak_method_words, seen.methods))
+    print_lines(["", columns_legend(costs, view.verbose)])
 
 
 def network_of(workload: WorkloadFacts) -> str:
     """The network of a workload that has one."""
     return "+".join(workload.settings["networks"])
-
-
-def _answer(table: LayerCostTable, shown: Sequence[PassCost], name: str, is_cut: bool) -> str:
-    """The need, the slowdown at the tightest limit that is shown and the layers that cause it.
-
-    Limits that no trial finished follow, or come first where there is no other. ``is_cut``: its
-    layers were loaded one by one, which needs other memory and time than the network as a whole.
-    """
-    if is_cut:
-        return layer_shares_sentence(table, shown[-1] if shown else None)
-    need = table.demand_bytes
-    words = [f"{name or table.network} needs {format_size(need)}"] if need is not None else []
-    lost = [unfinished_sentence(limit, table) for limit in table.unfinished]
-    if not shown:
-        return "; ".join([*words, *lost, unlimited_sentence(table)]) + "."
-    tightest = shown[-1]
-    if tightest.surely_slower:
-        words.append(f"takes {times_as_long(tightest.slowdown)} at {tightest.at.limit}")
-    return "; ".join([*words, cause_sentence(table, tightest), *lost]) + "."
 
 
 def _remarks(table: LayerCostTable, shown: Sequence[PassCost], verbose: bool) -> list[str]:
@@ -178,12 +151,6 @@ def _workload(table: LayerCostTable) -> str:
     return " · ".join(words)
 
 
-def _method_words(method: PeakMethod) -> str:
-    """How a strategy measures a peak, and its error."""
-    off = "" if method.error_bytes is None else f"±{method.error_bytes / 2**20:.2g} MiB: "
-    return f"{method.strategy}: {method.method}; {off}{method.error_source}"
-
-
 def unlimited_table(
     table: LayerCostTable, rows: Sequence[LayerRow], count: int, width: int
 ) -> LayerTable:
@@ -204,8 +171,7 @@ def unlimited_table(
             ]
         )
     cells.append(["between layers", *[""] * 7, _percent(whole.glue_s / whole.sum_s)])
-    clock = format_duration(whole.clock_s.median)
-    return f"unlimited: a round takes {clock}{_warm(table)}", titles, cells
+    return unlimited_title(table), titles, cells
 
 
 def limited_table(
@@ -231,10 +197,8 @@ def limited_table(
     between = [_percent(cost.glue_extra_share), _ms(cost.glue_extra_s)]
     cells.append(["between layers", "", *between, *[""] * 5])
     cells.append(["a round", "", "", _ms(cost.extra_s), *[""] * 5])
-    clock = format_duration(cost.at.clock_s.median)
-    title = f"at {cost.at.limit}: a round takes {clock}, {times_as_long(cost.slowdown)}"
     times = ("load\nms", "load\n×", "execute\nms", "execute\n×", "major\nfaults")
-    return title, ("layer", "type", "extra\n%", "extra\nms", *times), cells
+    return limited_title(cost), ("layer", "type", "extra\n%", "extra\nms", *times), cells
 
 
 def _row_groups(
@@ -259,15 +223,7 @@ def strategies_table(
         peaks = seen.peaks.get((row.network, row.order), {})
         name = _name(table, row, width)
         cells.append([name, *(_mib(peaks.get(method.strategy)) for method in seen.methods)])
-    title = "peaks of loading and first execution by memory strategy, unlimited, MiB"
-    return title, titles, cells
-
-
-def _warm(table: LayerCostTable) -> str:
-    """How many warm executions the time of a pass contains."""
-    steps = (row.unlimited.execute for row in table.layers)
-    times = max((step.times for step in steps if step), default=0)
-    return f", {times:g} warm executions in it" if times else ""
+    return PEAKS_TITLE, titles, cells
 
 
 def _name(table: LayerCostTable, row: LayerRow, width: int) -> str:
@@ -335,13 +291,10 @@ def _print_words(results: Results) -> None:
     """The answer, each phase's time by limit, and the operators with the most weights."""
     engine = all_engines()[str(results.trials["engine"].iloc[0])].title
     print_answer(run_answer(results.path))
-    click.echo(
-        f"\n{engine} loads and executes it as a whole, so its layers have no times of\n"
-        "their own. Its phases, medians of the trials (execute: one warm execution):\n"
-    )
+    print_lines(["", whole_network_sentence(engine), ""])
     rows = [[one["limit"], *_cells(one)] for one in _phases(results)]
     print_table(["limit", *_PHASES, "peak MiB"], rows)
-    click.echo("\nOperators with the most weights:\n")
+    print_lines(["", HEAVIEST_TITLE, ""])
     heavy = [
         [one["name"][:40], one["type"][:20], format_size(one["bytes"])]
         for one in _heaviest(results)
@@ -349,9 +302,7 @@ def _print_words(results: Results) -> None:
     print_table(["operator", "type", "weights"], heavy, words=("operator", "type"))
     lost = results.trials[results.trials["outcome"] != "ok"]
     for label, outcomes in lost.groupby("limit_label", sort=False)["outcome"]:
-        click.echo(
-            f"at {label}: {', '.join(f'{n} {w}' for w, n in outcomes.value_counts().items())}"
-        )
+        print_lines([lost_words(str(label), Counter(map(str, outcomes)))])
 
 
 def _cells(one: dict[str, Any]) -> list[str]:

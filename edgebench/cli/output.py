@@ -41,7 +41,7 @@ _WIDEST = 100
 _LEAST_SENTENCE = 24
 #: The share of a line's width that the first column may take; longer names are wrapped.
 _NAMES = 0.6
-#: Lines that hold a command: wrapped, it could not be copied.
+#: Of lines that hold a command.
 _TYPED = re.compile(
     r"^ {4}|(?:^|: )"
     r"(?:sudo|echo|(?:\S*/)?(?:edgebench|python3? -m)|uvx?|pip|apt-get|systemd-run) \S"
@@ -133,9 +133,14 @@ def _message_rows(text: str) -> list[str]:
     for line in _shown(text).splitlines():
         words = line.lstrip()
         indent = line[: len(line) - len(words)]
-        fitted = line if _TYPED.search(line) else _fitted(words, sys.stderr, indent)
+        fitted = line if is_typed(line) else _fitted(words, sys.stderr, indent)
         rows += fitted.split("\n")
     return rows
+
+
+def is_typed(line: str) -> bool:
+    """Whether it holds a command: wrapped, it could not be copied."""
+    return _TYPED.search(line) is not None
 
 
 def _shown(text: str) -> str:

@@ -23,8 +23,19 @@ from edgebench.cli.output import (
 from edgebench.errors import SweepIncompleteError
 from edgebench.records import LIMIT_WORDS, LimitSetting
 from edgebench.results.workload_key import brief_names
-from edgebench.units import format_duration, format_size
+from edgebench.units import format_size
 from edgebench.words.doubts import doubt_sentences
+from edgebench.words.runs import (
+    both_words,
+    ended_words,
+    longest_words,
+    planned_words,
+    preview_sentence,
+    search_words,
+    strategies_words,
+    summary_lines,
+    unexpected_words,
+)
 
 if TYPE_CHECKING:
     from edgebench.run.in_turn import SummaryInTurn
@@ -59,57 +70,22 @@ def print_dry_run(scenario: Scenario, command: str, as_json: bool) -> None:
         print_warnings(seen.warnings)
         print_json(asdict(seen))
         return
-    print_answer([_answer(seen)])
+    print_answer([preview_sentence(seen)])
     print_fields(_rows(seen, scenario))
     print_warnings(seen.warnings, "--json")
     # What would stop the run is mended first, as the warning says.
     print_next(f"{command} --dry-run" if seen.obstacles else command)
 
 
-def _answer(seen: Preview) -> str:
-    """That it is valid, how much it would run and how long that takes at most."""
-    trials = seen.trials + seen.own_trials
-    limits = len({point.limits.label for point in seen.points})
-    return (
-        f"{seen.name} is valid: {_count(trials, 'trial')} at {_count(limits, 'limit')}, "
-        f"at most {format_duration(seen.longest_s)}."
-    )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def _rows(seen: Preview, scenario: Scenario) -> list[tuple[str, str]]:
     rows = _settings(seen)
     if search := scenario.search:
-        rows.append(("search", f"{search.draws} draws of {', '.join(search.axes)}"))
+        rows.append(("search", search_words(search)))
     rows += [*_limits(seen), ("points", str(len(seen.points)))]
-    rows.append(("trials", _trials(seen, scenario.repeats)))
+    rows.append(("trials", planned_words(seen, scenario.repeats)))
     if seen.own_trials:
-        rows.append(("strategies", _own_trials(seen, scenario.strategies)))
-    longest = format_duration(seen.longest_s)
-    return [*rows, ("time", f"at most {longest}, if every trial ran to {_each(scenario)}")]
-
-
-def _trials(seen: Preview, repeats: int) -> str:
-    if seen.walks:
-        fresh = _count(seen.trials - seen.walks, "fresh one")
-        return f"{seen.trials}: {fresh}, and {_count(seen.walks, 'walk')} through all limits"
-    return f"{seen.trials}: {repeats} of each point"
-
-
-def _own_trials(seen: Preview, strategies: Sequence[str]) -> str:
-    """The trials that memory strategies need beside the timed ones, in words."""
-    return f"{seen.own_trials} more trials: {', '.join(strategies)}, once for each point"
-
-
-def _each(scenario: Scenario) -> str:
-    """The time limit of a trial; trials of strategies may have another one."""
-    timed, own = scenario.timeout_s, scenario.memory.timeout_s
-    if own is None or not scenario.strategies:
-        return f"its time limit of {format_duration(timed)}"
-    return f"its time limit of {format_duration(timed)} (strategies: {format_duration(own)})"
+        rows.append(("strategies", strategies_words(seen, scenario.strategies)))
+    return [*rows, ("time", longest_words(seen, scenario))]
 
 
 def _settings(seen: Preview) -> list[tuple[str, str]]:
@@ -169,7 +145,8 @@ def print_summary(summary: SweepSummary, verbose: bool, as_json: bool) -> None:
         print_json(_as_json(summary))
         return
     print_answer(run_answer(summary.folder))
-    print_lines(["", *_summary_lines(summary, verbose)])
+    results = f"results: {shown_path(summary.folder)}"
+    print_lines(["", *summary_lines(summary, verbose), results])
     print_warnings(_warnings(summary), None if verbose else "--verbose")
     print_next(f"edgebench report {typed_path(summary.folder)}")
 
@@ -181,8 +158,8 @@ def print_in_turn(summary: SummaryInTurn, as_json: bool) -> None:
         print_json({version: _as_json(one) for version, one in both.items()})
         return
     for version, one in both.items():
-        print_lines([f"{version}: {_counted(one)}", f"  results: {shown_path(one.folder)}"])
-    print_lines([f"{format_duration(summary.new.wall_s)} for both"])
+        print_lines([f"{version}: {ended_words(one)}", f"  results: {shown_path(one.folder)}"])
+    print_lines([both_words(summary.new.wall_s)])
     print_warnings([f"{version}: {w}" for version, one in both.items() for w in _warnings(one)])
     folders = typed_path(summary.old.folder), typed_path(summary.new.folder)
     print_next("edgebench compare {} {}".format(*folders))
@@ -196,9 +173,8 @@ def refuse_unexpected(summary: SweepSummary) -> None:
     """
     unexpected = {k: n for k, n in summary.outcomes.items() if k in _UNEXPECTED}
     if unexpected:
-        words = ", ".join(f"{n} {outcome}" for outcome, n in unexpected.items())
         raise SweepIncompleteError(
-            f"the sweep is done, but some trials ended unexpectedly: {words}",
+            unexpected_words(unexpected),
             where=str(summary.folder / "trials.jsonl"),
             remedy=f"edgebench show {typed_path(summary.folder)}",
         )
@@ -223,24 +199,3 @@ def _warnings(summary: SweepSummary) -> list[str]:
     return doubt_sentences(
         structs.replace(doubt, workload=names.get(doubt.workload or "")) for doubt in summary.doubts
     )
-
-
-def _counted(summary: SweepSummary) -> str:
-    return f"{_trial_count(summary)}: {_outcomes(summary)}"
-
-
-def _trial_count(summary: SweepSummary) -> str:
-    return f"{summary.trials} trial{'s' * (summary.trials != 1)}"
-
-
-def _outcomes(summary: SweepSummary) -> str:
-    return ", ".join(f"{n} {outcome}" for outcome, n in sorted(summary.outcomes.items()))
-
-
-def _summary_lines(summary: SweepSummary, verbose: bool) -> list[str]:
-    took = format_duration(summary.wall_s)
-    lines = [f"{_trial_count(summary)} in {took}: {_outcomes(summary)}"]
-    each, share = summary.harness_s_per_trial, summary.harness_share
-    if verbose and each is not None and share is not None:
-        lines.append(f"harness: {format_duration(each)} a trial, {share:.1%} of the trials' time")
-    return [*lines, f"results: {shown_path(summary.folder)}"]

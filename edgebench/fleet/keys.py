@@ -12,8 +12,9 @@ from pathlib import Path
 
 from edgebench.errors import FleetError
 from edgebench.fleet.inventory import Inventory, TlsKeys
-from edgebench.identity import caller_identity, rights_of, state_home
+from edgebench.identity import caller_identity, rights_of
 from edgebench.safe_files import make_own_folder, write_whole
+from edgebench.safe_folders import state_home
 from edgebench.safe_reading import read_file
 
 _DAYS = 3650

@@ -34,14 +34,21 @@ from edgebench.words.in_short import sweep_sentences
 from edgebench.words.kills import watching_warnings
 from edgebench.words.labels import limit_label
 from edgebench.words.more_memory import largest_saving
+from edgebench.words.report import (
+    capped_warnings,
+    footer_sentence,
+    no_fit_words,
+    no_layers_words,
+    state_sentences,
+    sweep_title,
+)
 from edgebench.words.unmeasured import unmeasured_notes
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable
-    from edgebench.results.results import Results, Sweep
+    from edgebench.results.results import Results
     from edgebench.slowdown.models.fitting import CurveFits
 
-_MOST_WARNINGS = 40
 #: With more workloads than this, only those with limits have a chapter; the summary has all.
 _MANY = 12
 
@@ -80,8 +87,8 @@ def make_report(results: Results, *, pngs: bool = False) -> Report:
     costs = {one.name: table for one in points if (table := _table_of(one, found.layer_costs))}
     worst = {one.name: worst_layer(t, one) for one in points if (t := costs.get(one.name))}
     return Report(
-        title=f"{sweep.name} on {sweep.device}",
-        about=_about(sweep),
+        title=sweep_title(sweep),
+        about=state_sentences(sweep),
         in_short=[*advised, *_in_short(points, costs, sweep.networks)],
         summary=summary_table(points, worst),
         chapters=[
@@ -91,10 +98,10 @@ def make_report(results: Results, *, pngs: bool = False) -> Report:
             if one.tried or len(points) <= _MANY
         ],
         pictures=pictures,
-        warnings=_capped([*dict.fromkeys(warnings), *doubt_sentences(_doubts(points))]),
+        warnings=capped_warnings([*dict.fromkeys(warnings), *doubt_sentences(_doubts(points))]),
         tables=[*tables, environment_table(sweep.environment)],
         scenario=printable(sweep.scenario_text),
-        footer=_footer(sweep),
+        footer=footer_sentence(sweep),
         left_out=no_picture,
     )
 
@@ -109,27 +116,13 @@ def _find(results: Results, found: _Found) -> None:
         found.layer_costs.extend(tables)
         found.warnings.extend(left_out)
     except ResultsError as error:
-        found.warnings.append(f"no layer times: {error.what}")
+        found.warnings.append(no_layers_words(error))
     try:
         fits, skipped = fit_all(curves(results))
         found.fits.extend(fits)
         found.warnings.extend(skipped)
     except ResultsError as error:
-        found.warnings.append(f"no fit: {error.what}")
-
-
-def _about(sweep: Sweep) -> list[str]:
-    state = "running" if sweep.running else "complete" if sweep.complete else "unfinished"
-    planned = sweep.planned or "an unknown number"
-    said = [f"The sweep is {state}: {len(sweep.records)} of {planned} trials are recorded."]
-    started = [record.started_utc for record in sweep.records]
-    if started:
-        said.append(f"Trials began from {_minute(min(started))} to {_minute(max(started))} UTC.")
-    machine = sweep.environment
-    words = [machine.get(key) for key in ("board", "cpu_model", "os", "kernel")]
-    if told := ", ".join(str(word) for word in words if word):
-        said.append(f"The machine: {told}.")
-    return said
+        found.warnings.append(no_fit_words(error))
 
 
 def _in_short(
@@ -150,10 +143,6 @@ def _in_short(
         if saving := largest_saving(one):
             sentences.append(saving)
     return said
-
-
-def _minute(started_utc: str) -> str:
-    return started_utc[:16].replace("T", " ")
 
 
 def _chapter(
@@ -179,16 +168,3 @@ def _doubts(points: Iterable[WorkloadFacts]) -> Iterator[Doubt]:
         for point in one.points:
             for doubt in point.doubts:
                 yield structs.replace(doubt, workload=one.name, limit=limit_label(point))
-
-
-def _capped(warnings: Sequence[str]) -> list[str]:
-    left = len(warnings) - _MOST_WARNINGS
-    more = [f"… and {left} more: edgebench show --json lists all"] if left > 0 else []
-    return [*warnings[:_MOST_WARNINGS], *more]
-
-
-def _footer(sweep: Sweep) -> str:
-    from edgebench import __version__
-
-    made = sweep.environment.get("edgebench") or "an unknown version"
-    return f"Measured by edgebench {made}, reported by edgebench {__version__}."

@@ -25,7 +25,6 @@ from typing import Literal
 import msgspec
 
 from edgebench.errors import ResultsError, UnsafePathError
-from edgebench.identity import state_home
 from edgebench.processes import given_environment, own_program
 from edgebench.results.layout import json_bytes, read_json
 from edgebench.results.live.sweep import newest_running
@@ -39,6 +38,7 @@ from edgebench.safe_files import (
     remove_file,
     write_whole,
 )
+from edgebench.safe_folders import state_home
 
 State = Literal["queued", "running", "stopping", "done", "stopped", "failed"]
 #: States that don't change any more.

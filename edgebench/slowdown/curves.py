@@ -2,7 +2,9 @@
 
 A slowdown divides a trial's seconds by the median of the unlimited trials with the same settings
 (the same swap too, if there is one). A phase's seconds are the median over the steady rounds, per
-pass; where only one round was run, they are that round's.
+pass; where only one round was run, they are that round's. A walk's steady rounds are compared with
+the unlimited ones of its own process, by :mod:`~edgebench.results.point_facts`: its seconds are
+those that a process of typical speed takes.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import pandas as pd
 from edgebench.boards.storage import AS_IS
 from edgebench.errors import ResultsError
 from edgebench.kills import LOST
+from edgebench.results.facts import sweep_facts
 from edgebench.results.frames import DISTINCT, answering_rows
 from edgebench.results.once import once_for_results
 from edgebench.results.rounds import START, STEADY
@@ -320,7 +323,7 @@ def curves(results: Results) -> list[Curve]:
         ResultsError: there is none, with the reason.
     """
     times = seconds_by_trial(results)
-    made = with_variables(_curves(times, results), results)
+    made = with_variables(_paired([*_curves(times, results)], results), results)
     if not made:
         _say_why_none(results)
     return made
@@ -385,6 +388,39 @@ def _curves(times: pd.DataFrame, results: Results) -> Iterator[Curve]:
         lost, walked, needs = about[key]
         curve = made.curve(rows, unlimited, first, lost)
         yield replace(curve, walked=walked, working_set_bytes=needs)
+
+
+def _paired(found: list[Curve], results: Results) -> Iterator[Curve]:
+    """The curves; those of walks with the steady slowdown that facts know of each limit."""
+    measured = _walked_slowdowns(results) if any(curve.walked for curve in found) else {}
+    totals = {_walk_of(curve): curve for curve in found if curve.walked and curve.phase == "total"}
+    factors = {}
+    for walk, curve in totals.items():
+        known = measured.get(walk, {})
+        pairs = zip(curve.limits, curve.medians, strict=True)
+        factors[walk] = {limit: known.get(limit, median) / median for limit, median in pairs}
+    for curve in found:
+        own = factors.get(_walk_of(curve)) if curve.phase not in (START, THROUGHPUT) else None
+        if own is None or not curve.walked:
+            yield curve
+        else:
+            scale = np.array([own.get(limit, 1.0) for limit in curve.limit_bytes])
+            yield replace(curve, seconds=curve.seconds * scale)
+
+
+def _walk_of(curve: Curve) -> tuple[str, str]:
+    return str(curve.settings["sweep"]), curve.workload
+
+
+def _walked_slowdowns(results: Results) -> dict[tuple[str, str], dict[float, float]]:
+    """Sweep and workload → limit in bytes → steady slowdown, of workloads that were walked."""
+    found: dict[tuple[str, str], dict[float, float]] = {}
+    for sweep in results.sweeps:
+        for point in sweep_facts(sweep).points:
+            if point.steady_relative and point.limit_bytes and "total" in point.slowdowns:
+                own = found.setdefault((sweep.name, point.key.id), {})
+                own[float(point.limit_bytes)] = point.slowdowns["total"]
+    return found
 
 
 _AboutTrials = tuple[dict[str, tuple[float, ...]], bool, float | None]
@@ -487,18 +523,31 @@ def _say_why_none(results: Results) -> None:
 
 
 def upward_seconds(results: Results) -> pd.DataFrame | None:
-    """One row per limit, network and phase of the way up; None where nothing was walked."""
+    """One row per limit, network and phase of the way up; None where nothing was walked.
+
+    A round without a limit at that time stands beside it, as ``reference_s``.
+    """
     if not any(len(sweep.upward_records) for sweep in results.sweeps):
         return None
-    return seconds_by_trial(results.upward)
+    upward = results.upward
+    around = upward.trials[["sweep", "trial", "walk_reference_s"]]
+    named = around.rename(columns={"walk_reference_s": "reference_s"})
+    return seconds_by_trial(upward).merge(named, on=["sweep", "trial"])
 
 
 def upward_slowdown(curve: Curve, upward: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
-    """Limits in bytes and slowdowns of the way up of a curve's workload, one a visit."""
+    """Limits in bytes and slowdowns of the way up of a curve's workload, one a visit.
+
+    A whole round's is relative to the unlimited one of its own process, as on the way down.
+    """
     own = (upward["network"] == curve.network) & (upward["phase"] == curve.phase)
     for name, value in {"storage": AS_IS, **curve.settings}.items():
         if name in upward:
             own &= upward[name] == value
     rows = upward[own].sort_values("memory_bytes")
     seconds = rows["seconds"].to_numpy(dtype=np.float64)
-    return rows["memory_bytes"].to_numpy(dtype=np.float64), seconds / curve.unlimited_s
+    base = np.full(len(rows), curve.unlimited_s)
+    if curve.phase == "total":
+        around = rows["reference_s"].to_numpy(dtype=np.float64, na_value=np.nan)
+        base = np.where(np.isnan(around), base, around)
+    return rows["memory_bytes"].to_numpy(dtype=np.float64), seconds / base

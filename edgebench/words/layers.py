@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from edgebench.results.spread import SLIGHT
@@ -13,6 +13,7 @@ from edgebench.words.claims import why_unsure
 from edgebench.words.doubts import collection_note, doubt_sentences
 
 if TYPE_CHECKING:
+    from edgebench.analysis.layer_costs.peaks import PeakMethod
     from edgebench.analysis.layer_costs.table import (
         LayerCostTable,
         LayerExtraTime,
@@ -31,6 +32,14 @@ _NEARLY_ALL = 0.9
 #: A limit to try is so much above one that killed.
 _MORE = 1.1
 _PHASES = {"load": "loading", "execute": "executing"}
+_LEGEND = "medians of the trials; "
+_UNLIMITED_LEGEND = (
+    "cold: the first execution; warm: a later one; peak: the kernel's, page cache included; above: "
+    "the peak above the usage before the layer; share %: the layer's share of a round"
+)
+_LIMITED_LEGEND = "extra %: the layer's share of the extra time of a round"
+PEAKS_TITLE = "peaks of loading and first execution by memory strategy, unlimited, MiB"
+HEAVIEST_TITLE = "Operators with the most weights:"
 
 
 def no_cause_sentence(table: LayerCostTable | None) -> str:
@@ -125,6 +134,72 @@ def _together(
         return "", []
     name, rows = min(found, key=lambda part: len(part[1]))
     return f"{len(rows)} layers of {name}", rows
+
+
+def layers_sentence(
+    table: LayerCostTable, shown: Sequence[PassCost], name: str, is_cut: bool
+) -> str:
+    """The need, the slowdown at the tightest limit that is shown and the layers that cause it.
+
+    Limits that no trial finished follow, or come first where there is no other. ``is_cut``: its
+    layers were loaded one by one, which needs other memory and time than the network as a whole.
+    """
+    if is_cut:
+        return layer_shares_sentence(table, shown[-1] if shown else None)
+    need = table.demand_bytes
+    words = [f"{name or table.network} needs {format_size(need)}"] if need is not None else []
+    lost = [unfinished_sentence(limit, table) for limit in table.unfinished]
+    if not shown:
+        return "; ".join([*words, *lost, unlimited_sentence(table)]) + "."
+    tightest = shown[-1]
+    if tightest.surely_slower:
+        words.append(f"takes {times_as_long(tightest.slowdown)} at {tightest.at.limit}")
+    return "; ".join([*words, cause_sentence(table, tightest), *lost]) + "."
+
+
+def unlimited_title(table: LayerCostTable) -> str:
+    """Above the layers without a limit: how long a round takes."""
+    clock = format_duration(table.unlimited.clock_s.median)
+    return f"unlimited: a round takes {clock}{_warm(table)}"
+
+
+def _warm(table: LayerCostTable) -> str:
+    """How many warm executions the time of a pass contains."""
+    steps = (row.unlimited.execute for row in table.layers)
+    times = max((step.times for step in steps if step), default=0)
+    return f", {times:g} warm executions in it" if times else ""
+
+
+def limited_title(cost: PassCost) -> str:
+    """Above the layers at a limit: how long a round takes."""
+    clock = format_duration(cost.at.clock_s.median)
+    return f"at {cost.at.limit}: a round takes {clock}, {times_as_long(cost.slowdown)}"
+
+
+def columns_legend(costs: Sequence[Sequence[PassCost]], verbose: bool) -> str:
+    """What the columns of the tables mean that are shown."""
+    words = [_UNLIMITED_LEGEND] if verbose or not all(costs) else []
+    words += [_LIMITED_LEGEND] if any(costs) else []
+    return _LEGEND + "; ".join(words)
+
+
+def peak_method_words(method: PeakMethod) -> str:
+    """How a strategy measures a peak, and its error."""
+    off = "" if method.error_bytes is None else f"±{method.error_bytes / MIB:.2g} MiB: "
+    return f"{method.strategy}: {method.method}; {off}{method.error_source}"
+
+
+def whole_network_sentence(engine: str) -> str:
+    """Why a network that an engine runs as a whole has no layers, and what is shown instead."""
+    return (
+        f"{engine} loads and executes it as a whole, so its layers have no times of their own. Its "
+        "phases, medians of the trials (execute: one warm execution):"
+    )
+
+
+def lost_words(label: str, outcomes: Mapping[str, int]) -> str:
+    """``at 25%: 2 oom-killed``."""
+    return f"at {label}: {', '.join(f'{n} {outcome}' for outcome, n in outcomes.items())}"
 
 
 def layer_shares_sentence(table: LayerCostTable, cost: PassCost | None) -> str:

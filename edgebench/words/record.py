@@ -5,16 +5,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from html import escape
+from typing import TYPE_CHECKING
 
 from edgebench.measures.machine.noise import trial_doubts
 from edgebench.need import need_of
-from edgebench.records import TrialRecord
 from edgebench.results.unmeasured import unmeasured
 from edgebench.text import printable, shortened
 from edgebench.units import format_duration, format_energy, format_size
 from edgebench.words.doubts import doubt_sentences
 from edgebench.words.outcomes import outcome_words, reason_words
 from edgebench.words.unmeasured import program_need_words
+
+if TYPE_CHECKING:
+    from edgebench.records import TrialRecord
 
 
 def record_sentence(record: TrialRecord) -> str:
