@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgebench.records import TrialRecord
+from edgebench.records import WITH_PEAK, TrialRecord
 
-#: What the sampler missed counts from this share of the peak on.
+#: What the sampler of an earlier version missed counts from this share of the peak on.
 _UNSEEN = 0.05
 #: Files are told apart from the rest of a need from this share of it on, and this size.
 _FILES_SHARE, _FILES_BYTES = 0.05, 1 << 20
@@ -43,18 +43,22 @@ class Need:
 def need_of(record: TrialRecord) -> Need | None:
     """A trial's need; None: not known.
 
-    The demand, what the kernel's peak has beyond what the sampler saw, and what it used of files
-    that were charged elsewhere. On a busy machine the sampler can miss the peak, and a program that
-    ends at once altogether.
+    The demand, and what it used of files that were charged elsewhere. A demand of an earlier
+    version lacks what the sampler missed: it gets what the kernel's peak has beyond the samples.
     """
     demand, undroppable = record.demand_bytes, record.undroppable_bytes
     if demand is None:
         return None
-    peak, sampled = record.peak_bytes or 0, record.sampled_peak_bytes
-    late = record.files.late_bytes if record.files else 0
-    unseen = peak - sampled - late if sampled is not None else 0
-    if unseen > _UNSEEN * peak:
+    if not (record.demand_source or "").endswith(WITH_PEAK):
+        unseen = _unseen(record)
         demand += unseen
         undroppable = None if undroppable is None else undroppable + unseen
     elsewhere = record.files.elsewhere_bytes or 0 if record.files else 0
     return Need(demand + elsewhere, undroppable, elsewhere)
+
+
+def _unseen(record: TrialRecord) -> int:
+    peak, sampled = record.peak_bytes or 0, record.sampled_peak_bytes
+    late = record.files.late_bytes if record.files else 0
+    unseen = peak - sampled - late if sampled is not None else 0
+    return unseen if unseen > _UNSEEN * peak else 0

@@ -57,6 +57,7 @@ __all__ = [
     "NOT_REACHED",
     "SCHEMA",
     "UP",
+    "WITH_PEAK",
     "WRITTEN",
     "AcceleratorReport",
     "Count",
@@ -107,6 +108,8 @@ UP: Direction = "up"
 NOT_REACHED = "it is seen in a round at a walk's end, which this walk did not come to"
 #: Fields that only a trial without a limit of memory has, and why not stands in ``missing``.
 DEMAND = ("demand_bytes", "undroppable_bytes", "library_bytes")
+#: How ``demand_source`` ends where the demand has what was missed between samples.
+WITH_PEAK = " and peak"
 
 
 class TrialRecord(Struct, frozen=True, gc=False):
@@ -152,7 +155,8 @@ class TrialRecord(Struct, frozen=True, gc=False):
         demand_bytes: what it needs without a limit, libraries aside; a network as a
             whole: in its first round. None: limited, or not ``ok``.
         demand_source: what that was computed from; with ``mapped_file``, libraries that it was
-            charged for are in it.
+            charged for are in it; without ``peak`` (earlier versions), what came and went between
+            two samples is not.
         undroppable_bytes: the part of the demand that only swap can hold. None: no demand.
         library_bytes: most pages of code that its processes had mapped, whoever was charged. None:
             limited (but for ``measure --board``), not ``ok``, ended within some 50 ms, or

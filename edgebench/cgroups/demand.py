@@ -8,18 +8,24 @@ The kernel's ``mapped_file`` (version 1) and ``file_mapped`` (version 2) contain
 memory, which ``shmem`` contains too, and libraries. ``shmem`` also contains shared memory that
 nothing maps, such as a file of a tmpfs. How much that is, and how much of libraries is charged,
 is looked up in the processes' maps while an unlimited trial runs.
+
+What comes and goes between two samples is in the kernel's high-water mark of the cgroup, which
+counts cached files, too. Where the mark has risen since the sample before, it less the files that
+either sample saw is a need: cached files stay unless something drops or removes them.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgebench.cgroups.counters import parse_counters
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.process_maps import MappedFiles, mapped_bytes, mapped_files
 from edgebench.cgroups.sampler import SAME_BYTES
+from edgebench.records import WITH_PEAK
 
 #: The part of a trial's time in which its maps are read at most: the kernel stops changes of a
 #: process's maps meanwhile. Seen: 1 ms for a small program, 11 ms for one that imported torch.
@@ -28,6 +34,8 @@ NOT_LOOKED = "the trial ended before its maps were read"
 NOT_SHOWN = "this kernel does not show us what the trial's processes map (smaps, memory.stat)"
 #: Columns of what only swap can hold.
 HELD = ("anon_bytes", "shmem_bytes", "swap_bytes", "kernel_bytes")
+#: That of the cgroup's high-water mark: the kernel's, or the highest usage that was sampled.
+PEAK = "peak_bytes"
 
 
 @dataclass(frozen=True)
@@ -65,15 +73,16 @@ class Demand:
 
 
 def demand_of(columns: Mapping[str, Sequence[int]], looks: Sequence[MapsLook] = ()) -> Demand:
-    """The largest demand over samples.
+    """The largest demand over samples, and over what the high-water mark shows between them.
 
-    Nothing without anonymous memory, or where no sample saw any memory. A column whose first value
+    Nothing without anonymous memory, or where neither saw any memory. A column whose first value
     is negative is left out. Without a look all shared memory counts as unmapped as far as the
     cached files allow, and libraries that the cgroup is charged for are not told from its own
     files.
 
     Args:
-        columns: the samples' ``t_ns`` and ``…_bytes``, as long as each other.
+        columns: the samples' ``t_ns`` and ``…_bytes``, as long as each other, from when the cgroup
+            was empty.
         looks: in the order of their times.
     """
     known = {name for name, column in columns.items() if column and column[0] >= 0}
@@ -84,13 +93,42 @@ def demand_of(columns: Mapping[str, Sequence[int]], looks: Sequence[MapsLook] = 
     rows = [dict(zip(known, row, strict=True)) for row in values]
     mapped = ["own_files" if looks else "mapped_file"] if "mapped_file_bytes" in known else []
     names = [*(name.removesuffix("_bytes") for name in held), *mapped]
-    undroppable = [sum(row[n] for n in held) for row in rows]
-    files = (_own_files(row, _nearest(looks, row)) for row in rows)
-    total = max(map(sum, zip(undroppable, files, strict=True)))
+    sampled = [(sum(row[n] for n in held), _own_files(row, _nearest(looks, row))) for row in rows]
+    has_peak = {"file_bytes", PEAK} <= known
+    peaks = list(_needs_at_peaks(rows, looks)) if has_peak else []
+    total = _larger(max(map(sum, sampled)), max(map(sum, peaks), default=0))
     if not total:
-        # It ended before a sample saw any of its memory.
+        # It ended before anything was seen of its memory.
         return Demand()
-    return Demand(total, max(undroppable), f"sampled {'+'.join(names)}")
+    undroppable = _larger(
+        max(held for held, _ in sampled), max((one[0] for one in peaks), default=0)
+    )
+    return Demand(total, undroppable, f"sampled {'+'.join(names)}{WITH_PEAK if has_peak else ''}")
+
+
+def _larger(sampled_bytes: int, peak_bytes: int) -> int:
+    """The second only where the batches that the kernel charges can't explain that it is more.
+
+    Of what is no larger than those, samples may have seen nothing at all.
+    """
+    is_tiny = sampled_bytes <= SAME_BYTES
+    seen = sampled_bytes if is_tiny else sampled_bytes + SAME_BYTES
+    return peak_bytes if peak_bytes > seen else sampled_bytes
+
+
+def _needs_at_peaks(
+    rows: Sequence[Mapping[str, int]], looks: Sequence[MapsLook]
+) -> Iterator[tuple[int, int]]:
+    """What was held, and of its own files, wherever the mark has risen since the sample before."""
+    empty: Mapping[str, int] = {"t_ns": rows[0]["t_ns"], "file_bytes": 0}
+    for pair in itertools.pairwise([empty, *rows]):
+        before, after = pair
+        cached = [max(0, row["file_bytes"] - row.get("shmem_bytes", 0)) for row in pair]
+        # Where files were dropped or removed meanwhile, more of them may have lain there between.
+        if after[PEAK] > before.get(PEAK, 0) and cached[1] >= cached[0] - SAME_BYTES:
+            swapped = min(row.get("swap_bytes", 0) for row in pair)
+            own = max(_own_files(row, _nearest(looks, row)) for row in pair)
+            yield after[PEAK] - max(cached) + swapped, own
 
 
 def _own_files(row: Mapping[str, int], look: MapsLook | None) -> int:
@@ -135,8 +173,13 @@ class MapsWatch:
 
     @property
     def elsewhere_bytes(self) -> int | None:
-        """The most of its own files that was seen mapped and charged elsewhere."""
-        return max((look.elsewhere_bytes for look in self.looks), default=None)
+        """The most of its own files that was seen mapped and charged elsewhere.
+
+        0 where it ended before a look; None where nothing of the kind is to be looked at, or shown.
+        """
+        looks_at_all = self._wanted and not self._is_limited and self.missing == NOT_LOOKED
+        most = max((look.elsewhere_bytes for look in self.looks), default=None)
+        return 0 if looks_at_all else most
 
     def look(self) -> None:
         """Look if something new is mapped and it isn't too soon."""

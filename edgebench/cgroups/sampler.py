@@ -159,14 +159,13 @@ def _stat_reader(spec: dict[str, str], small: Sequence[str]) -> Callable[[int], 
 
     def read(now: int) -> list[int]:
         nonlocal seen
+        # Before the statistics: what they count of files then lay there at the peak, too.
+        numbers = [number for tell in files for number in tell()]
         text = pread(stat_fd, 8192, 0) if stat_fd is not None else b""
         if text != seen:
             seen = text
             take(b"\n" + text)
-        row = [now, *told]
-        for tell in files:
-            row.extend(tell())
-        return row
+        return [now, *told, *numbers]
 
     def take(text: bytes) -> None:
         at = 0

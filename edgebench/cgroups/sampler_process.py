@@ -7,6 +7,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 import zipfile
 from array import array
 from bisect import bisect_right
@@ -17,7 +18,8 @@ from types import MappingProxyType
 from typing import BinaryIO, TypeAlias
 
 from edgebench.cgroups import v1, v2
-from edgebench.cgroups.demand import HELD, MapsLook, demand_of
+from edgebench.cgroups.counters import Counters
+from edgebench.cgroups.demand import HELD, PEAK, MapsLook, demand_of
 from edgebench.cgroups.interface import HotFiles
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.errors import MachineError
@@ -119,7 +121,7 @@ class SamplerProcess:
     def watching(self) -> Watching:
         """How it watches, and what of that the kernel is disturbed by."""
         hot = self._hot
-        read = (hot.usage, hot.swap, hot.cpu, hot.stat, hot.kernel, hot.pressure, hot.io)
+        read = (hot.usage, hot.peak, hot.swap, hot.cpu, hot.stat, hot.kernel, hot.pressure, hot.io)
         return Watching(
             usage_interval_s=self.interval_s,
             stat_interval_s=self._stat_interval_s if hot.stat else None,
@@ -203,17 +205,29 @@ class SamplerProcess:
         return rows
 
     def summary(
-        self, looks: Sequence[MapsLook] = (), demand_until_ns: int | None = None
+        self,
+        looks: Sequence[MapsLook] = (),
+        demand_until_ns: int | None = None,
+        end: Counters | None = None,
     ) -> SampleSummary:
         """The samples' own marks, after :meth:`stop`.
 
-        ``looks`` at maps make the demand exact; ``demand_until_ns``: what comes later is no demand.
+        Args:
+            looks: at maps: they make the demand exact.
+            demand_until_ns: what comes later is no demand.
+            end: the cgroup's counters when its processes had gone: the last sample.
         """
         fast, stat = self._rows(0), self._rows(1)
         step = len(FAST_COLUMNS)
         columns = {
             name: stat[i :: len(self.stat_columns)] for i, name in enumerate(self.stat_columns)
         }
+        if end is not None and self._hot.stat:
+            for name, column in columns.items():
+                value = time.monotonic_ns() if name == "t_ns" else getattr(end, name, None)
+                column.append(-1 if value is None else value)
+        if self._hot.peak is None:
+            columns[PEAK] = _marks(columns["t_ns"], fast[::step], fast[1::step])
         if demand_until_ns is not None:
             count = bisect_right(columns["t_ns"], demand_until_ns)
             columns = {name: column[:count] for name, column in columns.items()}
@@ -254,6 +268,12 @@ class SamplerProcess:
             remove_file(file)
 
 
+def _marks(at_ns: Sequence[int], times_ns: Sequence[int], usage_bytes: Sequence[int]) -> array[int]:
+    """The highest usage that was sampled up to each time; -1: there was no sample."""
+    highest = array("q", itertools.accumulate(usage_bytes, max, initial=-1))
+    return array("q", (highest[bisect_right(times_ns, t_ns)] for t_ns in at_ns))
+
+
 def stat_keys(stat: Path | None) -> dict[str, str]:
     """Column → its key in this ``memory.stat``; only version 1 sums up with ``total_`` keys."""
     if stat is None:
@@ -268,6 +288,8 @@ def stat_keys(stat: Path | None) -> dict[str, str]:
 def small_files(hot: HotFiles) -> SmallFiles:
     """Each small file with its columns and their shapes."""
     small: SmallFiles = []
+    if hot.peak:
+        small.append((hot.peak, {PEAK: "bare"}))
     if hot.swap and not hot.swap_is_memsw:
         small.append((hot.swap, {"swap_bytes": "bare"}))
     if hot.kernel:

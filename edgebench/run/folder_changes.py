@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from pathlib import Path
 
+#: Temporary folders of edgebench, also of others that run here, lie in ``/tmp`` and beside swap.
+_TEMPORARY = re.compile(r"edgebench-(?:(?:[a-z]+-)*[0-9a-f]{12}|state-[0-9]+)")
 #: In a folder with more entries than this, only so many are looked at.
 _MOST = 10_000
 
@@ -35,7 +38,8 @@ class FolderChanges:
             with os.scandir(self._folder) as entries:
                 for entry in itertools.islice(entries, _MOST):
                     # Results may lie in a folder below one that is here.
-                    if not self._own.is_relative_to(Path(entry.path).resolve()):
+                    is_own = self._own.is_relative_to(Path(entry.path).resolve())
+                    if not is_own and not _TEMPORARY.fullmatch(entry.name):
                         seen = entry.stat(follow_symlinks=False)
                         found[entry.name] = seen.st_mtime_ns, seen.st_size
         except OSError:

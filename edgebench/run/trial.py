@@ -218,7 +218,8 @@ class _Measurement:
         events, bad_events = process.event_list()
         # A program loads its network once; further rounds load it anew, beside what was kept.
         is_whole = request.settings.get("schedule") == WHOLE
-        samples = sampler.summary(maps.looks, first_round_end_ns(events) if is_whole else None)
+        until_ns = first_round_end_ns(events) if is_whole else None
+        samples = sampler.summary(maps.looks, until_ns, counters)
         growth = self._growth(sampler, ended, applied)
         told = cgroup.path.name, swap_bytes, counters.oom_kills, samples.swap_peak_bytes
         kill, unlogged = kills.report(*told)

@@ -106,7 +106,7 @@ class UsedFiles:
             watch: saw its files.
             counters: of the cgroup at the end.
             elsewhere_bytes: what looks at its maps came to; None: there was none.
-            library_bytes: what of libraries it mapped.
+            library_bytes: what of libraries it mapped; None: it ended before a look.
             gnu_time: whose largest resident set shows what came after the last look and sample.
             samples: what they came to.
         """
@@ -127,7 +127,7 @@ class UsedFiles:
         mapped = sum(size for path, size in known.items() if found[path])
         elsewhere, peak = elsewhere_bytes, counters.peak_bytes
         held = gnu_time.maxrss_bytes - (library_bytes or 0) if gnu_time else 0
-        if elsewhere is not None and library_bytes is not None and held and peak:
+        if elsewhere is not None and held and peak:
             # No process can hold more than the peak but for what others are charged for.
             elsewhere = max(elsewhere, min(held - peak, max(0, mapped - charged)))
         late, demand = 0, samples.demand_bytes

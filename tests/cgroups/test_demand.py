@@ -20,6 +20,7 @@ from edgebench.cgroups.demand import Demand, MapsLook, MapsWatch, demand_of
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.process_maps import MappedFiles, mapped_bytes, mapped_in, memory_devices
+from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.cgroups.sampler_process import SamplerProcess
 from edgebench.cgroups.v2 import SOURCES
 
@@ -134,6 +135,50 @@ def test_without_a_look_it_never_exceeds_what_is_charged() -> None:
     assert demand_of({"t_ns": [], "anon_bytes": []}) == Demand()
 
 
+def rows(**sizes: list[int]) -> dict[str, list[int]]:
+    """Samples of these MiB, 10 ms from each other."""
+    count = len(sizes["peak"])
+    nothing = {name: [0] * count for name in ("anon", "file", "shmem", "mapped_file")}
+    of_mib = {f"{n}_bytes": [size * MIB for size in one] for n, one in (nothing | sizes).items()}
+    return {"t_ns": [10_000_000 * n for n in range(count)], **of_mib}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "needed", "undroppable"),
+    [
+        # 40 MiB come and go between two samples; or the program ends before there is one.
+        ({"anon": [5, 6, 0], "peak": [5, 46, 46]}, 46, 46),
+        ({"peak": [46]}, 46, 46),
+        # A file that was read before or meanwhile is no need, and hides none.
+        ({"anon": [6, 6], "file": [100, 200], "peak": [106, 206]}, 6, 6),
+        ({"anon": [6, 6], "file": [200, 200], "peak": [206, 226]}, 26, 26),
+        # One that was removed meanwhile may have been larger: nothing can be told of the mark.
+        ({"anon": [6, 6, 0], "file": [10, 30, 0], "peak": [16, 36, 76]}, 6, 6),
+        # Weights that stay mapped count beside it, shared memory once.
+        ({"anon": [6, 6], "file": [90, 90], "mapped_file": [90, 90], "peak": [96, 136]}, 136, 46),
+        ({"anon": [6, 6], "file": [40, 40], "shmem": [40, 40], "peak": [46, 86]}, 86, 86),
+        # A mark that stays says nothing of what was cached when it was set.
+        ({"anon": [6, 6], "file": [0, 0], "peak": [46, 46]}, 46, 46),
+        ({"anon": [6, 6, 6], "file": [0, 90, 0], "peak": [6, 96, 96]}, 6, 6),
+    ],
+)
+def test_what_comes_and_goes_between_samples_counts(
+    sizes: dict[str, list[int]], needed: int, undroppable: int
+) -> None:
+    """The kernel's mark knows it, and the files among it are no need."""
+    found = demand_of(rows(**sizes))
+    source = "sampled anon+shmem+mapped_file and peak"
+    assert found == Demand(needed * MIB, undroppable * MIB, source)
+
+
+def test_the_kernels_batches_are_no_need() -> None:
+    """The mark is above what is used by as much; a program as small may not be seen otherwise."""
+    batch = rows(anon=[6, 6], peak=[6, 6])
+    batch["peak_bytes"][1] += SAME_BYTES
+    assert demand_of(batch).total_bytes == 6 * MIB
+    assert demand_of({**rows(peak=[1]), "anon_bytes": [4096]}).total_bytes == MIB
+
+
 #: Three generations hold memory of every kind until their input ends. Arguments: folders on a disk
 #: and in memory.
 GENERATIONS = """
@@ -142,7 +187,8 @@ disk, memory = sys.argv[1:]
 MIB = 1 << 20
 def write(path, size):
     with open(path, "wb") as file:
-        file.write(b"x" * size)
+        for _ in range(size // MIB):
+            file.write(b"x" * MIB)
     return path
 def mapped(path):
     file = os.open(path, os.O_RDONLY)

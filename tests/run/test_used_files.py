@@ -261,7 +261,7 @@ def test_needs_in_words() -> None:
 
 
 def test_need_adds_what_the_sampler_missed_and_what_was_charged_elsewhere() -> None:
-    """The kernel's peak knows the first; both are in the total."""
+    """The kernel's peak knows the first, which today's demands have; both are in the total."""
     record = TrialRecord(
         *("0", "p", 0, 0, {}, LimitSetting(), "ok", ""),
         peak_bytes=200,
@@ -274,6 +274,8 @@ def test_need_adds_what_the_sampler_missed_and_what_was_charged_elsewhere() -> N
     # What is known to be of files is not missing.
     late = structs.replace(record, files=FilesReport(late_bytes=30))
     assert need_of(late) == Need(140 + 20, 90 + 20)
+    today = structs.replace(record, demand_source="sampled anon and peak")
+    assert need_of(today) == Need(140 + 30, 90, 30)
 
 
 class SeenFile(FilesWatch):

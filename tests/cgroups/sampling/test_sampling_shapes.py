@@ -41,8 +41,8 @@ def sampled(hot: HotFiles, folder: Path) -> tuple[SampleSummary, dict[str, int],
 def test_version_1_counts_the_cgroups_below(made_up: MadeUp, folder: Path) -> None:
     """The total_ keys are read, swap is memory + swap less memory, kernel memory has its file."""
     files = {
-        "memory.usage_in_bytes": "130\n",
-        "memory.memsw.usage_in_bytes": "170\n",
+        "memory.usage_in_bytes": "122\n",
+        "memory.memsw.usage_in_bytes": "162\n",
         "memory.kmem.usage_in_bytes": "12\n",
         "memory.stat": V1_STAT + "total_swap 33\n",
         "cpuacct.usage": "1234567\n",
@@ -57,14 +57,14 @@ def test_version_1_counts_the_cgroups_below(made_up: MadeUp, folder: Path) -> No
         cpu="cpuacct.usage",
     )
     summary, fast, stat = sampled(hot, folder)
-    assert (fast["usage_bytes"], fast["swap_bytes"], fast["cpu_ns"]) == (130, 40, 1234567)
+    assert (fast["usage_bytes"], fast["swap_bytes"], fast["cpu_ns"]) == (122, 40, 1234567)
     assert (stat["anon_bytes"], stat["file_bytes"], stat["major_faults"]) == (60, 50, 5)
     assert stat["kernel_bytes"] == 12
     assert summary == SampleSummary(
-        130,
+        122,
         33,
         60 + 7 + 33 + 8 + 12,
-        "sampled anon+shmem+swap+kernel+mapped_file",
+        "sampled anon+shmem+swap+kernel+mapped_file and peak",
         60 + 7 + 33 + 12,
     )
 
@@ -72,14 +72,14 @@ def test_version_1_counts_the_cgroups_below(made_up: MadeUp, folder: Path) -> No
 @pytest.mark.process
 def test_version_1_without_swap_accounting(made_up: MadeUp, folder: Path) -> None:
     """Such a kernel (swapaccount=0) has version 1's keys all the same; swap is not told."""
-    files = {"memory.usage_in_bytes": "130\n", "memory.stat": V1_STAT}
+    files = {"memory.usage_in_bytes": "110\n", "memory.stat": V1_STAT}
     hot = made_up("memory.usage_in_bytes", files, stat="memory.stat")
     summary, fast, stat = sampled(hot, folder)
     assert (fast["swap_bytes"], fast["cpu_ns"], stat["swap_bytes"]) == (-1, -1, -1)
     assert stat["anon_bytes"] == 60
     assert summary.swap_peak_bytes is None
     assert summary.demand_bytes == 60 + 7 + 8
-    assert summary.demand_source == "sampled anon+shmem+mapped_file"
+    assert summary.demand_source == "sampled anon+shmem+mapped_file and peak"
 
 
 @pytest.mark.process
@@ -87,6 +87,7 @@ def test_version_2_in_its_own_units(made_up: MadeUp, folder: Path) -> None:
     """Swap is swap alone, CPU comes in µs, pressure and I/O by device are understood."""
     files = {
         "memory.current": "130\n",
+        "memory.peak": "180\n",
         "memory.swap.current": "40\n",
         "memory.stat": V2_STAT,
         "cpu.stat": "usage_usec 77\nuser_usec 50\nsystem_usec 27\n",
@@ -96,6 +97,7 @@ def test_version_2_in_its_own_units(made_up: MadeUp, folder: Path) -> None:
     hot = made_up(
         "memory.current",
         files,
+        peak="memory.peak",
         swap="memory.swap.current",
         stat="memory.stat",
         cpu="cpu.stat",
@@ -107,7 +109,9 @@ def test_version_2_in_its_own_units(made_up: MadeUp, folder: Path) -> None:
     assert (fast["usage_bytes"], fast["swap_bytes"], fast["cpu_ns"]) == (130, 40, 77_000)
     assert (stat["pressure_full_us"], stat["io_read_bytes"], stat["io_write_bytes"]) == (3, 12, 14)
     assert summary.swap_peak_bytes == 40
-    assert summary.demand_bytes == 60 + 7 + 40 + 8 + 11
+    # What came and went before the first sample; nothing was swapped then.
+    assert stat["peak_bytes"] == 180
+    assert summary.demand_bytes == 180 - (50 - 7) + 8
 
 
 @pytest.mark.process
@@ -117,7 +121,7 @@ def test_an_old_version_2_kernel_without_kernel_and_swap(made_up: MadeUp, folder
     summary, fast, stat = sampled(made_up("memory.current", files, stat="memory.stat"), folder)
     assert (fast["swap_bytes"], stat["kernel_bytes"]) == (-1, -1)
     assert summary.swap_peak_bytes is None
-    assert summary.demand_source == "sampled anon+shmem+mapped_file"
+    assert summary.demand_source == "sampled anon+shmem+mapped_file and peak"
 
 
 @pytest.mark.process

@@ -1,0 +1,81 @@
+"""Needs of programs whose peak is too short to be sampled."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgebench.need import need_of
+from edgebench.records import LimitSetting
+from edgebench.run.session import Session
+from edgebench.run.trial import TrialFiles, run_trial
+from edgebench.run.trial_record import TrialRequest
+
+MIB = 1 << 20
+#: A small interpreter and GNU time need more than the first and less than the second.
+LEAST, MOST = 2 * MIB, 8 * MIB
+#: Each ends at its peak. What the first holds is of another process, at the same time.
+ALONE = "bytearray(40 << 20)"
+CHILD = f"""
+import os
+if os.fork() == 0:
+    {ALONE}
+    os._exit(0)
+os.wait()
+"""
+BESIDE = f"""
+import os
+told, tells = os.pipe()
+ends, end = os.pipe()
+if os.fork() == 0:
+    held = bytearray(30 << 20)
+    os.write(tells, b"x")
+    os.read(ends, 1)
+    os._exit(0)
+os.read(told, 1)
+if os.fork() == 0:
+    {ALONE}
+    os._exit(0)
+os.wait()
+os.write(end, b"x")
+os.wait()
+"""
+READS = """
+with open("read.bin", "rb") as file:
+    while file.read(1 << 16):
+        pass
+bytearray(20 << 20)
+"""
+WRITES = """
+import os
+with open("written.bin", "wb") as file:
+    for _ in range(640):
+        file.write(bytes(1 << 16))
+os.unlink("written.bin")
+"""
+
+
+@pytest.mark.own_cgroup
+@pytest.mark.parametrize(
+    ("code", "known"),
+    [
+        (ALONE, 40 * MIB),
+        (CHILD, 40 * MIB),
+        (BESIDE, (30 + 40) * MIB),
+        (READS, 20 * MIB),
+        (WRITES, 0),
+    ],
+    ids=["alone", "child", "beside", "after a file", "removed file"],
+)
+def test_a_short_peak_is_needed(session: Session, tmp_path: Path, code: str, known: int) -> None:
+    """Whichever process has it; cached files, also those that are removed, are no need."""
+    (tmp_path / "read.bin").write_bytes(os.urandom(MIB) * 64)
+    command = [sys.executable, "-I", "-S", "-c", code]
+    settings = {"kind": "command", "command": command, "cwd": str(tmp_path)}
+    request = TrialRequest("0001", "p1", 0, 0, settings, LimitSetting(label="max"), 60.0)
+    need = need_of(run_trial(session.setup, request, TrialFiles.scratch(tmp_path)))
+    assert need is not None
+    assert LEAST < need.total_bytes - known < MOST
