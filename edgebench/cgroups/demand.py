@@ -72,7 +72,11 @@ class Demand:
     source: str | None = None
 
 
-def demand_of(columns: Mapping[str, Sequence[int]], looks: Sequence[MapsLook] = ()) -> Demand:
+def demand_of(
+    columns: Mapping[str, Sequence[int]],
+    looks: Sequence[MapsLook] = (),
+    resident_bytes: int | None = None,
+) -> Demand:
     """The largest demand over samples, and over what the high-water mark shows between them.
 
     Nothing without anonymous memory, or where neither saw any memory. A column whose first value
@@ -84,6 +88,7 @@ def demand_of(columns: Mapping[str, Sequence[int]], looks: Sequence[MapsLook] = 
         columns: the samples' ``t_ns`` and ``…_bytes``, as long as each other, from when the cgroup
             was empty.
         looks: in the order of their times.
+        resident_bytes: what its processes had resident at once at most; None: not known.
     """
     known = {name for name, column in columns.items() if column and column[0] >= 0}
     if "anon_bytes" not in known:
@@ -95,7 +100,7 @@ def demand_of(columns: Mapping[str, Sequence[int]], looks: Sequence[MapsLook] = 
     names = [*(name.removesuffix("_bytes") for name in held), *mapped]
     sampled = [(sum(row[n] for n in held), _own_files(row, _nearest(looks, row))) for row in rows]
     has_peak = {"file_bytes", PEAK} <= known
-    peaks = list(_needs_at_peaks(rows, looks)) if has_peak else []
+    peaks = list(_needs_at_peaks(rows, looks, resident_bytes)) if has_peak else []
     total = _larger(max(map(sum, sampled)), max(map(sum, peaks), default=0))
     if not total:
         # It ended before anything was seen of its memory.
@@ -117,7 +122,7 @@ def _larger(sampled_bytes: int, peak_bytes: int) -> int:
 
 
 def _needs_at_peaks(
-    rows: Sequence[Mapping[str, int]], looks: Sequence[MapsLook]
+    rows: Sequence[Mapping[str, int]], looks: Sequence[MapsLook], resident_bytes: int | None
 ) -> Iterator[tuple[int, int]]:
     """What was held, and of its own files, wherever the mark has risen since the sample before."""
     empty: Mapping[str, int] = {"t_ns": rows[0]["t_ns"], "file_bytes": 0}
@@ -126,9 +131,12 @@ def _needs_at_peaks(
         cached = [max(0, row["file_bytes"] - row.get("shmem_bytes", 0)) for row in pair]
         # Where files were dropped or removed meanwhile, more of them may have lain there between.
         if after[PEAK] > before.get(PEAK, 0) and cached[1] >= cached[0] - SAME_BYTES:
-            swapped = min(row.get("swap_bytes", 0) for row in pair)
-            own = max(_own_files(row, _nearest(looks, row)) for row in pair)
-            yield after[PEAK] - max(cached) + swapped, own
+            held, swapped = after[PEAK] - max(cached), min(row.get("swap_bytes", 0) for row in pair)
+            if resident_bytes is not None:
+                # A file that came and went is in neither sample, nor in any process.
+                beside = (row.get("shmem_bytes", 0) + row.get("kernel_bytes", 0) for row in pair)
+                held = min(held, resident_bytes + max(beside))
+            yield held + swapped, max(_own_files(row, _nearest(looks, row)) for row in pair)
 
 
 def _own_files(row: Mapping[str, int], look: MapsLook | None) -> int:

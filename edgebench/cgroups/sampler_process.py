@@ -209,6 +209,7 @@ class SamplerProcess:
         looks: Sequence[MapsLook] = (),
         demand_until_ns: int | None = None,
         end: Counters | None = None,
+        resident_bytes: int | None = None,
     ) -> SampleSummary:
         """The samples' own marks, after :meth:`stop`.
 
@@ -216,6 +217,7 @@ class SamplerProcess:
             looks: at maps: they make the demand exact.
             demand_until_ns: what comes later is no demand.
             end: the cgroup's counters when its processes had gone: the last sample.
+            resident_bytes: what its processes had resident at once at most; None: not known.
         """
         fast, stat = self._rows(0), self._rows(1)
         step = len(FAST_COLUMNS)
@@ -231,7 +233,7 @@ class SamplerProcess:
         if demand_until_ns is not None:
             count = bisect_right(columns["t_ns"], demand_until_ns)
             columns = {name: column[:count] for name, column in columns.items()}
-        demand = demand_of(columns, looks)
+        demand = demand_of(columns, looks, resident_bytes)
         return SampleSummary(
             sampled_peak_bytes=max(fast[1::step], default=None),
             swap_peak_bytes=self._swap_peak(fast[2::step], stat),

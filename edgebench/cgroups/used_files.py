@@ -71,6 +71,8 @@ class FilesWatch:
         self._mapped: set[str] = set()
         self._read: set[str] = set()
         self._code: set[str] = set()
+        #: The most processes that it saw at once.
+        self.processes = 0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="files", daemon=True)
 
@@ -100,6 +102,7 @@ class FilesWatch:
     def look(self) -> bool:
         """One look at every process; whether there is one."""
         pids = self._cgroup.pids()
+        self.processes = max(self.processes, len(pids))
         for pid in pids:
             # It has ended, or is another user's.
             with contextlib.suppress(OSError):

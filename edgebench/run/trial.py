@@ -219,7 +219,8 @@ class _Measurement:
         # A program loads its network once; further rounds load it anew, beside what was kept.
         is_whole = request.settings.get("schedule") == WHOLE
         until_ns = first_round_end_ns(events) if is_whole else None
-        samples = sampler.summary(maps.looks, until_ns, counters)
+        resident = _most_resident(used, report)
+        samples = sampler.summary(maps.looks, until_ns, counters, resident)
         growth = self._growth(sampler, ended, applied)
         told = cgroup.path.name, swap_bytes, counters.oom_kills, samples.swap_peak_bytes
         kill, unlogged = kills.report(*told)
@@ -374,6 +375,14 @@ class _Measurement:
         # A command has no worker that could reset anything.
         resets = seen.marks_reset_at_boundaries and self.request.settings["kind"] != "command"
         return structs.replace(seen, marks_reset_at_boundaries=resets)
+
+
+def _most_resident(used: FilesWatch, report: GnuTime | None) -> int | None:
+    """Bytes that a program's processes had resident at once at most; None: they were not counted.
+
+    GNU time is one of the processes, and tells what the largest of them had.
+    """
+    return report.maxrss_bytes * max(1, used.processes - 1) if report and used.processes else None
 
 
 def _limits_of(setting: LimitSetting) -> Limits:

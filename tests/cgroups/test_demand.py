@@ -171,6 +171,13 @@ def test_what_comes_and_goes_between_samples_counts(
     assert found == Demand(needed * MIB, undroppable * MIB, source)
 
 
+def test_no_more_than_processes_held_counts() -> None:
+    """A file that came and went between two samples is in the mark, and in no process."""
+    table = rows(anon=[6, 6], shmem=[0, 3], file=[0, 3], peak=[6, 90])
+    assert demand_of(table, resident_bytes=20 * MIB).total_bytes == (20 + 3) * MIB
+    assert demand_of(table, resident_bytes=200 * MIB).total_bytes == 90 * MIB
+
+
 def test_the_kernels_batches_are_no_need() -> None:
     """The mark is above what is used by as much; a program as small may not be seen otherwise."""
     batch = rows(anon=[6, 6], peak=[6, 6])
