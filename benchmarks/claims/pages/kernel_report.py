@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from claims.pages.observer_effect import HERE, V2, killed, rows
+from claims.pages.observer_effect import EMULATED, HERE, V2, numbers, rows, side_by_side
 from claims.texts import Claim, says, table
 
 PAGE = "docs/explanation/kernel-report.md"
@@ -12,19 +12,21 @@ PAGE = "docs/explanation/kernel-report.md"
 
 def claims() -> Iterator[Claim]:
     """Kills by interval; the one kill, where both kinds of lists are empty but one."""
-    yield table("by how often the file is read:", killed(rows(HERE, "interval")))
+    by_interval = rows(HERE, "interval"), rows(V2, "interval")
+    whats = [row["what"] for row in by_interval[0]]
+    yield table("by how often the file is read:", side_by_side(*by_interval, whats))
     often = {row["what"]: row for row in rows(HERE, "rounds")}
     told = [
         often[what] for what in ("nothing", "memory.stat every 10 ms", "memory.stat every 100 ms")
     ]
     yield says(
         "killed in {} of {} tries unread, {} of {} with every 10 ms, {} of {} with every 100 ms",
-        *(number for row in told for number in (row["killed"], row["tries"])),
+        *numbers(told),
     )
-    (two_lists,) = (row for row in rows(V2, "kinds") if row["what"] == "two lists")
+    (two_lists,) = (row for row in rows(EMULATED, "kinds") if row["what"] == "two lists")
     yield says(
         "the reproducer was killed in {} of {} tries, in an emulated",
-        *(two_lists["killed"], two_lists["tries"]),
+        *numbers([two_lists]),
     )
     (kill,) = rows(HERE, "lists")
     lists, events = kill["printed"], kill["events"]
