@@ -36,7 +36,7 @@ class HelperProcess:
         self._closed = False
 
     async def ask(self, about: str, **details: Any) -> dict[str, Any]:
-        """The answer to a request: ``answer``, ``form``, ``check``, ``predictions``.
+        """The answer to a request: ``answer``, ``form``, ``check``, ``predictions``, ``boards``.
 
         Raises:
             EdgebenchError: it can't be answered; says why.
@@ -111,7 +111,7 @@ class SweepAnswers:
     root: Path
     quick: HelperProcess
     slow: HelperProcess
-    _kept: dict[tuple[str, str], _Kept] = field(default_factory=dict)
+    _kept: dict[tuple[str | int | None, ...], _Kept] = field(default_factory=dict)
     _one_at_a_time: dict[str, asyncio.Lock] = field(default_factory=dict)
 
     async def answer(self, name: str) -> bytes:
@@ -133,28 +133,37 @@ class SweepAnswers:
             raise fault
         return json.dumps({"name": None, "sweeps": names}).encode()
 
-    async def predictions(self, name: str) -> bytes:
-        """As JSON, what models tell of that sweep.
+    async def predictions(self, name: str, where: str = "") -> bytes:
+        """As JSON, what models tell of that sweep; ``where``: on another storage or board.
 
         Raises:
             EdgebenchError: no such sweep, or it can't be read.
         """
-        return await self._once("predictions", name)
+        return await self._once("predictions", name, where=where)
+
+    async def boards(self, name: str, reserve_bytes: int | None) -> bytes:
+        """As JSON, how it does on boards whose system keeps so much; None: as their files say.
+
+        Raises:
+            EdgebenchError: no such sweep, or it can't be read.
+        """
+        return await self._once("boards", name, reserve=reserve_bytes)
 
     def _has_trials(self, name: str) -> bool:
         return recorded_version(find_sweep(self.root, name))[0] > 0
 
-    async def _once(self, about: str, name: str) -> bytes:
+    async def _once(self, about: str, name: str, **details: str | int | None) -> bytes:
         """The kept answer, or a new one; requests for the same wait for each other."""
+        key = (about, name, *details.values())
         async with self._one_at_a_time.setdefault(about, asyncio.Lock()):
             path = find_sweep(self.root, name)
-            version, kept = recorded_version(path), self._kept.get((about, name))
+            version, kept = recorded_version(path), self._kept.get(key)
             if kept and (kept.version == version or _is_fresh(kept, version)):
                 return kept.data
             helper = self.quick if about == "answer" else self.slow
-            data = await helper.ask_text(about, sweep=str(path))
-            self._kept.pop((about, name), None)
-            self._kept[about, name] = _Kept(version, time.monotonic(), data)
+            data = await helper.ask_text(about, sweep=str(path), **details)
+            self._kept.pop(key, None)
+            self._kept[key] = _Kept(version, time.monotonic(), data)
             if len(self._kept) > _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             return data

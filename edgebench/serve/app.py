@@ -25,11 +25,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from edgebench.errors import EdgebenchError, MachineError, ResultsError
+from edgebench.errors import EdgebenchError, MachineError, ResultsError, UsageError
 from edgebench.serve import history
 from edgebench.serve.answers import HelperProcess, SweepAnswers
 from edgebench.serve.jobs import JobFiles, JobQueue
-from edgebench.serve.live import MOST_BROWSERS, LiveStream, board_rows, job_data
+from edgebench.serve.live import MOST_BROWSERS, LiveStream, board_rows, job_data, storage_rows
 from edgebench.serve.security import AccessMiddleware, AccessRules
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class Endpoints:
             Route("/api/trial", _as_json(self._trial)),
             Route("/api/answer", _as_json(self._answer)),
             Route("/api/predictions", _as_json(self._predict)),
+            Route("/api/predictions/boards", _as_json(self._predict_boards)),
             Route("/trials.csv", _as_json(self._trials_csv)),
         ]
 
@@ -166,15 +167,26 @@ class Endpoints:
         return await self.answers.answer(request.query_params.get("sweep", ""))
 
     async def _predict(self, request: Request) -> Any:
-        """What models tell of a sweep."""
-        return await self.answers.predictions(request.query_params.get("sweep", ""))
+        """What models tell of a sweep, where it was run or on a storage or a board."""
+        asked = request.query_params
+        return await self.answers.predictions(asked.get("sweep", ""), asked.get("where", ""))
+
+    async def _predict_boards(self, request: Request) -> Any:
+        """How a sweep's workloads do on boards."""
+        asked = request.query_params
+        reserve = asked.get("reserve", "")
+        try:
+            kept = int(reserve) if reserve else None
+        except ValueError:
+            raise UsageError(f"{reserve!r} is not a number of bytes") from None
+        return await self.answers.boards(asked.get("sweep", ""), kept)
 
     async def _read(self, read: Callable[..., Any], *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.reader, read, *args)
 
 
 async def _boards(request: Request) -> Any:
-    return {"boards": board_rows()}
+    return {"boards": board_rows(), "storages": storage_rows()}
 
 
 def _as_json(

@@ -32,7 +32,11 @@ def answer_request(request: dict[str, Any]) -> dict[str, Any]:
     if request["about"] == "predictions":
         from edgebench.serve.limit_predictions import predict_limits
 
-        return predict_limits(Path(request["sweep"]))
+        return predict_limits(Path(request["sweep"]), request.get("where", ""))
+    if request["about"] == "boards":
+        from edgebench.serve.limit_predictions import predict_boards
+
+        return predict_boards(Path(request["sweep"]), request.get("reserve"))
     from edgebench.serve.form import FormFiles, check_form, form_tables
 
     files = FormFiles(Path(request["files"]) if request["files"] else None)

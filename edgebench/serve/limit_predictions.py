@@ -1,7 +1,8 @@
 """What models and layers' times tell of a sweep's workloads, as plain data.
 
 Predictions are made at fixed shares of demand; the page's slider moves among those, so that every
-number it shows was predicted and none interpolated by the page.
+number it shows was predicted and none interpolated by the page. Another storage and boards are
+answered by the same functions as ``edgebench predict --storage`` and ``--on``.
 """
 
 from __future__ import annotations
@@ -12,19 +13,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgebench.boards.board import board_names, known_boards
 from edgebench.errors import EdgebenchError
 from edgebench.report.answers import LAYERS, SLOW, layer_sentences
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.results import load
-from edgebench.slowdown.prediction_source import source_of
+from edgebench.slowdown.prediction_source import PredictionSource, elsewhere, source_of
 from edgebench.slowdown.query import WorkloadQuery
+from edgebench.units import MIB
 from edgebench.words.model import model_sentences
+from edgebench.words.prediction import source_words
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable
     from edgebench.results.results import Results
     from edgebench.slowdown.answer import Answer
     from edgebench.slowdown.models.fitting import CurveFits
+    from edgebench.slowdown.other_device import OtherDevice
     from edgebench.slowdown.prediction import Prediction
 
 #: The limits that are predicted, in percent of demand.
@@ -33,30 +38,90 @@ _SHARES = tuple(range(120, 28, -2))
 _MOST_LAYERS = 5
 
 
-def predict_limits(sweep: Path) -> dict[str, Any]:
-    """``{"workloads": [...], "warnings": [...], "why_not": text or None}`` of one sweep.
+def predict_limits(sweep: Path, where: str = "") -> dict[str, Any]:
+    """``{"workloads": [...], "warnings": [...], "says": [...], "why_not": text or None}``.
 
     A workload is named as :mod:`edgebench.serve.sweep_answer` names it. Its ``answers`` are the
     sentences to add to each question; its ``prediction`` is None where there is none.
 
+    Args:
+        sweep: its folder.
+        where: a board's name, or a storage's speed as ``read=50MB/s``; empty: where it was run.
+
     Raises:
-        EdgebenchError: the sweep can't be read.
+        EdgebenchError: the sweep can't be read; or nothing can be predicted there.
     """
     results = load(sweep)
     points = sweep_facts(results.sweeps[0]).workloads
     warnings: list[str] = []
-    costs, fits = _layer_costs(results, warnings), _fits(results, warnings)
+    costs = [] if where else _layer_costs(results, warnings)
+    fits = [] if where else _fits(results, warnings)
+    made: Sequence[Prediction] = []
+    other, why_not = None, None
     try:
         query = WorkloadQuery()
-        source = source_of(sweep, query)
+        source, other = _source(sweep, query, where)
         made = source.predict(query, [f"{share}%" for share in _SHARES])
         warnings += source.warnings
-        why_not = None
     except EdgebenchError as error:
-        made, why_not = [], f"{error.what}; {error.remedy}" if error.remedy else error.what
+        if where:
+            raise
+        why_not = f"{error.what}; {error.remedy}" if error.remedy else error.what
     networks = results.sweeps[0].networks
-    shown = [_workload(one, made, costs, fits, networks) for one in points]
-    return {"workloads": shown, "warnings": list(dict.fromkeys(warnings)), "why_not": why_not}
+    shown = [_workload(one, made, costs, fits, networks, other) for one in points]
+    says = list(other.says) if other else []
+    return {
+        "workloads": shown,
+        "warnings": list(dict.fromkeys(warnings)),
+        "says": says,
+        "why_not": why_not,
+    }
+
+
+def predict_boards(sweep: Path, reserve_bytes: int | None = None) -> dict[str, Any]:
+    """``{"workloads": [{"name", "boards": {board: answer}}]}``: each with what a board can give it.
+
+    Boards that hold all that a workload needs are not asked.
+
+    Args:
+        sweep: its folder.
+        reserve_bytes: what a board's system keeps; None: as its file says.
+
+    Raises:
+        EdgebenchError: the sweep can't be read; or nothing can be predicted.
+    """
+    results = load(sweep)
+    rooms: dict[str, dict[str, float]] = {}
+    points = sweep_facts(results.sweeps[0]).workloads
+    for name, board in known_boards().items():
+        left = board.left_bytes if reserve_bytes is None else board.usable_bytes - reserve_bytes
+        for one in points:
+            room = left - (one.library_bytes or 0)
+            if one.demand_bytes and 0 < room < one.demand_bytes:
+                rooms.setdefault(name, {})[one.key.id] = room
+    found: dict[str, dict[str, Any]] = {one.key.id: {} for one in points}
+    if rooms:
+        query = WorkloadQuery()
+        here = source_of(sweep, query)
+        for name, own in rooms.items():
+            source, other = elsewhere(here, name)
+            for subject, predictor in source.workloads(query):
+                if subject.workload not in own:
+                    continue
+                made = predictor.predict(subject, [f"{own[subject.workload] / MIB}MiB"])
+                at = _finite(_limit(made.at[0]))
+                found[subject.workload][name] = {**at, "source": source_words(made, other)}
+    return {"workloads": [{"name": one.name, "boards": found[one.key.id]} for one in points]}
+
+
+def _source(
+    sweep: Path, query: WorkloadQuery, where: str
+) -> tuple[PredictionSource, OtherDevice | None]:
+    """What predicts there. A path to a board's file is no board of the page."""
+    if where in board_names():
+        return elsewhere(source_of(sweep, query), where)
+    source = source_of(sweep, query, storage=where or None)
+    return source, source.other
 
 
 def _layer_costs(results: Results, warnings: list[str]) -> list[LayerCostTable]:
@@ -90,6 +155,7 @@ def _workload(
     costs: Sequence[LayerCostTable],
     fits: Sequence[CurveFits],
     networks: Mapping[str, Any],
+    other: OtherDevice | None,
 ) -> dict[str, Any]:
     layers = next((t for t in costs if t.workload == one.key.id), None)
     said = [words for f in fits if f.curve.workload == one.key.id for words in model_sentences(f)]
@@ -97,12 +163,13 @@ def _workload(
     return {
         "name": one.name,
         "answers": {SLOW: said, LAYERS: layer_sentences(one, layers, networks)},
-        "prediction": _prediction(found) if found else None,
+        "prediction": _prediction(found, other) if found else None,
     }
 
 
-def _prediction(one: Prediction) -> dict[str, Any]:
+def _prediction(one: Prediction, other: OtherDevice | None) -> dict[str, Any]:
     return {
+        "source": source_words(one, other),
         "model": one.model,
         "demand_bytes": one.demand_bytes,
         "at": [_finite(_limit(at)) for at in one.at],

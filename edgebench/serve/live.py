@@ -19,6 +19,7 @@ from typing import Any
 from msgspec import structs
 
 from edgebench.boards.board import known_boards
+from edgebench.boards.storage import storage_presets
 from edgebench.errors import EdgebenchError
 from edgebench.kills import needs_explanation
 from edgebench.measures.machine.system_files import SystemMemory, read_system
@@ -74,6 +75,12 @@ def board_rows() -> list[dict[str, Any]]:
         }
         for board in sorted(known_boards().values(), key=lambda one: one.left_bytes)
     ]
+
+
+def storage_rows() -> list[dict[str, Any]]:
+    """Each kind of storage that has a name, with its declared speed."""
+    presets = storage_presets().items()
+    return [{"name": name, "title": f"{one.title}: {one.speed.label}"} for name, one in presets]
 
 
 def job_data(job: Job) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class PredictionSource:
             UsageError: not a limit.
         """
         found, errors = [], []
-        for one, predictor in self._asked(query):
+        for one, predictor in self.workloads(query):
             try:
                 found.append(predictor.predict(one, limits))
             except ResultsError as error:
@@ -108,7 +108,7 @@ class PredictionSource:
     def _every(self) -> list[tuple[DeviceData, Predictor]]:
         return [(self.data, self.predictor), *self.others]
 
-    def _asked(self, query: WorkloadQuery) -> list[tuple[QueriedWorkload, Predictor]]:
+    def workloads(self, query: WorkloadQuery) -> list[tuple[QueriedWorkload, Predictor]]:
         """The workloads with what predicts them: all that ran below limits, else what most had."""
         found = [
             (one, predictor)

@@ -47,7 +47,7 @@ def prediction_sentence(one: Prediction, name: str, other: OtherDevice | None) -
         where = ", ".join(format_size(at.limit_bytes) for at in killed if at not in seen)
         words.append(f"probably killed with {where}")
     text = "; ".join(words)
-    return f"{text if finished else f'{name} {text}'} ({_source(one, other)})."
+    return f"{text if finished else f'{name} {text}'} ({source_words(one, other)})."
 
 
 def prediction_sentences(
@@ -92,8 +92,8 @@ def _lost(at: Answer) -> str:
     return f"{outcome_words(at.outcome).brief} with {format_size(at.limit_bytes)} in {trials}"
 
 
-def _source(one: Prediction, other: OtherDevice | None) -> str:
-    """Where the answer is from."""
+def source_words(one: Prediction, other: OtherDevice | None) -> str:
+    """Where the answer is from, as ``from bytes counted in a walk, at storage read=50MB/s``."""
     if one.model is None:
         return "measured" if all(at.kind == "measured" for at in one.at) else "from its own trials"
     from edgebench.slowdown.counted import COUNTED

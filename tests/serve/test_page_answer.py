@@ -10,10 +10,15 @@ from typing import Any
 
 import pytest
 from browsing import Page
-from made_sweep import Shape, make
+from made_sweep import MIB, Shape, make
 from serving import Served, serving, wait_for
 
 from edgebench.results.advice_file import keep_advice
+from edgebench.results.miss_curve import MissCurve, MissPoint
+from edgebench.results.results import Results
+from edgebench.results.workload_key import WorkloadKey, workloads_of
+from edgebench.slowdown import prediction_source
+from edgebench.slowdown.calibration.device import assumed_constants, save_calibration
 
 pytestmark = pytest.mark.browser
 
@@ -91,9 +96,13 @@ def test_the_slider_tells_of_measured_and_predicted_limits(browser: Any, answere
     assert "of what it needs" in slider.get_attribute("aria-valuetext")
 
 
-def test_a_board_has_to_hold_libraries_too(browser: Any, tmp_path: Path):
-    """They are added to the need: 200 MiB beside 40 MiB do not fit where 228 MiB are left."""
-    make(tmp_path, Shape(library=40))
+def test_a_board_has_to_hold_libraries_too(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """They are added to the need; where both don't fit, the time is that of the board's storage."""
+    make(tmp_path, Shape(library=40, rounds=1))
+    save_calibration(assumed_constants("jetson-nano", "file", 150.0 * MIB, {}), tmp_path)
+    _count(monkeypatch, {60: 400, 200: 0})
     with serving(tmp_path) as server:
         page = Page(browser, server.address)
         page.open("answer")
@@ -101,6 +110,52 @@ def test_a_board_has_to_hold_libraries_too(browser: Any, tmp_path: Path):
         boards = page.text("#board-list")
         assert "fits: it needs 200.0 MiB beside 40.0 MiB of libraries, of" in boards
         assert "finishes with 188.0 MiB beside 40.0 MiB of libraries" in boards
+        wait_for(lambda: "at constants of raspberry-pi-zero-2w)" in page.text("#board-list"))
+        assert "(from bytes counted in its rounds, at" in page.text("#board-list")
+        page.find("#reserve").send_keys("750\ue007")
+        wait_for(lambda: "at constants of raspberry-pi-4-1g)" in page.text("#board-list"))
+        page.shoot("boards")
+        assert page.faults() == []
+
+
+def test_another_storage_is_predicted_from_counted_bytes(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """What was measured here is no longer shown; a wrong speed is said to be one."""
+    make(tmp_path, Shape(rounds=1, killed_below=60))
+    save_calibration(assumed_constants("jetson-nano", "file", 150.0 * MIB, {}), tmp_path)
+    _count(monkeypatch, {60: 400, 200: 0})
+    with serving(tmp_path) as server:
+        page = Page(browser, server.address)
+        page.open("answer")
+        wait_for(lambda: "line: predicted" in page.text("#curve"))
+        assert "measured: 150 MiB" in page.attribute("#curve [role='img']", "aria-label")
+        page.find("#storage").send_keys("read=5MB/s\ue007")
+        wait_for(lambda: "at storage read=5MB/s" in page.text("#model-words"))
+        assert "from bytes counted in its rounds" in page.text("#model-words")
+        assert "predicted from counted bytes" in page.text("#limit-words")
+        label = page.attribute("#curve [role='img']", "aria-label")
+        assert "measured: no limit; predicted from" in label
+        assert "killed at 50 MiB" in label
+        page.shoot("storage")
+        assert page.faults() == []
+        page.find("#storage").clear()
+        page.find("#storage").send_keys("rock-5b-4g\ue007")
+        wait_for(lambda: "ROCK 5B" in page.text("#model-words"))
+        page.find("#storage").clear()
+        page.find("#storage").send_keys("quick\ue007")
+        wait_for(lambda: "No prediction: no storage 'quick'" in page.text("#model-words"))
+
+
+def _count(monkeypatch: pytest.MonkeyPatch, reads: dict[int, int]) -> None:
+    """Each workload's rounds read so many MiB at limits in MiB."""
+
+    def counted(results: Results) -> dict[str, MissCurve]:
+        keys: list[WorkloadKey] = workloads_of(results.sweeps[0].columns)[1]
+        points = [MissPoint(at * MIB, "down", read * MIB) for at, read in sorted(reads.items())]
+        return {key.id: MissCurve(key, tuple(points), direction="down") for key in keys}
+
+    monkeypatch.setattr(prediction_source, "counted_by_workload", counted)
 
 
 def test_no_sweep_at_all(browser: Any, tmp_path: Path):

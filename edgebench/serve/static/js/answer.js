@@ -3,6 +3,8 @@
 import { byId, el, fill } from "./dom.js";
 import { get } from "./api.js";
 import { count } from "./format.js";
+import { askBoards, forgetBoards } from "./board_list.js";
+import { BOARDS, STORAGES } from "./boards.js";
 import { comboBox } from "./combobox.js";
 import { showEmpty } from "./empty.js";
 import { outcomeWords, sweepParts, sweepWords } from "./words.js";
@@ -15,6 +17,8 @@ const LAYERS = "Which layers cause the slowdown?";
 const whatIf = new WhatIf();
 let answer = null;
 let predicted = null;
+// What is predicted for another storage or board: {where, says, workloads, fault}; null: nothing was asked for.
+let elsewhere = null;
 let shown = null;
 let asked = 0;
 
@@ -31,7 +35,11 @@ export async function showAnswer(name = "") {
   if (request !== asked) return;
   const same = answer?.name === found.name && JSON.stringify(answer) === JSON.stringify(found);
   if (same && predicted?.name === found.name) return;
-  if (predicted?.name !== found.name || answer?.done !== found.done) predicted = null;
+  if (predicted?.name !== found.name || answer?.done !== found.done) {
+    predicted = null;
+    leaveElsewhere();
+    forgetBoards();
+  }
   answer = found;
   drawSweeps();
   byId("answer-empty").hidden = Boolean(found.name);
@@ -105,7 +113,19 @@ function drawWorkload(one) {
   asked[0][1].splice(0, IN_HERO);
   asked.splice(2, 0, [LAYERS, more?.answers[LAYERS] ?? [waiting()]]);
   fill(byId("questions"), ...asked.filter(([, sentences]) => sentences.length).flatMap(([question, sentences]) => [el("h3", {}, question), ...sentences.map((words) => el("p", {}, words))]));
-  whatIf.show(one, more?.prediction ?? null);
+  whatIf.show(one, prediction(one.name), Boolean(elsewhere));
+  drawModel();
+}
+
+const prediction = (name) => (elsewhere ?? predicted)?.workloads.find((one) => one.name === name)?.prediction ?? null;
+
+// Where predictions come from, or why there are none.
+function drawModel() {
+  const found = elsewhere ?? predicted;
+  if (!found) return;
+  const known = prediction(shown);
+  const source = elsewhere && known ? [`Predicted ${known.source}.`, ...elsewhere.says.map((words) => `${words}.`)] : [];
+  byId("model-words").textContent = known ? source.join(" ") : `No prediction: ${found.why_not ?? "no model knows this workload."}`;
 }
 
 const waiting = () => (answer.state === "running" ? "Read when the sweep has ended, or on “Predict other limits”." : predicted?.fault ?? "Reading the layers' times …");
@@ -171,10 +191,37 @@ async function predict() {
     predicted = { name, workloads: [], warnings: [], why_not: error.message, fault: error.message };
   }
   if (answer?.name !== name) return;
-  drawWorkload(answer.workloads.find((one) => one.name === shown) ?? answer.workloads[0]);
+  drawShown();
   drawDoubts();
-  const known = predicted.workloads.find((one) => one.name === shown)?.prediction;
-  byId("model-words").textContent = known ? "" : `No prediction: ${predicted.why_not ?? "no model knows this workload."}`;
+  if (!predicted.fault) askBoards(name);
+}
+
+const drawShown = () => drawWorkload(answer.workloads.find((one) => one.name === shown) ?? answer.workloads[0]);
+
+// The same workloads on a storage or a board on which nothing was run; empty: where they were run.
+async function predictElsewhere(where) {
+  const { name } = answer;
+  elsewhere = null;
+  if (!where) {
+    byId("model-words").textContent = "";
+    drawShown();
+    return;
+  }
+  byId("model-words").textContent = `Predicting for ${where} …`;
+  let found;
+  try {
+    found = await get(`/api/predictions?${new URLSearchParams({ sweep: name, where })}`);
+  } catch (error) {
+    found = { workloads: [], says: [], why_not: error.message };
+  }
+  if (answer?.name !== name || byId("storage").value.trim() !== where) return;
+  elsewhere = { where, ...found };
+  drawShown();
+}
+
+function leaveElsewhere() {
+  elsewhere = null;
+  byId("storage").value = "";
 }
 
 // A running sweep grows: shown again, but not often, since reading it takes time from the trial.
@@ -186,3 +233,5 @@ byId("answer-sweep").addEventListener("change", ({ target }) => {
   location.hash = `#answer/${target.value}`;
 });
 byId("predict").addEventListener("click", predict);
+byId("storage").addEventListener("change", ({ target }) => predictElsewhere(target.value.trim()));
+fill(byId("storages"), ...[...STORAGES, ...BOARDS].map(({ name, title }) => el("option", { value: name }, title)));

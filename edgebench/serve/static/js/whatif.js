@@ -17,9 +17,9 @@ export class WhatIf {
     byId("curve-phase").addEventListener("change", () => this.draw());
   }
 
-  // workload: of the answer; prediction: of its limits, or null.
-  show(workload, prediction) {
-    Object.assign(this, { workload, prediction });
+  // workload: of the answer; prediction: of its limits, or null; moved: for a storage on which nothing was run.
+  show(workload, prediction, moved = false) {
+    Object.assign(this, { workload, prediction, moved });
     const phases = [...new Set(workload.points.flatMap((point) => Object.keys(point.times_s)))];
     const kept = byId("curve-phase").value;
     const chosen = phases.includes(kept) ? kept : phases.includes("total") ? "total" : phases[0];
@@ -31,19 +31,20 @@ export class WhatIf {
     const before = this.steps[Number(byId("limit").value)]?.limit_bytes;
     const { points } = this.workload;
     this.phase = byId("curve-phase").value;
-    this.tried = points.filter((point) => !point.unlimited && point.limit_bytes);
+    // Kills are the same on any storage; times are not.
+    this.tried = points.filter((point) => !point.unlimited && point.limit_bytes && !(this.moved && this.finished(point)));
     const predicted = (this.prediction?.at ?? []).map((at) => this.step(at)).filter(Boolean).reverse();
     this.steps = this.merged(predicted);
     const any = this.steps.length > 0;
     for (const id of ["curve", "limit-box", "limit-words", "limit-layers", "boards"]) byId(id).hidden = !any;
     byId("curve-phase-box").hidden = !any || byId("curve-phase").options.length < 2;
     byId("boards").hidden = !this.workload.demand_bytes;
-    showBoards(this);
+    if (!this.moved) showBoards(this);
     this.curve?.close();
     this.curve = null;
     if (!any) {
       byId("limit-words").hidden = false;
-      byId("limit-words").textContent = "No limit was tried in this sweep, so there is no curve. Start a sweep with limits, for example max, 75%, 50%.";
+      byId("limit-words").textContent = this.moved ? "Nothing is known of this workload there." : "No limit was tried in this sweep, so there is no curve. Start a sweep with limits, for example max, 75%, 50%.";
       return;
     }
     this.curve = new Curve(byId("curve"), {
@@ -116,11 +117,14 @@ const spread = (point, phase) => {
   return { limit_bytes: point.limit_bytes, low, median, high };
 };
 
+// What a predicted time follows from.
+const KINDS = { counted: " from counted bytes", simulated: " from simulated bytes" };
+
 function predictedWords(at, workload) {
   const chance = at.probability === null || at.probability > 0.99 ? "" : ` It finishes with probability ${percent(at.probability)}.`;
   if (!at.point && !at.viable) return `predicted to be killed for memory.${chance}`;
   const interval = at.low && at.high ? ` (90 % of trials between ${times(at.low)} and ${times(at.high)})` : "";
   const saved = at.phase.saved_s > 0.01 * at.phase.seconds ? ` A tenth more memory saves ${seconds(at.phase.saved_s)}.` : "";
   const far = at.extrapolated ? " This is beyond the limits that were measured." : "";
-  return `predicted, ${subject(at.phase.phase, workload)} takes ${seconds(at.phase.seconds)}, ${times(at.slowdown)} the time without a limit${interval}.${chance}${saved}${far}`;
+  return `predicted${KINDS[at.kind] ?? ""}, ${subject(at.phase.phase, workload)} takes ${seconds(at.phase.seconds)}, ${times(at.slowdown)} the time without a limit${interval}.${chance}${saved}${far}`;
 }
