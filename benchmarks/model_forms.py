@@ -13,7 +13,7 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from claims.kept import folder
@@ -124,6 +124,11 @@ def _told(
     yield KNOWN, THROUGH, found.unlimited_s, function
 
 
+def _short(value: object) -> object:
+    """A number's six digits: the file stays small, and points of all forms meet at one limit."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
 def table(points: Sequence[FormPoint], baseline: str = FITTED) -> Iterator[tuple[str, ...]]:
     """A row a sweep, use, phase and form: error, interval over workloads, paired difference.
 
@@ -171,7 +176,7 @@ def main() -> None:
         kept = json.loads(file.read_text())["data"] if file.exists() else {}
         before = [row for row in kept.get(name, ()) if row["form"] == FITTED]
         found = [p for data in device_data(load(folder(name)))[0] for p in points_of(name, data)]
-        kept[name] = [*before, *map(asdict, found)]
+        kept[name] = [*before, *({key: _short(v) for key, v in vars(p).items()} for p in found)]
         points = [FormPoint(**row) for rows in kept.values() for row in rows]
         header = (
             *("sweep", "use", "phase", "form", "points", "workloads"),
