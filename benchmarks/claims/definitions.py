@@ -12,7 +12,7 @@ def _whole(number: float) -> str:
 
 
 def _compare() -> Iterator[Claim]:
-    from edgebench.analysis.verdicts import ALPHA
+    from edgebench.analysis.comparison import ALPHA
     from edgebench.words.comparison import WANTED
 
     yield says("of the repeats has p ≤ {}, with", f"{ALPHA:g}")
@@ -57,7 +57,7 @@ def _report() -> Iterator[Claim]:
 
 
 def _watch() -> Iterator[Claim]:
-    from edgebench.cli.watch_view import _NEARLY_FULL
+    from edgebench.cli.watch import _NEARLY_FULL
 
     yield says("red from {} % of the limit. Below", _whole(100 * _NEARLY_FULL))
 

@@ -60,7 +60,7 @@ def rows(benchmark: str, after: str = "") -> list[list[str]]:
 @cache
 def study(scenario: str) -> dict[str, list[dict[str, Any]]]:
     """The rows of each of its study's tables, by the table's title."""
-    from edgebench.cli.study_tables import study_tables
+    from edgebench.cli.show import study_tables
 
     tables = (made.to_json() for made in study_tables(sweep(scenario)))
     return {str(made["title"]): made["rows"] for made in tables}

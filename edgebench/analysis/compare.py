@@ -17,16 +17,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from edgebench.analysis.comparison import (
+    ALPHA,
     OverallComparison,
     PointComparison,
     SweepComparison,
     Verdict,
+    judged_rows,
 )
 from edgebench.analysis.environments import environment_differences
 from edgebench.analysis.overall import PointTime, compare_overall
 from edgebench.analysis.shared_points import shared_points
 from edgebench.analysis.significance import RatioTest, moderated_t_tests, paired_t_tests
-from edgebench.analysis.verdicts import ALPHA, judged_rows
 from edgebench.errors import UsageError
 from edgebench.records import TrialRecord
 from edgebench.results.kill_rate import how_watched

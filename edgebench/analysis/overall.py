@@ -23,9 +23,8 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import TypeAlias
 
-from edgebench.analysis.comparison import OverallComparison
+from edgebench.analysis.comparison import OverallComparison, ratio_verdict
 from edgebench.analysis.significance import POWER, moderated_differences, moderated_ratios
-from edgebench.analysis.verdicts import ratio_verdict
 from edgebench.distributions import t_quantile
 
 #: One ratio is a row of its own, and no "all".

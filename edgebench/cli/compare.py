@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.cli.compare_output import print_comparisons, print_github
 from edgebench.cli.options import json_option, offer_sweeps, verbose_option
-from edgebench.cli.output import print_json, print_next, print_warnings, typed_path
+from edgebench.cli.output import (
+    print_answer,
+    print_json,
+    print_lines,
+    print_next,
+    print_table,
+    print_title,
+    print_warnings,
+    typed_path,
+)
 from edgebench.errors import RegressionError, UsageError
-from edgebench.units import parse_share
-from edgebench.words.comparison import regression_words
+from edgebench.text import printable
+from edgebench.throughput import THROUGHPUT, throughput_words
+from edgebench.units import format_duration, format_size, parse_duration, parse_share
+from edgebench.words.comparison import (
+    comparison_notes,
+    comparison_sentences,
+    device_sentences,
+    quantity_word,
+    regression_words,
+)
 
 if TYPE_CHECKING:
-    pass
+    from rich.text import Text
+
+    from edgebench.analysis.comparison import (
+        PointComparison,
+        SweepComparison,
+    )
+    from edgebench.analysis.devices import DevicePoint, DevicesRow, EnoughAnswer
+    from edgebench.results.results import Sweep
 
 
 @click.command()
@@ -60,8 +84,6 @@ def compare(
     significant, over all times or at one point. The exit code is 4 if something got worse.
     """
     if devices:
-        from edgebench.cli.compare_output import compare_devices
-
         paths = [path for path in (a, b, *others) if path is not None]
         compare_devices(paths, within, as_json)
         return
@@ -121,3 +143,158 @@ def _compare_two(
         )
     if form == "text":
         print_next(f"edgebench show {typed_path(sweeps[1].path)}")
+
+
+_COLOURS = {"slower": "red", "more": "red", "lost": "red", "unsure": "yellow"}
+_COLOURS |= {"faster": "green", "less": "green", "gained": "green"}
+#: Verdicts that are listed with --all only.
+_UNCHANGED = ("same", "unsure")
+
+
+def print_comparisons(
+    sweeps: Sequence[Sweep], compared: SweepComparison, all_rows: bool, verbose: bool
+) -> None:
+    """The answer over all times, the answer of single ones, then tables of what changed."""
+    print_answer(comparison_sentences(compared))
+    print_lines(
+        f"{n}: {sweep.name} on {sweep.device}" for n, sweep in zip("ab", sweeps, strict=True)
+    )
+    groups: dict[str, list[PointComparison]] = {}
+    for row in compared.rows:
+        if all_rows or row.verdict not in _UNCHANGED:
+            groups.setdefault(row.workload, []).append(row)
+    titles = ["limit", "swap", "of", "a", "b", "b / a", "verdict", "95 %", "p"]
+    titles = titles if verbose else titles[:-2]
+    for workload, rows in groups.items():
+        print_title(workload)
+        cells = [_row(row, compared.rows)[: len(titles)] for row in rows]
+        print_table(titles, cells, words=("limit", "swap", "of", "verdict"), gap=1, keys=3)
+    print_lines(comparison_notes(compared, verbose))
+
+
+def print_github(sweeps: Sequence[Sweep], compared: SweepComparison, all_rows: bool) -> None:
+    """The same as Markdown for a step's summary or a comment; a regression is annotated."""
+    from edgebench.report.markdown import escaped
+
+    lines = ["### edgebench", "", *map(escaped, comparison_sentences(compared)), ""]
+    shown = [row for row in compared.rows if all_rows or row.verdict not in _UNCHANGED]
+    if shown:
+        lines += ["| workload | limit | of | a | b | b / a | verdict |"]
+        lines += ["| --- | --- | --- | ---: | ---: | ---: | --- |"]
+    for row in shown:
+        about = [row.workload, row.limits.label, quantity_word(row, compared.rows)]
+        cells = [*about, *_numbers(row)[:3], row.verdict]
+        lines.append(f"| {' | '.join(map(escaped, cells))} |")
+    ends = (f"{n}: {escaped(one.name)}" for n, one in zip("ab", sweeps, strict=True))
+    click.echo("\n".join([*lines, "", "; ".join(ends)]))
+    if compared.regressions or compared.is_slower_overall:
+        # A percent sign begins an escape there.
+        words = regression_words(compared).replace("%", "%25")
+        click.echo(f"::error title=edgebench::{printable(words)}", err=True)
+
+
+def _row(row: PointComparison, among: Sequence[PointComparison]) -> list[str | Text]:
+    from rich.text import Text
+
+    verdict = Text(row.verdict, style=_COLOURS.get(row.verdict, ""))
+    a, b, ratio, *statistics = _numbers(row)
+    about = [row.limits.label, row.limits.swap_kind, quantity_word(row, among)]
+    return [*about, a, b, ratio, verdict, *statistics]
+
+
+def _numbers(row: PointComparison) -> tuple[str, ...]:
+    if row.quantity == "viable":
+        ends = ((row.a, row.repeats_a), (row.b, row.repeats_b))
+        return (*(f"{share * count:.0f}/{count}" for share, count in ends), "", "", "")
+    a, b = (_value(row, number) for number in (row.a, row.b))
+    interval = "" if row.ratio_low is None else f"{row.ratio_low:.2f}–{row.ratio_high:.2f}"
+    chance = "" if row.p is None else f"{row.p:.2g}"
+    return (a, b, f"{row.ratio:.2f}", interval, chance)
+
+
+def _value(row: PointComparison, number: float) -> str:
+    """Bytes, seconds, or what is done in a second."""
+    if row.quantity == THROUGHPUT:
+        return throughput_words(number, row.unit)
+    return format_size(number) if row.quantity == "demand" else format_duration(number)
+
+
+def compare_devices(paths: Sequence[Path], within: str | None, as_json: bool) -> None:
+    """Compare the newest sweep of each device; see ``docs/verbs/compare.md``."""
+    from edgebench.analysis.devices import device_rows, enough_answers
+
+    sweeps = _newest(paths)
+    rows = device_rows(sweeps)
+    within_s = parse_duration(within) if within else None
+    answers = enough_answers(rows, within_s) if within_s is not None else []
+    if as_json:
+        folders = {sweep.device: sweep.path for sweep in sweeps}
+        print_json(
+            {
+                "sweeps": folders,
+                "rows": [asdict(row) for row in rows],
+                "enough": [asdict(one) for one in answers],
+            }
+        )
+        return
+    print_answer(device_sentences(rows, answers, within_s))
+    print_lines(f"{sweep.device}: {sweep.name}" for sweep in sweeps)
+    _print_rows(rows, [sweep.device for sweep in sweeps])
+    if answers:
+        _print_answers(answers)
+    print_next(f"edgebench show {typed_path(sweeps[0].path)}")
+
+
+def _newest(paths: Sequence[Path]) -> list[Sweep]:
+    """Each device's newest sweep of one scenario: the newest that several devices ran."""
+    from edgebench.results.results import load
+    from edgebench.results.sweep_reader import sweep_folders
+
+    folders = [folder for path in paths for folder in sweep_folders(path)]
+    sweeps = [load(folder).sweeps[0] for folder in dict.fromkeys(folders)]
+    scenarios: dict[str, dict[str, Sweep]] = {}
+    for sweep in sorted(sweeps, key=lambda one: one.name):
+        name = str(sweep.resolved.get("scenario", {}).get("name"))
+        # The last in the dictionary is the scenario whose newest sweep is the newest.
+        own = scenarios[name] = scenarios.pop(name, {})
+        own[sweep.device] = sweep
+    every = list(scenarios.values())
+    found = next((own for own in reversed(every) if len(own) > 1), every[-1])
+    return [found[device] for device in sorted(found)]
+
+
+def _print_rows(rows: Sequence[DevicesRow], devices: Sequence[str]) -> None:
+    titles = ["limit", *(title for device in devices for title in (f"{device}\ns", "slow-\ndown"))]
+    for workload in dict.fromkeys(row.workload for row in rows):
+        print_title(workload)
+        cells = []
+        for row in rows:
+            if row.workload == workload:
+                own = [cell for device in devices for cell in _cells(row.of(device))]
+                cells.append([row.limit_label, *own])
+        print_table(titles, cells, words=("limit",))
+
+
+def _cells(point: DevicePoint | None) -> tuple[str, str]:
+    if point is None:
+        return "", ""
+    if point.seconds is None or not point.finished:
+        ended = ", ".join(f"{n} {name}" for name, n in sorted(point.outcomes.items()))
+        return ended or "none", ""
+    slowdown = "" if point.slowdown is None else f"{point.slowdown:.2f}"
+    return format_duration(point.seconds.median), slowdown
+
+
+def _print_answers(answers: Sequence[EnoughAnswer]) -> None:
+    print_title("fast enough")
+    titles = ["device", "down to", "takes", "workload"]
+    rows = [
+        [
+            one.device,
+            one.limit_label or "not at any limit",
+            "" if one.seconds is None else format_duration(one.seconds),
+            one.workload,
+        ]
+        for one in answers
+    ]
+    print_table(titles, rows, words=("device", "down to", "workload"))

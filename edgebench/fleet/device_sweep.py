@@ -14,8 +14,7 @@ from edgebench.errors import EdgebenchError, FleetError
 from edgebench.records import TrialRecord
 from edgebench.run.recorded_trials import RecordedTrials, StoredRecords
 from edgebench.run.scenario_trials import needs_demand
-from edgebench.run.sweep import unknown_demand
-from edgebench.run.sweep_folder import PlannedSweep, open_sweep_folder, planned_trials
+from edgebench.run.sweep import PlannedSweep, open_sweep_folder, planned_trials, unknown_demand
 from edgebench.run.trial_record import TrialRequest, harness_error_record
 from edgebench.run.walked_limits import walked_point, workload_points
 from edgebench.safe_files import write

@@ -21,7 +21,7 @@ from edgebench.errors import EdgebenchError
 from edgebench.fleet.device_sweep import DeviceSweep
 from edgebench.fleet.inventory import Inventory
 from edgebench.fleet.messages import same_version_remedy
-from edgebench.run.sweep_folder import PlannedSweep
+from edgebench.run.sweep import PlannedSweep
 from edgebench.scenario.planner import planner_of
 from edgebench.scenario.points import PlannedTrial, Point, points
 from edgebench.scenario.scenario import Scenario

@@ -12,13 +12,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from edgebench.measures.machine.noise import trial_doubts
-from edgebench.records import LimitSetting, TrialRecord, field_kinds, is_number
+from edgebench.records import LimitSetting, TrialRecord, WorkingSet, field_kinds, is_number
 from edgebench.results.rounds import TRIAL_TIMES, rounds_of, trial_times
+from edgebench.results.spread import Spread, spread_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 #: The code of a text that is missing.
 NONE = -1
@@ -132,3 +137,13 @@ def _texts(name: str, values: Sequence[Any]) -> Texts:
     firsts = dict(zip(reversed(keys), reversed(values), strict=True))
     codes = map({**numbers, None: NONE}.__getitem__, keys)
     return Texts(array("i", codes), [firsts[key] for key in numbers])
+
+
+#: Columns whose sum it is; what is only cached is no part of it.
+COLUMNS = tuple(f"working_set_{name}" for name in field_kinds(WorkingSet) if name != "cached_bytes")
+
+
+def working_sets(columns: ColumnTable, rows: Sequence[int]) -> Spread | None:
+    """Bytes, of those of these trials that were watched; None if none was."""
+    parts = [columns.values(name, rows) for name in COLUMNS]
+    return spread_of(map(sum, zip(*parts, strict=True)))

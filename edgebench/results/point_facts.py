@@ -12,7 +12,7 @@ from msgspec import structs
 
 from edgebench.measures.machine.noise import spread_doubts
 from edgebench.records import DEMAND, Doubt, EndedIn, LimitSetting
-from edgebench.results.columns import ColumnTable
+from edgebench.results.columns import ColumnTable, working_sets
 from edgebench.results.kill_rate import KillRate
 from edgebench.results.point_energy import PointEnergy, point_energy
 from edgebench.results.point_times import (
@@ -26,7 +26,6 @@ from edgebench.results.spread import Ratio, Spread, ratio_of, spread_of
 from edgebench.results.sweep_reader import Sweep, timed_in
 from edgebench.results.trial_lines import parse_limits
 from edgebench.results.unmeasured import Unmeasured, unmeasured
-from edgebench.results.working_sets import working_sets
 from edgebench.results.workload_key import WorkloadKey, workload_label
 from edgebench.throughput import THROUGHPUT, throughput_unit
 

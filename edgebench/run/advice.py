@@ -32,8 +32,7 @@ from edgebench.run.advice_trials import (
 )
 from edgebench.run.pace import Pace, pace_of_phase, pace_of_program
 from edgebench.run.search import demands_of, most_libraries
-from edgebench.run.sweep import SweepOptions, run_sweep
-from edgebench.run.sweep_folder import planned_trials
+from edgebench.run.sweep import SweepOptions, planned_trials, run_sweep
 from edgebench.run.trial_loop import Progress
 from edgebench.run.unlimited_trials import check_command, check_unlimited
 from edgebench.scenario.libraries import libraries

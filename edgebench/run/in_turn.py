@@ -12,8 +12,15 @@ from pathlib import Path
 from edgebench.results.folder import ResultsFolder, find_unfinished
 from edgebench.results.in_turn import NEW, OLD, InTurn, in_turn_of, sweep_in_turn
 from edgebench.results.layout import RESOLVED, read_json
-from edgebench.run.sweep import SweepOptions, SweepSummary, SweepUnderWay, UnopenedSweep
-from edgebench.run.sweep_folder import PlannedSweep, create_sweep_folder, reopened
+from edgebench.run.sweep import (
+    PlannedSweep,
+    SweepOptions,
+    SweepSummary,
+    SweepUnderWay,
+    UnopenedSweep,
+    create_sweep_folder,
+    reopened,
+)
 from edgebench.run.trial_loop import Progress, TrialLoop, open_trial_loop
 from edgebench.scenario.in_turn import (
     check_in_turn,

@@ -39,8 +39,7 @@ from edgebench.run.search import (
     slowdown_bracket,
     viable_bracket,
 )
-from edgebench.run.sweep import SweepOptions, run_sweep
-from edgebench.run.sweep_folder import planned_trials
+from edgebench.run.sweep import SweepOptions, planned_trials, run_sweep
 from edgebench.run.trial_loop import Progress
 from edgebench.run.unlimited_trials import check_command, check_throughput, check_unlimited
 from edgebench.scenario.planner import Planner

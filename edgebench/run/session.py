@@ -5,25 +5,51 @@ from __future__ import annotations
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
-from edgebench.cgroups.parent import find_parent
+from edgebench.cgroups.parent import ParentCgroup, find_parent
 from edgebench.cgroups.ram_disk import RamDisk
 from edgebench.cgroups.swap import SwapControl
-from edgebench.identity import caller_identity
+from edgebench.identity import Identity, caller_identity
 from edgebench.measures.machine.sensors.places import find_sensors
 from edgebench.measures.machine.system_files import SystemFiles, usable_ram_bytes
 from edgebench.measures.strategies.gnu_time import find_gnu_time
 from edgebench.run.scratch import claimed_folder
 from edgebench.run.sensor_watch import SensorBank
 from edgebench.run.storage import StorageControl, StoragePlaces, weights_of
-from edgebench.run.trial_setup import TrialSetup
+from edgebench.run.used_files import UsedFiles
 from edgebench.scenario.points import Point
+
+
+@dataclass(frozen=True)
+class TrialSetup:
+    """What every trial of a sweep is measured with.
+
+    ``interval_s`` is how often the sampler reads usage; None: every millisecond while it changes.
+    ``stat_interval_s`` is how often ``memory.stat`` is read where it is; None: every 10 ms while
+    usage changes. ``statistics_always`` has it read in timed trials under a memory limit too, which
+    can prevent a kill.
+    ``storage`` holds disks to the speed that a trial asks for. ``sensors`` are read meanwhile.
+    ``files`` of programs are evicted before each trial; with ``starts_cold`` the first one is made
+    again where it found them in the page cache, and those under a limit are not looked at.
+    """
+
+    parent: ParentCgroup
+    gnu_time: Path
+    storage: StorageControl
+    identity: Identity | None = None
+    interval_s: float | None = None
+    stat_interval_s: float | None = None
+    echo: Callable[[bytes], None] | None = None
+    statistics_always: bool = False
+    sensors: SensorBank | None = None
+    starts_cold: bool = True
+    files: UsedFiles = field(default_factory=UsedFiles)
 
 
 @dataclass(frozen=True)

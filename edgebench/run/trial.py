@@ -53,6 +53,7 @@ from edgebench.run.outcome import KillWatch
 from edgebench.run.output_rate import OutputRate
 from edgebench.run.process import ProcessEnd, WorkloadProcess
 from edgebench.run.round_sources import RoundSources, round_sources
+from edgebench.run.session import TrialSetup
 from edgebench.run.storage import HeldStorage, StoragePlaces
 from edgebench.run.strategy_trial import StrategyTrial
 from edgebench.run.trial_record import (
@@ -64,7 +65,6 @@ from edgebench.run.trial_record import (
     unavailable_record,
     utc_now,
 )
-from edgebench.run.trial_setup import TrialSetup
 from edgebench.run.trial_watch import TrialWatch
 from edgebench.run.used_files import PROGRAMS, is_warm
 from edgebench.run.walk_control import WalkControl

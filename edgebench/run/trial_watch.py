@@ -16,11 +16,11 @@ from edgebench.run.damon_watch import DamonWatch
 from edgebench.run.outside_watch import OutsideWatch
 from edgebench.run.round_sources import without_others
 from edgebench.run.sensor_watch import SensorWatch
+from edgebench.run.session import TrialSetup
 from edgebench.run.swap_charge import FAST_DISK, SwapCharge
 from edgebench.run.swap_watch import SwapWatch, group_swap
 from edgebench.run.trial_energy import with_energy, with_walk_energy
 from edgebench.run.trial_record import Measured, TrialRequest
-from edgebench.run.trial_setup import TrialSetup
 from edgebench.run.used_files import PROGRAMS
 from edgebench.swap_areas import read_swap_areas
 

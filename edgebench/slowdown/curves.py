@@ -23,11 +23,11 @@ import pandas as pd
 from edgebench.boards.storage import AS_IS
 from edgebench.errors import ResultsError
 from edgebench.kills import LOST
+from edgebench.results.columns import COLUMNS as WORKING_SET
 from edgebench.results.facts import sweep_facts
 from edgebench.results.frames import DISTINCT, answering_rows
 from edgebench.results.once import once_for_results
 from edgebench.results.rounds import START, STEADY
-from edgebench.results.working_sets import COLUMNS as WORKING_SET
 from edgebench.results.workload_key import SWAP, workloads_of
 from edgebench.slowdown.simulator.allocator import MALLOC
 from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words

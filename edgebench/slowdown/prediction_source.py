@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from edgebench.boards.storage import parse_storage
 from edgebench.errors import ResultsError, WorkloadError
 from edgebench.identity import caller_identity
-from edgebench.results.planned_networks import may_have
 from edgebench.results.results import load
+from edgebench.results.sweep_reader import may_have
 from edgebench.slowdown.answer import measured_kills, measured_limits
 from edgebench.slowdown.context import DeviceData, matching_device_data
 from edgebench.slowdown.counted import counted_by_workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgebench.analysis.studies.bend import find_bend
+from edgebench.analysis.studies.convolutions import find_bend
 from edgebench.errors import ResultsError
 
 X = np.repeat(np.arange(1.0, 12.0), 4)

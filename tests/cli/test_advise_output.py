@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cli.advise_output import print_advice
+from edgebench.cli.advise import print_advice
 from edgebench.results.advice_file import TriedRemedy
 from edgebench.run.advice_answer import Advice, BestRemedy
 

@@ -20,8 +20,7 @@ from made_sweep import Shape, make
 from rich.console import Console
 from terminal import Terminal
 
-from edgebench.cli.watch import watch
-from edgebench.cli.watch_view import view
+from edgebench.cli.watch import view, watch
 from edgebench.errors import UsageError
 from edgebench.measures.machine.system_files import read_system
 from edgebench.records import LimitSetting

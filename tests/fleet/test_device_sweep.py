@@ -9,7 +9,7 @@ import pytest
 
 from edgebench.errors import CgroupError
 from edgebench.fleet.device_sweep import MOST_TRIES, DeviceSweep
-from edgebench.run.sweep_folder import PlannedSweep
+from edgebench.run.sweep import PlannedSweep
 from edgebench.scenario.planner import planner_of
 from edgebench.scenario.points import points
 from edgebench.scenario.scenario import scenario_of

@@ -19,9 +19,9 @@ from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.sweep_reader import Sweep
 from edgebench.results.trial_readings import TrialReadings, read_trial
 from edgebench.run.launch import KINDS, Launch, Settings
+from edgebench.run.session import TrialSetup
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
-from edgebench.run.trial_setup import TrialSetup
 from edgebench.workloads.events import Descriptors
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.worker import WORKLOADS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from made_sweep import Shape, make
 
-from edgebench.results.planned_networks import may_have
+from edgebench.results.sweep_reader import may_have
 
 
 def test_a_network_is_found_by_its_whole_name(tmp_path: Path) -> None:

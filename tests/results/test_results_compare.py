@@ -16,8 +16,8 @@ from results_making import MIB, make_sweep, record, usual_record
 from scipy import stats
 
 from edgebench.analysis.compare import compare_sweeps
+from edgebench.analysis.comparison import holm_correction
 from edgebench.analysis.significance import moderated_t_tests
-from edgebench.analysis.verdicts import holm_correction
 from edgebench.cli.compare import compare
 from edgebench.errors import RegressionError, ResultsError, UsageError
 from edgebench.records import TrialRecord

@@ -20,10 +20,9 @@ from edgebench.errors import WorkloadError
 from edgebench.measures.strategies.gnu_time import GnuTime
 from edgebench.need import Need, need_of
 from edgebench.records import FilesReport, LimitSetting, TrialRecord
-from edgebench.run.session import Session
+from edgebench.run.session import Session, TrialSetup
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
-from edgebench.run.trial_setup import TrialSetup
 from edgebench.run.used_files import UsedFiles
 from edgebench.words.need import elsewhere_words, need_words, warm_files_words
 from tests.chance import given_time

@@ -21,10 +21,9 @@ from click.testing import CliRunner
 from edgebench.cgroups.interface import HotFiles
 from edgebench.cli.measure import measure
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.session import Session
+from edgebench.run.session import Session, TrialSetup
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
-from edgebench.run.trial_setup import TrialSetup
 from tests.own_path import python_path
 
 MIB = 1 << 20

@@ -6,7 +6,7 @@ from typing import Any
 
 from edgebench.cgroups.process_maps import TouchedPages
 from edgebench.records import WorkingSet
-from edgebench.run.working_set_round import working_set
+from edgebench.run.walk_control import working_set
 
 MIB = 1 << 20
 TOUCHED = TouchedPages(30 * MIB, 50 * MIB)

@@ -6,10 +6,15 @@ Convolutional Neural Network Training – A Focus on Memory".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from edgebench.analysis.studies.cores import core_frame
 from edgebench.analysis.studies.partial_training import step_median
+from edgebench.analysis.studies.tables import Column, StudyTable
 from edgebench.errors import ResultsError
+from edgebench.text import joined_words
+from edgebench.units import MIB
 from edgebench.workloads.training.names import GRAPH, PYTORCH, TITLES
 
 if TYPE_CHECKING:
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from edgebench.results.results import Results
+
 
 KIND = "training"
 #: What is equal in one row; those after the first are shown where they differ.
@@ -87,3 +93,108 @@ def _own_peaks(results: Results) -> dict[tuple[str, str], int | None]:
         for record in sweep.strategy_records
         if record.strategy in _OWN and record.outcome == "ok" and "reading" not in record.missing
     }
+
+
+#: Phases as a table names them, where that is another word.
+_NAMES = {"step": "update", GRAPH: "as one graph", "whole": "whole step"}
+#: Always shown; the other settings only where they differ.
+_SHOWN = ("network", "batch", "limit_label")
+_LOST = ["outcome", "network", "framework", "batch", "shape", "limit_label"]
+
+
+def framework_tables(results: Results) -> list[StudyTable]:
+    """Memory, the frameworks' own view of it, time by phase, and busy cores.
+
+    Raises:
+        ResultsError: as :func:`~edgebench.analysis.studies.frameworks.framework_frame`.
+    """
+    frame = framework_frame(results)
+    made = [_memory(frame), _own_view(frame), _times(frame), _cores(results)]
+    return [table for table in made if table and table.rows]
+
+
+def _memory(frame: pd.DataFrame) -> StudyTable:
+    lost = frame[frame["outcome"] != "ok"].drop_duplicates(_LOST)[_LOST]
+    says = tuple(
+        f"{outcome}: {network} in {framework}, batch {batch:g}, images of {shape}, limit {limit}"
+        for outcome, network, framework, batch, shape, limit in lost.itertuples(index=False)
+    )
+    title = "Memory by framework: the kernel's peak, MiB"
+    columns, rows = _by_framework(frame, "peak_bytes", "{:.0f}", MIB)
+    answer = _answer(frame, "peak_bytes", "the memory of")
+    return StudyTable("framework memory", title, columns, rows, says, answer)
+
+
+def _own_view(frame: pd.DataFrame) -> StudyTable:
+    title = "Memory by framework: the peak of its own allocator, MiB"
+    columns, rows = _by_framework(frame, "own_bytes", "{:.0f}", MIB)
+    return StudyTable("framework view", title, columns, rows)
+
+
+def _times(frame: pd.DataFrame) -> StudyTable:
+    import pandas as pd
+
+    phases = [phase for phase in (*PHASES, "whole") if frame[f"{phase}_s"].notna().any()]
+    long = pd.concat(
+        [
+            frame.assign(phase=_NAMES.get(phase, phase), place=place, seconds=frame[f"{phase}_s"])
+            for place, phase in enumerate(phases)
+        ]
+    )
+    title = "Time by framework, ms per image"
+    columns, rows = _by_framework(long, "seconds", "{:.2f}", 1e-3, ("place", "phase"))
+    answer = _answer(frame, "whole_s", "the time per step of")
+    says = ("medians of the steps after the first, divided by the batch",)
+    return StudyTable("framework time", title, columns, rows, says, answer)
+
+
+def _cores(results: Results) -> StudyTable | None:
+    """None where no trial measured cores."""
+    try:
+        frame = core_frame(results)
+    except ResultsError:
+        return None
+    frame = frame[frame["phase"].isin(PHASES)]
+    titles = [framework_title(dict(row)) for _, row in frame.iterrows()]
+    long = frame.assign(
+        framework=titles,
+        phase=frame["phase"].map(lambda phase: _NAMES.get(phase, phase)),
+        place=frame["phase"].map(PHASES.index),
+    )
+    columns, rows = _by_framework(long, "cores_busy", "{:.2f}", 1.0, ("place", "phase"))
+    return StudyTable("framework cores", "Cores busy by framework", columns, rows)
+
+
+def _by_framework(
+    frame: pd.DataFrame, value: str, form: str, unit: float, more: Sequence[str] = ()
+) -> tuple[tuple[Column, ...], list[dict[str, Any]]]:
+    """Medians of one value: rows share settings (and ``more``), a column is a framework."""
+    keys = [*SHARED, *more]
+    medians = frame.groupby([*keys, "framework"], dropna=False)[value].median().unstack("framework")
+    medians = medians.dropna(how="all").reset_index()
+    frameworks = [name for name in dict.fromkeys(frame["framework"]) if name in medians]
+    shown = [key for key in SHARED if key in _SHOWN or frame[key].nunique() > 1]
+    columns = (
+        *(Column(key, key.removesuffix("_label"), "{:g}", words=key != "batch") for key in shown),
+        *(Column(key, key, words=True) for key in more if key != "place"),
+        *(Column(name, name, form, unit) for name in sorted(frameworks)),
+    )
+    rows = [{str(k): v for k, v in row.items()} for row in medians.to_dict("records")]
+    return columns, rows
+
+
+def _answer(frame: pd.DataFrame, value: str, what: str) -> str:
+    """How each framework compares with the first, unlimited, over all settings."""
+    unlimited = frame[frame["limit_label"] == "max"]
+    medians = unlimited.groupby([*SHARED, "framework"], dropna=False)[value].median()
+    wide = medians.unstack("framework")
+    first, *others = sorted(wide.columns)
+    words = []
+    for name in others:
+        ratios = (wide[name] / wide[first]).dropna()
+        if len(ratios):
+            low, high = f"{ratios.min():.2g}", f"{ratios.max():.2g}"
+            span = low if low == high else f"{low} to {high}"
+            words.append(f"{name} takes {span} times")
+    said = joined_words(words) if words else ""
+    return f"Unlimited, {said} {what} {first}." if said else ""

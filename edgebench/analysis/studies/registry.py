@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from edgebench.analysis.studies.accelerators import accelerator_tables
 from edgebench.analysis.studies.convolutions import convolution_tables
 from edgebench.analysis.studies.cores import core_tables
-from edgebench.analysis.studies.framework_tables import framework_tables
-from edgebench.analysis.studies.hyperparameter_tables import search_tables
+from edgebench.analysis.studies.frameworks import framework_tables
+from edgebench.analysis.studies.hyperparameters import search_tables
 from edgebench.analysis.studies.operators import operator_tables
 from edgebench.analysis.studies.partial_training import partial_tables
 from edgebench.analysis.studies.training_memory import training_memory_tables

@@ -10,7 +10,7 @@ from device_made_up import PAGE, CyclicOptimalMemory, Device, LruMemory, Memory
 
 from edgebench.cgroups.storage_check import DiskSpeed, ProbeResult
 from edgebench.errors import MachineError
-from edgebench.run.calibration_disks import disk_constants
+from edgebench.run.calibration import disk_constants
 from edgebench.slowdown.calibration.constants import (
     constants_of,
     file_fault_s,
