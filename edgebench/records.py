@@ -106,6 +106,8 @@ Direction = Literal["down", "up"]
 UP: Direction = "up"
 #: In ``missing``: why a walk has no working set.
 NOT_REACHED = "it is seen in a round at a walk's end, which this walk did not come to"
+#: Settings of a point: what runs in the background of its trials, outside their cgroups.
+BACKGROUND, INTERVALS = "background_bytes", "system_intervals_s"
 #: Fields that only a trial without a limit of memory has, and why not stands in ``missing``.
 DEMAND = ("demand_bytes", "undroppable_bytes", "library_bytes")
 #: How ``demand_source`` ends where the demand has what was missed between samples.

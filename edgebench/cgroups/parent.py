@@ -9,9 +9,8 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from edgebench.cgroups.delegation import DelegatedFolder, enable_controllers, enter_scope, find_base
 from edgebench.cgroups.files import unified_files
 from edgebench.cgroups.hierarchy import (
     Hierarchy,
@@ -24,9 +23,10 @@ from edgebench.cgroups.interface import Cgroup, unsupported
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.removal import remove_all
 from edgebench.cgroups.support import Finding, no_support, support_findings
-from edgebench.cgroups.v1 import V1Cgroup
-from edgebench.cgroups.v2 import V2Cgroup
 from edgebench.errors import CgroupError
+
+if TYPE_CHECKING:
+    from edgebench.cgroups.delegation import DelegatedFolder
 
 __all__ = ["Finding", "ParentCgroup", "check_support", "find_parent"]
 NO_CGROUPS = """\
@@ -128,7 +128,11 @@ class ParentCgroup:
             self._release(folders.values())
 
         if self.version == 1:
+            from edgebench.cgroups.v1 import V1Cgroup
+
             return V1Cgroup(folders, removed)
+        from edgebench.cgroups.v2 import V2Cgroup
+
         return V2Cgroup(folders["memory"], removed)
 
     def _claim(self, folder: Path) -> None:
@@ -186,6 +190,8 @@ def find_parent(ownership: Ownership) -> ParentCgroup:
         raise _error("the cgroup hierarchy of memory is mounted read-only", memory.mount, READ_ONLY)
     if memory.version == 1:
         return ParentCgroup(1, _v1_bases(found, own), ownership)
+    from edgebench.cgroups.delegation import enter_scope
+
     try:
         base = _v2_base(own, memory.mount, ownership)
     except CgroupError:
@@ -198,6 +204,8 @@ def find_parent(ownership: Ownership) -> ParentCgroup:
 
 def _v2_base(own: Path, mount: Path, ownership: Ownership) -> DelegatedFolder:
     """Where cgroups can be created now; what that changed is claimed."""
+    from edgebench.cgroups.delegation import enable_controllers, find_base
+
     base = find_base(own, mount)
     enable_controllers(base, ownership)
     return base
@@ -205,6 +213,9 @@ def _v2_base(own: Path, mount: Path, ownership: Ownership) -> DelegatedFolder:
 
 def refused_limit(version: int, names: Iterable[str]) -> CgroupError | None:
     """The error for a limit of these names that this version does not have; None: it has all."""
+    from edgebench.cgroups.v1 import V1Cgroup
+    from edgebench.cgroups.v2 import V2Cgroup
+
     lacking = sorted(set(names) - (V1Cgroup if version == 1 else V2Cgroup).settable)
     return unsupported(version, lacking[0]) if lacking else None
 

@@ -30,11 +30,12 @@ from edgebench.run.advice_trials import (
     AdviceTrials,
     paired_ratio,
 )
+from edgebench.run.command import check_command
 from edgebench.run.pace import Pace, pace_of_phase, pace_of_program
 from edgebench.run.search import demands_of, most_libraries
 from edgebench.run.sweep import SweepOptions, planned_trials, run_sweep
 from edgebench.run.trial_loop import Progress
-from edgebench.run.unlimited_trials import check_command, check_unlimited
+from edgebench.run.unlimited_trials import check_unlimited
 from edgebench.scenario.libraries import libraries
 from edgebench.scenario.points import Point
 from edgebench.units import parse_duration

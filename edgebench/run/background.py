@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 
 from edgebench.errors import MachineError
-from edgebench.scenario.scenario import BACKGROUND, INTERVALS
+from edgebench.records import BACKGROUND, INTERVALS
 
 #: Where a record's notes keep what was read of the system.
 SYSTEM_MEMORY = "system_memory"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from edgebench.errors import MachineError
+from edgebench.processes import find_program
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.session import open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
-from edgebench.run.unlimited_trials import check_command
 from edgebench.safe_files import created
 
 
@@ -103,3 +104,35 @@ def _check(command: Sequence[str], samples: Path | None) -> None:
     check_command(command)
     if samples and not samples.parent.is_dir():
         raise MachineError(f"no folder {samples.parent} to keep the samples in")
+
+
+def check_command(command: Sequence[str]) -> None:
+    """Check that there is such a program, before anything is set up.
+
+    Raises:
+        MachineError: there is none, or it is not executable.
+    """
+    program = command[0]
+    if find_program(program):
+        return
+    from edgebench.layers.references import names_network
+
+    if names_network(program):
+        raise MachineError(
+            f"{program!r} is a network, not a command",
+            remedy=f"edgebench layers {shlex.quote(program)} measures it",
+        )
+    if Path(program).is_file():
+        raise MachineError(
+            f"{program} is not executable",
+            remedy=f"chmod +x {shlex.quote(program)}, or name what runs it: python3 {program}",
+        )
+    if " " in program:
+        raise MachineError(
+            f"no command {program!r} on this machine",
+            remedy=f"no shell reads it: write it without quotes, or sh -c {shlex.quote(program)}",
+        )
+    raise MachineError(
+        f"no command {program!r} on this machine",
+        remedy="check its spelling, or give its full path",
+    )

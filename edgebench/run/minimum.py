@@ -16,6 +16,7 @@ from edgebench.need import need_of
 from edgebench.records import TrialRecord
 from edgebench.results.sweep_reader import Sweep, read_sweep
 from edgebench.results.unmeasured import unmeasured
+from edgebench.run.command import check_command
 from edgebench.run.function import function_settings, name_of
 from edgebench.run.minimum_answer import Minimum
 from edgebench.run.minimum_requests import (
@@ -41,7 +42,7 @@ from edgebench.run.search import (
 )
 from edgebench.run.sweep import SweepOptions, planned_trials, run_sweep
 from edgebench.run.trial_loop import Progress
-from edgebench.run.unlimited_trials import check_command, check_throughput, check_unlimited
+from edgebench.run.unlimited_trials import check_throughput, check_unlimited
 from edgebench.scenario.planner import Planner
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.scenario.scenario import Scenario

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from edgebench.knee import settled
 from edgebench.records import PhaseSum, RoundCounts, TrialRecord
 from edgebench.results.rounds import START, STEADY, reads_of, steadiness, trial_times
-from edgebench.scenario.points import PlannedTrial
 from edgebench.scenario.walk import Visited
 from edgebench.spans import BEFORE_ROUNDS
 from edgebench.throughput import reads_throughput
+
+if TYPE_CHECKING:
+    from edgebench.scenario.points import PlannedTrial
 
 #: A trial's time in seconds for the work that its slowdown is about; None if it has none.
 Pace = Callable[[TrialRecord], float | None]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
@@ -23,7 +23,9 @@ from edgebench.run.scratch import claimed_folder
 from edgebench.run.sensor_watch import SensorBank
 from edgebench.run.storage import StorageControl, StoragePlaces, weights_of
 from edgebench.run.used_files import UsedFiles
-from edgebench.scenario.points import Point
+
+if TYPE_CHECKING:
+    from edgebench.scenario.points import Point
 
 
 @dataclass(frozen=True)

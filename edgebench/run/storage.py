@@ -11,20 +11,21 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgebench.boards.storage import AS_IS_REMEDY, StorageSpeed, parse_storage
 from edgebench.cgroups.disk_limits import DiskLimit
-from edgebench.cgroups.leftovers import Ownership
-from edgebench.cgroups.parent import ParentCgroup
-from edgebench.cgroups.ram_disk import RamDisk
-from edgebench.cgroups.storage_check import SpeedProof, prove_storage
-from edgebench.cgroups.swap import SwapControl, SwapState
 from edgebench.errors import CgroupError, MachineError
 from edgebench.measures.machine.disks import SWAP_FILES, WholeDisk, swap_devices, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import StorageReport
-from edgebench.run.proof_file import proof_file
+
+if TYPE_CHECKING:
+    from edgebench.cgroups.leftovers import Ownership
+    from edgebench.cgroups.parent import ParentCgroup
+    from edgebench.cgroups.ram_disk import RamDisk
+    from edgebench.cgroups.storage_check import SpeedProof
+    from edgebench.cgroups.swap import SwapControl, SwapState
 
 NOT_ON_DISK = f"""\
 keep weights on a disk (EDGEBENCH_CACHE names their folder), and use a swap file on one; or
@@ -188,6 +189,9 @@ class StorageControl:
     def _proof(self, limit: DiskLimit, place: Path, speed: StorageSpeed) -> list[SpeedProof]:
         if not self.proves:
             return []
+        from edgebench.cgroups.storage_check import prove_storage
+        from edgebench.run.proof_file import proof_file
+
         key = limit.number, limit.speed.label
         if key not in self._proved:
             writes = limit.speed.write_bps is not None or limit.speed.write_iops is not None

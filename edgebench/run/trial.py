@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -67,12 +67,13 @@ from edgebench.run.trial_record import (
 )
 from edgebench.run.trial_watch import TrialWatch
 from edgebench.run.used_files import PROGRAMS, is_warm
-from edgebench.run.walk_control import WalkControl
-from edgebench.run.walk_records import walk_records
 from edgebench.safe_files import created, write
 from edgebench.spans import first_round_end_ns
 from edgebench.text import printable
 from edgebench.workloads.engines.engine import WHOLE
+
+if TYPE_CHECKING:
+    from edgebench.run.walk_control import WalkControl
 
 #: Far above what a runtime's threads need; a fork bomb ends there, not with the machine.
 MOST_PIDS = 4096
@@ -160,6 +161,8 @@ def _recorded_trials(
     record = record_of(request, measured, started_utc, time.monotonic() - began)
     record = structs.replace(record, notes={**record.notes, **surroundings})
     if measured.walk and request.walk:
+        from edgebench.run.walk_records import walk_records
+
         walked = walk_records(record, measured.walk, request.walk, files.events)
         return watch.told_of_walk(walked, measured)
     record = watch.told(record, measured)
@@ -250,7 +253,7 @@ class _Measurement:
             ),
             throughput_per_s=rate.per_second(ended.wall_s, process.output_text()),
             storage=self.held.report,
-            walk=control if isinstance(control, WalkControl) else None,
+            walk=self._walk(control),
             missing={**cgroup.missing(), **unread, **unlogged, **maps.reasons()},
             dropped_events=process.events.dropped_lines,
             broken_limits=broken,
@@ -275,10 +278,20 @@ class _Measurement:
         request, room = self.request, self.request.settings.get(ROOM)
         swap_bytes = _limits_of(request.limits).swap_bytes
         if request.walk is not None:
+            from edgebench.run.walk_control import WalkControl
+
             maps = request.settings.get("loader") not in (None, COPY)
             parts = self.cgroup, request.walk, swap_bytes, process, self.rounds
             return WalkControl(*parts, maps_weights=maps)
         return None if room is None else LimitAtBase(self.cgroup, room, swap_bytes)
+
+    def _walk(self, control: LimitControl | None) -> WalkControl | None:
+        """What moved the limit of a walk; None: this is none."""
+        if self.request.walk is None:
+            return None
+        from edgebench.run.walk_control import WalkControl
+
+        return control if isinstance(control, WalkControl) else None
 
     def _limit(self) -> Limits:
         """Set the limits and hold the disks; as the kernel has them."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -22,9 +22,11 @@ from edgebench.measures.machine.sensors.sensor import (
 )
 from edgebench.records import EnergyReport, SensorReport, TrialRecord
 from edgebench.results.rounds import START, STEADY, round_stages
-from edgebench.run.sensor_watch import SensorReadings
-from edgebench.run.walk_control import WalkStep
 from edgebench.spans import Span, finished_spans
+
+if TYPE_CHECKING:
+    from edgebench.run.sensor_watch import SensorReadings
+    from edgebench.run.walk_control import WalkStep
 
 #: Rounds that fill less of the time from the first to the last are not one stretch of time.
 _LEAST_FILLED = 0.9

@@ -37,13 +37,13 @@ from edgebench.run.outcome import TrialEnd, trial_end
 from edgebench.run.output_rate import trial_throughput, why_no_rate
 from edgebench.run.process import ProcessEnd
 from edgebench.run.round_sources import RoundSources
-from edgebench.run.walked_limits import WalkedLimits
 from edgebench.spans import collections_s, events_to_phases, finished_spans
 from edgebench.text import printable
 from edgebench.throughput import reads_throughput
 
 if TYPE_CHECKING:
     from edgebench.run.walk_control import WalkControl
+    from edgebench.run.walked_limits import WalkedLimits
 
 #: What samples tell of the demand.
 _SAMPLED = ("demand_bytes", "demand_source", "undroppable_bytes")

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
-from pathlib import Path
 
-from edgebench.errors import MachineError, WorkloadError
-from edgebench.layers.references import names_network
-from edgebench.processes import find_program
+from edgebench.errors import WorkloadError
 from edgebench.records import TrialRecord
 from edgebench.results.sweep_reader import Sweep, end_of_output, log_of
 from edgebench.run.output_rate import NO_LINE, UNBUFFERED
@@ -24,36 +20,6 @@ _TERMINAL = re.compile(
 )
 #: A program that ends so soon may have looked for input, even if it says nothing of it.
 _AT_ONCE_S = 2.0
-
-
-def check_command(command: Sequence[str]) -> None:
-    """Check that there is such a program, before anything is set up.
-
-    Raises:
-        MachineError: there is none, or it is not executable.
-    """
-    program = command[0]
-    if find_program(program):
-        return
-    if names_network(program):
-        raise MachineError(
-            f"{program!r} is a network, not a command",
-            remedy=f"edgebench layers {shlex.quote(program)} measures it",
-        )
-    if Path(program).is_file():
-        raise MachineError(
-            f"{program} is not executable",
-            remedy=f"chmod +x {shlex.quote(program)}, or name what runs it: python3 {program}",
-        )
-    if " " in program:
-        raise MachineError(
-            f"no command {program!r} on this machine",
-            remedy=f"no shell reads it: write it without quotes, or sh -c {shlex.quote(program)}",
-        )
-    raise MachineError(
-        f"no command {program!r} on this machine",
-        remedy="check its spelling, or give its full path",
-    )
 
 
 def check_unlimited(sweep: Sweep, name: str, unlimited: Sequence[TrialRecord]) -> None:

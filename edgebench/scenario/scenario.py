@@ -20,6 +20,7 @@ from edgebench.layers.names import STREAM
 from edgebench.measures.strategies import with_own_trial
 from edgebench.measures.strategies.cgroup import STATISTICS
 from edgebench.measures.strategy import StrategyOptions
+from edgebench.records import BACKGROUND, INTERVALS
 from edgebench.safe_reading import read_text
 from edgebench.scenario.faults import Fault, KeysError, Named, faults_of, file_error_words
 from edgebench.scenario.inference import InferenceWorkload
@@ -54,9 +55,6 @@ SCHEMA = 1
 _PLAN_FLAG = {"limits.plan": "--plan"}
 #: Kinds of workload with rounds between which a walk can move the limit.
 _WALKED_KINDS = ("inference", "training")
-
-#: Settings of a point: what runs in the background of its trials, outside their cgroups.
-BACKGROUND, INTERVALS = "background_bytes", "system_intervals_s"
 
 #: A dump takes half a second: with smaller steps a trial would do nothing else.
 _LEAST_DUMP = 1 << 20

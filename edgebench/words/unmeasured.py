@@ -5,13 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from edgebench.need import Need
-from edgebench.results.point_facts import PointFacts
-from edgebench.results.unmeasured import Elsewhere, Unmeasured
 from edgebench.text import joined_words
 from edgebench.units import MIB, brief_size, format_duration
 from edgebench.words.need import need_words
+
+if TYPE_CHECKING:
+    from edgebench.need import Need
+    from edgebench.results.point_facts import PointFacts
+    from edgebench.results.unmeasured import Elsewhere, Unmeasured
 
 #: How a container, and what runs elsewhere, is measured.
 HOW_TO = "docs/how-to/inside-a-container.md"
