@@ -60,8 +60,8 @@ _FRAME = 7
 _FOOT = 8
 #: Width of the columns beside the name, and of the type at most.
 _OTHERS, _TYPE = 60, 11
-#: A title, the columns' titles, and rows.
-LayerTable = tuple[str, Sequence[str], list[list[str]]]
+#: The columns' titles, and rows.
+LayerTable = tuple[Sequence[str], list[list[str]]]
 _PHASES = ("load", "first", "execute")
 #: So many of the heaviest operators are listed.
 _SHOWN = 5
@@ -100,22 +100,24 @@ def print_layers(
     for table, shown, seen in zip(tables, costs, memory, strict=True):
         rows = sorted_layers(table, view.sort, shown[-1].at.label if shown else None)
         count = len(rows) if view.every else _room(console, 1 + len(shown) + bool(seen))
-        made = (
-            [unlimited_table(table, rows, count, console.width)]
-            if view.verbose or not shown
-            else []
-        )
-        for cost in shown if view.verbose else shown[-1:]:
-            made.append(limited_table(table, cost, rows, count, console.width))
-        if seen and view.verbose:
-            made.append(strategies_table(table, seen, rows[:count], console.width))
         demand = None if table.network in as_whole else table.demand_bytes
+        # A pass of layers one by one has a time and a limit that are not the network's.
+        is_cut, width = demand is None, console.width
+        made = []
+        if view.verbose or not shown:
+            made.append(
+                (unlimited_title(table, is_cut), *unlimited_table(table, rows, count, width))
+            )
+        for cost in shown if view.verbose else shown[-1:]:
+            cells = limited_table(table, cost, rows, count, width)
+            made.append((limited_title(cost, is_cut), *cells))
+        if seen and view.verbose:
+            made.append((PEAKS_TITLE, *strategies_table(table, seen, rows[:count], width)))
         about = "" if demand is None else f" · demand {format_size(demand)}"
         print_title(_workload(table) + about)
-        for title, titles, cells in made:
-            # A pass of layers one by one has a time and a limit that are not the network's.
-            print_lines([title.partition(":")[0] + ", by layer" if demand is None else title])
-            print_table(titles, cells, words=("layer", "type"), gap=1)
+        for title, titles, lines in made:
+            print_lines([title])
+            print_table(titles, lines, words=("layer", "type"), gap=1)
             click.echo()
         print_lines(_remarks(table, shown, view.verbose))
         if seen and view.verbose:
@@ -171,7 +173,7 @@ def unlimited_table(
             ]
         )
     cells.append(["between layers", *[""] * 7, _percent(whole.glue_s / whole.sum_s)])
-    return unlimited_title(table), titles, cells
+    return titles, cells
 
 
 def limited_table(
@@ -198,7 +200,7 @@ def limited_table(
     cells.append(["between layers", "", *between, *[""] * 5])
     cells.append(["a round", "", "", _ms(cost.extra_s), *[""] * 5])
     times = ("load\nms", "load\n×", "execute\nms", "execute\n×", "major\nfaults")
-    return limited_title(cost), ("layer", "type", "extra\n%", "extra\nms", *times), cells
+    return ("layer", "type", "extra\n%", "extra\nms", *times), cells
 
 
 def _row_groups(
@@ -223,7 +225,7 @@ def strategies_table(
         peaks = seen.peaks.get((row.network, row.order), {})
         name = _name(table, row, width)
         cells.append([name, *(_mib(peaks.get(method.strategy)) for method in seen.methods)])
-    return PEAKS_TITLE, titles, cells
+    return titles, cells
 
 
 def _name(table: LayerCostTable, row: LayerRow, width: int) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgebench.results.kill_rate import Watched
 from edgebench.results.workload_key import brief_names
+from edgebench.text import as_sentence
 from edgebench.units import format_duration
 
 if TYPE_CHECKING:
@@ -30,24 +31,21 @@ def comparison_sentences(compared: SweepComparison) -> list[str]:
     """The answer over all times, where there is one, and that of single ones."""
     in_turn, overall = compared.in_turn, compared.overall
     first = [] if overall is None else [overall_sentence(overall, in_turn)]
-    answer = _answer(compared)
-    return [*first, answer] if first or not in_turn else [_in_turn(answer)]
+    return [*first, _answer(compared, told_in_turn=in_turn and not first)]
 
 
-def _in_turn(sentence: str) -> str:
-    """The same sentence, of two sweeps whose trials were made in turn."""
-    start = sentence[0] if sentence.startswith("b ") else sentence[0].lower()
-    return f"Made in turn: {start}{sentence[1:]}"
+#: How the first sentence begins, of two sweeps whose trials were made in turn.
+_IN_TURN = "Made in turn: "
 
 
 def overall_sentence(overall: OverallComparison, in_turn: bool) -> str:
     """How many times as long b takes as a whole, with the interval."""
     verdict = _OVERALL.get(overall.verdict, overall.verdict)
-    sentence = (
-        f"Over all {overall.times} times compared, b takes {overall.ratio:.2f} times as long as "
+    begin = f"{_IN_TURN}over" if in_turn else "Over"
+    return (
+        f"{begin} all {overall.times} times compared, b takes {overall.ratio:.2f} times as long as "
         f"a ({overall.ratio_low:.2f} to {overall.ratio_high:.2f}): {verdict}."
     )
-    return _in_turn(sentence) if in_turn else sentence
 
 
 def regression_words(compared: SweepComparison) -> str:
@@ -57,8 +55,9 @@ def regression_words(compared: SweepComparison) -> str:
     return f"{len(compared.regressions)} of {len(compared.rows)} comparisons are regressions"
 
 
-def _answer(compared: SweepComparison) -> str:
+def _answer(compared: SweepComparison, *, told_in_turn: bool) -> str:
     """What got worse and the worst of it; else that nothing did, and how much can't be told."""
+    begin = _IN_TURN if told_in_turn else ""
     counts = Counter(row.verdict for row in compared.rows)
     total, worse = len(compared.rows), compared.regressions
     if worse:
@@ -67,12 +66,13 @@ def _answer(compared: SweepComparison) -> str:
         name = brief_names(row.workload for row in compared.rows)[found.workload]
         what = f"{quantity_word(found, compared.rows)} {found.verdict}"
         where = f"{name} at {found.limits.label}: {what}{factor}"
-        return f"b is worse than a in {len(worse)} of {total} comparisons; most: {where}."
+        return f"{begin}b is worse than a in {len(worse)} of {total} comparisons; most: {where}."
     unsure = f"; {counts['unsure']} can't be told: repeats differ too much"
     better = total - counts["same"] - counts["unsure"]
-    nothing = "No single one got worse" if compared.is_slower_overall else "Nothing got worse"
+    nothing = "no single one got worse" if compared.is_slower_overall else "nothing got worse"
     words = f"{nothing} in {total} comparisons: {counts['same']} same, {better} better"
-    return f"{words}{unsure if counts['unsure'] else ''}."
+    words += unsure if counts["unsure"] else ""
+    return f"{begin}{words}." if begin else as_sentence(words)
 
 
 def quantity_word(row: PointComparison, among: Sequence[PointComparison]) -> str:

@@ -157,8 +157,10 @@ def layers_sentence(
     return "; ".join([*words, cause_sentence(table, tightest), *lost]) + "."
 
 
-def unlimited_title(table: LayerCostTable) -> str:
-    """Above the layers without a limit: how long a round takes."""
+def unlimited_title(table: LayerCostTable, is_cut: bool) -> str:
+    """Above the layers without a limit: how long a round takes, if it is the network's."""
+    if is_cut:
+        return "unlimited, by layer"
     clock = format_duration(table.unlimited.clock_s.median)
     return f"unlimited: a round takes {clock}{_warm(table)}"
 
@@ -170,8 +172,10 @@ def _warm(table: LayerCostTable) -> str:
     return f", {times:g} warm executions in it" if times else ""
 
 
-def limited_title(cost: PassCost) -> str:
-    """Above the layers at a limit: how long a round takes."""
+def limited_title(cost: PassCost, is_cut: bool) -> str:
+    """Above the layers at a limit: how long a round takes, if it is the network's."""
+    if is_cut:
+        return f"at {cost.at.limit}, by layer"
     clock = format_duration(cost.at.clock_s.median)
     return f"at {cost.at.limit}: a round takes {clock}, {times_as_long(cost.slowdown)}"
 

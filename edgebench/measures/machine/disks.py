@@ -30,6 +30,15 @@ def disk_of(machine: SystemFiles, path: Path) -> dict[str, Any]:
     return _disk(machine, _folder(machine, _number(path)))
 
 
+def top_disk(machine: SystemFiles, path: Path) -> str:
+    """The name of the device whose read-ahead counts for a file.
+
+    Raises:
+        UnreadableError: no block device is under it.
+    """
+    return _folder(machine, _number(path)).name
+
+
 @dataclass(frozen=True)
 class WholeDisk:
     """The topmost whole disk below a file: where the kernel holds what a process asks for.

@@ -111,7 +111,7 @@ def disk_observation(machine: SystemFiles, path: Path) -> Observation:
     )
     if found["read_ahead_kb"] <= _FAR_KB:
         return Observation(says)
-    return Observation(says, READ_AHEAD_REMEDY.format(disk=found["disk"].split(" on ")[0]))
+    return Observation(says, READ_AHEAD_REMEDY.format(disk=disks.top_disk(machine, path)))
 
 
 @registered_check("disk under weights")
