@@ -6,7 +6,7 @@
 
 - ``predict`` at each measured limit: how many trials finished, and the slowdown of a whole pass;
 - ``report``: how many finished and the slowdown in its table of limits;
-- ``fit``: the error of the model that ``report`` names.
+- ``fit``: the slowdown at each measured limit, and the error of the model that ``report`` names.
 
 Exits with 1 at a contradiction.
 """
@@ -28,6 +28,7 @@ from edgebench.errors import EdgebenchError
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.point_facts import PointFacts
 from edgebench.results.results import load
+from edgebench.slowdown.curves import curves
 
 #: Slowdowns that differ by no more than this share are the same.
 SAME = 1e-3
@@ -61,6 +62,7 @@ def contradictions(sweep: Path) -> Iterator[Contradiction]:
                 *_reported(point, report.get(f"{one.name} Limits", [])),
             ):
                 yield Contradiction(name, one.name, label, about, first, second)
+    yield from _slowdowns_of_fits(sweep, name, measured)
     for curve, first, second in _fitted(sweep, report.get("Fits", [])):
         yield Contradiction(name, curve, "", "a model's error", first, second)
 
@@ -129,6 +131,27 @@ def _reported(
             ratio = row["slowdown"][0] / point.slowdown
             if not 1 / FACTOR <= ratio <= FACTOR:
                 yield "slowdown", f"show: {point.slowdown:.3g}", f"report: {row['slowdown'][0]:g}"
+
+
+def _slowdowns_of_fits(
+    sweep: Path, name: str, measured: Sequence[WorkloadFacts]
+) -> Iterator[Contradiction]:
+    """What is fitted of whole rounds is what is shown."""
+    try:
+        found = curves(load(sweep))
+    except EdgebenchError:
+        return
+    wholes = {one.workload: one for one in found if one.phase == "total"}
+    for one in measured:
+        curve = wholes.get(one.key.id)
+        for point in one.tried if curve else ():
+            seen, size = point.slowdowns.get("total"), point.limit_bytes
+            fitted = (
+                dict(zip(curve.limits, curve.medians, strict=True)).get(size) if curve else None
+            )
+            if seen and fitted and abs(fitted / seen - 1) > SAME:
+                words = f"show: {seen:.3g}", f"fit: {fitted:.3g}"
+                yield Contradiction(name, one.name, point.limits.label, "slowdown", *words)
 
 
 def _fitted(sweep: Path, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:

@@ -47,7 +47,13 @@ from edgebench.words.kills import hour_words, rate_words  # noqa: E402
 from edgebench.words.miss_curve import miss_curve_sentence  # noqa: E402
 from edgebench.words.more_memory import more_memory_sentences  # noqa: E402
 from edgebench.words.slowdown import energy_sentences, slowdown_sentences  # noqa: E402
-from tests.words.trial_sentences import minimum_lines, search_lines, study_lines, trial_lines  # noqa: E402
+from tests.words.trial_sentences import (  # noqa: E402
+    minimum_lines,
+    run_lines,
+    search_lines,
+    study_lines,
+    trial_lines,
+)
 
 FILE = Path(__file__).with_name("sentences.txt")
 _SWAPLESS = {"swap": "none"}
@@ -228,7 +234,7 @@ def lines() -> Iterator[str]:
     yield "# what rounds read again"
     yield from map(miss_curve_sentence, miss_curves())
     yield ""
-    yield from (*trial_lines(), *minimum_lines(), *search_lines(), *study_lines())
+    yield from (*run_lines(), *trial_lines(), *minimum_lines(), *search_lines(), *study_lines())
     yield "# many workloads"
     many = [replace(one, name=f"network {n}") for n, one in enumerate(workloads().values())]
     yield from sweep_sentences(many, {one.name: one.name for one in many})

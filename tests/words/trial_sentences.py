@@ -11,12 +11,23 @@ from edgebench.analysis.studies.effects import SettingEffect
 from edgebench.records import GrowthReport, LimitSetting, OutsideReport, TrialRecord
 from edgebench.run.minimum_answer import Minimum
 from edgebench.run.search import LargestBatch, LimitBracket, TriedBatch, TriedLimit
+from edgebench.run.sweep import SweepSummary
+from edgebench.scenario.points import Point
+from edgebench.scenario.preview import Preview
 from edgebench.words.comparison import watched_differently_sentence
 from edgebench.words.layers import no_cause_sentence
 from edgebench.words.measure import measure_sentence
 from edgebench.words.minimum import minimum_sentence
 from edgebench.words.model import best_model_sentence
 from edgebench.words.record import record_sentence
+from edgebench.words.runs import (
+    ended_words,
+    planned_words,
+    preview_sentence,
+    strategies_words,
+    summary_lines,
+    unexpected_words,
+)
 from edgebench.words.searches import (
     bracket_words,
     largest_batch_rows,
@@ -35,6 +46,23 @@ from edgebench.words.studies import (
 )
 
 MIB = 1 << 20
+
+
+def run_lines() -> Iterator[str]:
+    """Before a sweep, and after it."""
+    points = [Point(f"p{n}", {}, LimitSetting(label)) for n, label in enumerate(("max", "50%"))]
+    seen = Preview("quickstart", "", points, trials=6, own_trials=2, longest_s=960.0)
+    yield "# a run"
+    yield preview_sentence(seen)
+    yield planned_words(seen, 3)
+    yield planned_words(replace(seen, walks=1), 3)
+    yield strategies_words(seen, ("cgroup", "massif"))
+    ends = {"ok": 5, "oom-killed": 1}
+    summary = SweepSummary(Path("results"), 6, ends, 0, 73.0, 0.043, 0.012)
+    yield ended_words(summary)
+    yield from summary_lines(summary, verbose=True)
+    yield unexpected_words({"timeout": 2})
+    yield ""
 
 
 def trial_lines() -> Iterator[str]:
