@@ -6,59 +6,21 @@ imported when the first frame is asked for, so that a table can be shown on a ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from edgebench.errors import ResultsError
 from edgebench.extras import need
-from edgebench.results.miss_curve import MissCurve
 from edgebench.results.sweep_reader import Sweep, read_sweep, sweep_folders
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from edgebench.results.miss_curve import MissCurve
-
-
-_CURVE = ("plateau_bytes", "knee_bytes", "knee_low_bytes", "knee_high_bytes", "unlimited_bytes")
-_POINT = (
-    *("limit_bytes", "direction", "round_bytes", "spread_bytes", "out_bytes", "faults", "rounds"),
-    *("visits", "confirmed", "agree"),
-)
-MISS_COLUMNS = ("workload", "settings", *_POINT, *_CURVE, "knee_direction", "knee_missing")
-
-
-def misses_frame(curves: Iterable[MissCurve]) -> pd.DataFrame:
-    """One row per point; a curve without points has none."""
-    rows = [row for curve in curves for row in _rows(curve)]
-    frame = pd.DataFrame(rows, columns=list(MISS_COLUMNS))
-    counts = ("limit_bytes", *_POINT[2:-2], *_CURVE)
-    frame = frame.astype(dict.fromkeys(counts, "float64"))
-    return frame.astype({"confirmed": "bool", "agree": "bool"})
-
-
-def _rows(curve: MissCurve) -> Iterator[dict[str, Any]]:
-    low, high = curve.knee_between or (None, None)
-    about = {
-        "workload": curve.workload.id,
-        "settings": curve.workload.settings,
-        "plateau_bytes": curve.plateau_bytes,
-        "knee_bytes": curve.knee_bytes,
-        "knee_low_bytes": low,
-        "knee_high_bytes": high,
-        "unlimited_bytes": curve.unlimited_bytes,
-        "knee_direction": curve.direction,
-        "knee_missing": curve.missing,
-    }
-    for point in curve.points:
-        yield {**about, **{name: getattr(point, name) for name in _POINT}}
-
 
 __all__ = ["Results", "Sweep", "latest", "load"]
 
@@ -213,6 +175,7 @@ class Results:
     def misses(self) -> pd.DataFrame:
         """One row per workload, limit and direction: the same as a frame."""
         need("pandas")
+        from edgebench.results.miss_frames import misses_frame
 
         return misses_frame(self.miss_curves)
 

@@ -18,12 +18,8 @@ from edgebench.workloads.training.backend import Problem
 from edgebench.workloads.training.pytorch.backend import build as build_torch
 from edgebench.workloads.training.pytorch.network import TorchNetwork
 from edgebench.workloads.training.pytorch.networks import build_network as torch_network
-from edgebench.workloads.training.tensorflow.backend import (
-    TensorflowNetwork,
-    _means,
-    build,
-    keras_network,
-)
+from edgebench.workloads.training.tensorflow.backend import build
+from edgebench.workloads.training.tensorflow.network import TensorflowNetwork, _means, keras_network
 from tests.quiet import Quiet
 
 keras = pytest.importorskip("keras")
