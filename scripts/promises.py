@@ -1,4 +1,4 @@
-"""Writes docs/explanation/promises.md from the tests that are marked with a promise.
+"""Writes tests/PROMISES.md from the tests that are marked with a promise.
 
 ``python scripts/promises.py`` writes it; ``--check`` only tells whether it is up to date. A test
 states its promise as ``@pytest.mark.promise("One sentence.")``; tests of the same sentence prove it
@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "explanation" / "promises.md"
+PAGE = ROOT / "tests" / "PROMISES.md"
 HEAD = """# Promises and their tests
 
 Each promise is proved by tests of the files above it, which are marked with its words.
-What is not promised is in [Trust](trust.md).
+What is not promised is in [Trust](../docs/explanation/trust.md).
 """
 #: Folder below tests/ → its heading; promises of other folders come last.
 HEADINGS = {

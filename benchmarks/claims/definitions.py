@@ -13,11 +13,8 @@ def _whole(number: float) -> str:
 
 def _compare() -> Iterator[Claim]:
     from edgebench.analysis.comparison import ALPHA
-    from edgebench.words.comparison import WANTED
 
     yield says("of the repeats has p ≤ {}, with", f"{ALPHA:g}")
-    changes = (_whole(100 * change) for change in WANTED)
-    yield says("Where that is more than {} % or {} %, they say", *changes)
 
 
 def _minimum() -> Iterator[Claim]:
@@ -89,7 +86,6 @@ def _boards() -> Iterator[Claim]:
 
 def _walks() -> Iterator[Claim]:
     from edgebench.knee import CLOSE_SHARE, EQUAL_BYTES, EQUAL_SHARE
-    from edgebench.results.rounds import TOLERANCE
     from edgebench.run.walk_control import MOST_ROUNDS
     from edgebench.run.walk_records import _DRIFT
     from edgebench.run.walked_limits import _CHARGED_PAGES
@@ -102,7 +98,6 @@ def _walks() -> Iterator[Claim]:
     yield says("these are within {} % of each other", _whole(100 * CLOSE_SHARE))
     yield says("has at most {} visits on its way down", MOST_LIMITS)
     yield says("is `target` of the limit ({} % by default)", _whole(100 * KNEE_TARGET))
-    yield says("up to the last one, lie within {} % of", _whole(100 * TOLERANCE))
     yield says("After {} rounds it goes on", MOST_ROUNDS)
     yield says("a change of more than {} % between", _whole(100 * _DRIFT))
     yield says("kernel charges ({} pages for each CPU)", _CHARGED_PAGES)
@@ -114,18 +109,11 @@ def _glossary() -> Iterator[Claim]:
     yield says("up to the last one, within {} % of their", _whole(100 * TOLERANCE))
 
 
-def _prompt() -> Iterator[Claim]:
-    from edgebench.layers.sources import TransformersNetwork
-
-    yield says("measures one forward pass of {} tokens", TransformersNetwork.TOKENS)
-
-
 CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
     "docs/boards.md": _board,
     "docs/verbs/boards.md": _boards,
     "docs/explanation/walks.md": _walks,
     "docs/glossary.md": _glossary,
-    "docs/how-to/language-models.md": _prompt,
     "docs/verbs/compare.md": _compare,
     "docs/verbs/minimum.md": _minimum,
     "docs/verbs/batch.md": _batch,

@@ -12,8 +12,8 @@ PROMISES = runpy.run_path(str(ROOT / "scripts" / "promises.py"))
 
 
 def test_the_page_of_promises_is_made_from_the_tests() -> None:
-    """docs/explanation/promises.md is what scripts/promises.py writes."""
-    page = ROOT / "docs" / "explanation" / "promises.md"
+    """tests/PROMISES.md is what scripts/promises.py writes."""
+    page = ROOT / "tests" / "PROMISES.md"
     assert page.read_text() == PROMISES["render_page"](ROOT / "tests"), "python scripts/promises.py"
 
 

@@ -7,10 +7,9 @@ from statistics import median
 from typing import Any
 
 from claims.kept import figures, rows
-from claims.texts import Claim, says, table
+from claims.texts import Claim, table
 
 PAGE = "docs/boards.md"
-_FACTORS = ("predicted", "measured")
 #: The emulated devices in words.
 _DEVICES = {
     "one-core-sd": "one core, storage at 100 MB/s and 1,500 requests a second",
@@ -23,20 +22,6 @@ def claims() -> Iterator[Claim]:
     """Seconds of an execution on each board; errors of other devices' constants."""
     yield table("## One network on four boards", in_short())
     yield table("## How good another device's constants are", _errors())
-    yield from _another_machine()
-
-
-def _another_machine() -> Iterator[Claim]:
-    """Errors, and the points said to be slowed by half that hardly were."""
-    yield table("The same question between two real machines", rows("another_device"))
-    points = figures("another_device")["points"]
-    alarms = [one for one in points if one["predicted"] >= 1.5 > 1.25 > one["measured"]]
-    ends = (f"{end(one[key] for one in alarms):.1f}" for key in _FACTORS for end in (min, max))
-    yield says(
-        "{} points were predicted to take {} to {} times as long and took {} to {} times",
-        len(alarms),
-        *ends,
-    )
 
 
 def in_short() -> Iterator[list[str]]:

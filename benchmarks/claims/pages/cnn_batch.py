@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from claims.kept import MIB, study, sweep
+from claims.kept import MIB, sweep
 from claims.texts import Claim, says, table
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ PAGE = "docs/studies/cnn-batch.md"
 NETWORKS = {"basic_cnn": "basic CNN", "alexnet": "AlexNet"}
 SMALL, LARGE = "3x64x64", "3x224x224"
 BATCHES = (1, 4, 16, 64, 128, 256)
-PHASES = ("forward", "backward", "step")
 
 
 def claims() -> Iterator[Claim]:
@@ -30,7 +29,6 @@ def claims() -> Iterator[Claim]:
         f"{_image_ms('alexnet', LARGE, 256, 'step'):.1f}",
     )
     yield from _memory()
-    yield from _cores()
 
 
 @cache
@@ -101,30 +99,4 @@ def _memory() -> Iterator[Claim]:
     yield says(
         "with 12 times as many pixels, the basic CNN takes {} times the memory, AlexNet {} times",
         *(f"{basic:.0f}", f"{alexnet:.1f}"),
-    )
-
-
-def _core_row(network: str, batch: int, phase: str) -> dict[str, Any]:
-    (rows,) = study("cnn-cores").values()
-    wanted = {"network": network, "shape": LARGE, "batch": batch, "phase": phase}
-    (row,) = (row for row in rows if all(row[key] == value for key, value in wanted.items()))
-    return row
-
-
-def _cores() -> Iterator[Claim]:
-    batches = (1, 4, 16, 64, 256)
-    rows = []
-    for network, words in NETWORKS.items():
-        for batch in (1, 4, 256):
-            row = [words if batch == 1 else "", str(batch)]
-            for phase in PHASES:
-                told = _core_row(network, batch, phase)
-                shares = ", ".join(f"{100 * told[core]:.0f}" for core in ("core_0", "core_1"))
-                row += [f"{told['cores_busy']:.2f}", f"{shares} %"]
-            rows.append(row)
-    yield table("in a\nseparate sweep of five steps", rows)
-    busy = [_core_row("alexnet", batch, "step")["cores_busy"] for batch in batches]
-    yield says(
-        "on AlexNet: {} to {} of them at every batch measured",
-        *(f"{cores:.1f}" for cores in (min(busy), max(busy))),
     )

@@ -83,15 +83,6 @@ def _layers() -> Iterator[Claim]:
         *(f"{e.layer_bytes('classifier.1') / MIB:.0f}", f"{first:.1f}", f"{warm:.1f}"),
         f"{free * 1e3:.0f}",
     )
-    phases = sweep("edgecaffe").phases
-    tight = phases[(phases["schedule"] == "deepeye") & (phases["limit_label"] == "128M")]
-    trials = sweep("edgecaffe").trials
-    whole = trials[(trials["schedule"] == "deepeye") & (trials["limit_label"] == "128M")]["wall_s"]
-    yield says(
-        "Of such a trial's {} seconds {} are the runtime's import",
-        f"{whole.median():.1f}",
-        f"{tight[tight['phase'] == 'import']['wall_s'].median():.1f}",
-    )
 
 
 def _fits() -> Iterator[Claim]:
@@ -100,10 +91,4 @@ def _fits() -> Iterator[Claim]:
     yield says(
         "bulk {} to {}, linear {} to {}, partial {} to {}, deepeye {} to {}.",
         *(end for schedule in order for end in (totals[schedule][0], totals[schedule][-1])),
-    )
-    lines = e.left_out().values()
-    yield says("by {} % to {} % on average", *(f"{x:.0f}" for x in (min(lines), max(lines))))
-    yield says(
-        "EdgeCaffe's {} published points, which change more gradually, within {} %",
-        *(sum(map(len, totals.values())), f"{published.error():.1f}"),
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from claims.kept import MIB, figures, rows
+from claims.kept import MIB, figures
 from claims.texts import Claim, table
 
 PAGE = "docs/studies/engines.md"
@@ -24,15 +24,7 @@ def claims() -> Iterator[Claim]:
     """Memory, time without a limit, time at each limit."""
     yield table("## Memory", _rows(memory))
     yield table("## Time without a limit", _rows(_times))
-    yield table("## What the harness adds", _beside_a_loop())
     yield table("## Time at a limit", _rows(lambda row: [slower(row, one) for one in limits()]))
-
-
-def _beside_a_loop() -> Iterator[list[str]]:
-    for engine, alone, ratio, interval in rows("engines_bare_loop"):
-        low, high = map(float, interval.split(" to "))
-        assert low <= 1 <= high
-        yield [TITLES[engine], alone, ratio, interval]
 
 
 def engine_rows() -> list[dict[str, Any]]:

@@ -25,11 +25,3 @@ def claims() -> Iterator[Claim]:
         *(study["planned"], *(study["machines"][name] for name in ("one", "two", "three"))),
     )
     yield says("recorded once; {} were killed by its limit", study["outcomes"]["oom-killed"])
-    scale = figures("fleet_scale")
-    assert scale["once_each"]
-    yield says(
-        "{} made-up trials of 0.2 to 5 s, made shorter by {}, shared by {} simulated workers",
-        *(f"{scale['trials']:,}", scale["clock"], scale["workers"]),
-    )
-    yield says("recorded once, {} % later than the ideal finish", f"{100 * scale['overhead']:.1f}")
-    yield says("the controller took up to {} MB", round(scale["controller_rss_bytes"] / 1e6))

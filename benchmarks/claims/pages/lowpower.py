@@ -86,10 +86,6 @@ def _convolution() -> Iterator[Claim]:
         "from {} to {} MiB at a batch of 1 to {} MiB at 64",
         *(f"{mib:.0f}" for mib in (min(first), max(first), last[0])),
     )
-    yield says(
-        "a kernel of 2 at a batch of 1, forward, takes {} ms against {} and {} of kernels 1 and 3",
-        *(f"{_image('conv', 'forward', kernel, 1) * 1e3:.1f}" for kernel in (2, 1, 3)),
-    )
 
 
 def _unbent() -> None:
@@ -112,11 +108,6 @@ def _stacks() -> Iterator[Claim]:
             ),
             ("{} times ({} to {}, batch 4, forward + backward)", (PASSES[1], 4, 11)),
             ("Two of 3 for one of 5 take {} times as long ({} to {}, batch 16", (PASSES[1], 16, 5)),
-            (
-                "two of 2 for one of 3 take {} times as long ({} to {}) at a batch of 16",
-                (PASSES[1], 16, 3),
-            ),
-            ("and {} times ({} to {}) at 4.", (PASSES[1], 4, 3)),
         )
     )
     memory = [row["bytes_ratio"] for row in rows if row["batch"] > 1]
@@ -165,4 +156,3 @@ def _partial() -> Iterator[Claim]:
         " alone {} MiB less",
         *(f"{-more['filters 20%']:.0f}", f"{gradients / MIB:.0f}", f"{-more['last']:.0f}"),
     )
-    yield says("drawn filters cost {} MiB more than all", f"{more['filters 100%']:.0f}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from claims.kept import FIGURES, MIB, figures, rows
+from claims.kept import FIGURES, MIB, figures
 from claims.texts import Claim, says, table
 
 PAGE = "docs/explanation/measured-rates.md"
@@ -14,7 +14,6 @@ PAGE = "docs/explanation/measured-rates.md"
 def claims() -> Iterator[Claim]:
     """In the page's order."""
     yield from _rates()
-    yield from _fleet_losses()
     yield from _soak()
     yield from _many_lines()
     yield _mutation()
@@ -46,12 +45,6 @@ def _called(rates: dict[str, Any]) -> Iterator[str]:
     yield str(rates["pairs"])
     for change, what in (("10", "wrong"), ("10", "found"), ("5", "found")):
         yield ", ".join(str(rates[change][what][by]) for by in ("single", "overall"))
-
-
-def _fleet_losses() -> Iterator[Claim]:
-    (rounds, whole), *_ = rows("fleet_losses")
-    yield says("{} sweeps shared by workers on one machine", rounds)
-    yield says("{} of them have each trial recorded once", whole)
 
 
 def _soak() -> Iterator[Claim]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from observer.effect_table import rate_ratio
@@ -54,7 +54,6 @@ def claims() -> Iterator[Claim]:
     ]
     yield table("| kernel, kind of lists |", kinds)
     yield table("| read in 8 rounds |", killed(rows(HERE, "rounds")))
-    yield table("| limit | killed |", killed(rows(HERE, "limits"), lambda what: what[6:]))
     assert all(row["killed"] >= row["tries"] / 2 for row in rows(HERE, "settings"))
     yield table(
         "| workload, limit |", [row for name in (*WATCHED, *WATCHED_V2) for row in watched(name)]
@@ -111,9 +110,9 @@ def count(row: Row) -> str:
     return f"{row['killed']} of {row['tries']} ({row['low']:.0%} to {row['high']:.0%})"
 
 
-def killed(of: Iterable[Row], named: Callable[[str], str] = code) -> list[list[str]]:
+def killed(of: Iterable[Row]) -> list[list[str]]:
     """What was done, and how many were killed."""
-    return [[named(row["what"]), count(row)] for row in of]
+    return [[code(row["what"]), count(row)] for row in of]
 
 
 def watched(name: str) -> Iterator[list[str]]:

@@ -1,12 +1,12 @@
-"""docs/remedies.md: what searches of ``advise`` found, and what each remedy bought."""
+"""docs/remedies.md: what searches of ``advise`` found."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from claims.kept import FIGURES, MIB, figures
+from claims.kept import FIGURES, MIB
 from claims.texts import Claim, says, table
 
 PAGE = "docs/remedies.md"
@@ -21,8 +21,6 @@ _TITLES = {
     "swin_t": "Swin-T",
     "transformers:small-llama": "small Llama",
 }
-#: Ways to have weights that don't fit, in the order of the table.
-_WAYS = ("stream, mmap", "bulk, mmap", "bulk, copy", "linear, copy", "accelerate, disk_offload")
 _NOTHING = "–"
 
 
@@ -31,8 +29,6 @@ def claims() -> Iterator[Claim]:
     searches = list(_searches())
     yield table("## What was found", [_found(*one) for one in searches])
     yield says("{} of {} inferences and trainings got no", *_unadvised())
-    yield table("## What each bought", _bought([found for _, found in searches]))
-    yield table("(`benchmarks/stream_bound.py`)", _ways())
 
 
 def _searches() -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -69,20 +65,6 @@ def _found(name: str, found: Mapping[str, Any]) -> list[str]:
     return [*row, best["name"], ratio, _between(best), *often, free]
 
 
-def _bought(searches: Iterable[Mapping[str, Any]]) -> list[list[str]]:
-    """A row a remedy, from the one that bought most: tries and ratios."""
-    tries: dict[str, list[Mapping[str, Any]]] = {}
-    for one in (one for found in searches for one in found["tried"]):
-        tries.setdefault(one["name"], []).append(one)
-    rows = []
-    for name, ends in tries.items():
-        ratios = [one["ratio"] for one in ends if one["end"] == "ok" and one["ratio"]]
-        if ratios:
-            between = " to ".join(dict.fromkeys(f"{f(ratios):.2f}" for f in (min, max)))
-            rows.append((min(ratios), [f"`{name}`", str(len(ends)), between]))
-    return [row for _, row in sorted(rows)]
-
-
 def _number(value: float | None) -> str:
     return _NOTHING if value is None else f"{value:.2f}"
 
@@ -90,24 +72,3 @@ def _number(value: float | None) -> str:
 def _between(one: Mapping[str, Any]) -> str:
     low, high = one["low"], one["high"]
     return _NOTHING if low is None or high is None else f"{low:.2f} to {high:.2f}"
-
-
-def _ways() -> Iterator[list[str]]:
-    """AlexNet's rows of the benchmark of ``stream``, a way a column."""
-    (own,) = (
-        one["rows"]
-        for one in figures("stream_bound")["networks"].values()
-        if one["rows"][0]["network"] == "alexnet"
-    )
-    for share in dict.fromkeys(row["share"] for row in own):
-        ways = {row["way"]: row for row in own if row["share"] == share}
-        (bound,) = {f"{row['bound']:.2f}" for row in ways.values()}
-        cells = (_slowdown(ways[way]) for way in _WAYS)
-        yield ["max" if share is None else f"{share:.2f}", bound, *cells]
-
-
-def _slowdown(way: Mapping[str, Any]) -> str:
-    """The slowdown, and how many of its trials were killed."""
-    ends = way["outcomes"]
-    killed = ends.count("oom-killed")
-    return _number(way["slowdown"]) + (f"; {killed} of {len(ends)} killed" if killed else "")

@@ -23,27 +23,12 @@ def claims() -> Iterator[Claim]:
         "reads and writes are {} to {} of what was declared", f"{min(held):.3f}", f"{max(held):.3f}"
     )
     yield table("## How much better times repeat", _repeats())
-    a_byte, _, at_most = _one_thread("all rounds, by bytes read")
-    yield says("differs by {} % in the median of points and by at most {} %.", a_byte, at_most)
-    yield table("Three kinds of storage in one sweep", _in_turn())
 
 
 def _repeats() -> Iterator[list[str]]:
     for name, slowed in (("all", 0.0), ("slowed 1.5 times or more", 1.5)):
         off = (edgecaffe.farthest_repeat(slowed, of) for of in (edgecaffe.HELD, edgecaffe.AS_IS))
         yield [name, *(f"{share:.1f} %" for share in off)]
-
-
-def _one_thread(what: str) -> tuple[str, str, str]:
-    (whole,) = (cells for cells in rows("storage_repeats_kept") if cells[1] == what)
-    _, _, points, middle, far = whole
-    return middle.rstrip("%"), points, far.rstrip("%")
-
-
-def _in_turn() -> Iterator[list[str]]:
-    for storage, what, points, *spread in rows("storage_repeats"):
-        name = "as it is" if storage == "as-is" else f"`{storage}`"
-        yield [name, what, points, *(share.replace("%", " %") for share in spread)]
 
 
 def _held() -> Iterator[list[str]]:
