@@ -135,6 +135,9 @@ def _moved(
 
 def _limits(asked: dict[str, Any], memory: str | None) -> list[str]:
     """The given limits and those of the given range; without any, a board's or the usual range."""
+    from pydantic import ValidationError
+
+    from edgebench.scenario.faults import message_of
     from edgebench.scenario.limits import MemoryRange
 
     given = list(asked["memory"])
@@ -145,8 +148,8 @@ def _limits(asked: dict[str, Any], memory: str | None) -> list[str]:
     try:
         table = {"from": start, "to": stop, "steps": steps}
         return [*given, *MemoryRange.model_validate(table).labels()]
-    except ValueError as error:
-        said = [str(one["msg"]).removeprefix("Value error, ") for one in error.errors()]  # type: ignore[attr-defined]
+    except ValidationError as error:
+        said = map(message_of, error.errors())
         remedy = "--from 120% --to 40%, or --from 800M --to 200M"
         raise UsageError("; ".join(said), where="--from and --to", remedy=remedy) from error
 

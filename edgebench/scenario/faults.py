@@ -178,6 +178,12 @@ def _says(details: ErrorDetails, model: type[BaseModel]) -> tuple[tuple[str | Na
     return (f"{value!r} {should}" + (f"; for example {example}" if example else ""),), bool(example)
 
 
+def message_of(details: ErrorDetails) -> str:
+    """What is wrong, in the words of a check of ours, else of pydantic."""
+    ours = details["type"] == "value_error"
+    return str(details["ctx"]["error"] if ours else details["msg"])
+
+
 def _fields_of(model: type[BaseModel], loc: Sequence[str | int]) -> dict[str, str]:
     """Key → example of the table that holds the location's last key."""
     tables = [model]

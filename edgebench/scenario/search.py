@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Discriminator, Field, Tag, ValidationError, model_validator
 
+from edgebench.scenario.faults import message_of
 from edgebench.scenario.keys import Count, TomlTable, key, one_of, tag_of
 from edgebench.text import did_you_mean
 
@@ -111,7 +112,7 @@ class Search(TomlTable):
             try:
                 yield type(workload).model_validate({**given, **drawn})
             except ValidationError as error:
-                says = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+                says = message_of(error.errors(include_url=False)[0])
                 words = ", ".join(f"{key} = {value!r}" for key, value in drawn.items())
                 raise ValueError(f"with {words}: {says}") from None
 
