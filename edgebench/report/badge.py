@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from edgebench.errors import ResultsError
 from edgebench.results.facts import WorkloadFacts
-from edgebench.results.point_facts import PointFacts
-from edgebench.units import MIB
+from edgebench.words.in_short import badge_words
 
 _LABEL = "memory"
 _SIZE_PX, _PADDING_PX, _HEIGHT_PX = 11, 6, 20
@@ -30,7 +28,6 @@ _WIDTHS |= dict(
     )
 )
 _WIDTHS |= {" ": 720, ".": 745, ";": 930, "B": 1404, "G": 1588, "M": 1726, "×": 1676}
-_SLOW = 2.0
 
 
 def badge(workload: WorkloadFacts) -> str:
@@ -57,41 +54,6 @@ aria-label="{escape(whole)}">
 </g>
 </svg>
 """
-
-
-def badge_words(workload: WorkloadFacts) -> str:
-    """``runs in 463 MiB; takes 2.3× as long in 324 MiB``: the widest limit that slows it twice.
-
-    Raises:
-        ResultsError: its demand is unknown.
-    """
-    demand = workload.demand_bytes
-    if demand is None:
-        raise ResultsError(
-            f"the demand of {workload.name} is unknown: no trial finished without a limit",
-            remedy='measure it with memory = ["max", …] in the scenario',
-        )
-    words = f"runs in {_mib(demand)}"
-    slower = [one for one in workload.finished if one.is_slower]
-    slow = [one for one in slower if (one.slowdown or 0.0) >= _SLOW]
-    if slow:
-        factor = slow[0].slowdown or 0.0
-        times = f"{factor:{'.0f' if factor >= 10 else '.1f'}}×"
-        return f"{words}; takes {times} as long in {_limit(slow[0])}"
-    killed = [one for one in workload.tried if "oom-killed" in one.outcomes]
-    if not killed:
-        return words
-    how = "some trials killed" if "ok" in killed[0].outcomes else "killed"
-    return f"{words}; {how} in {_limit(killed[0])}"
-
-
-def _limit(point: PointFacts) -> str:
-    return _mib(point.limit_bytes or point.limits.memory_bytes or 0)
-
-
-def _mib(size_bytes: float) -> str:
-    size = size_bytes / MIB
-    return f"{size:.0f} MiB" if size < 10_000 else f"{size / 1024:.1f} GiB"
 
 
 def _width_px(words: str) -> int:

@@ -13,7 +13,7 @@ from edgebench.records import Doubt
 from edgebench.report.answers import all_answers
 from edgebench.report.content import Chapter, Report
 from edgebench.report.pictures import draw_pictures
-from edgebench.report.remedies import advice_sentence, remedies_table
+from edgebench.report.remedies import remedies_table
 from edgebench.report.tables import (
     environment_table,
     fits_table,
@@ -28,6 +28,7 @@ from edgebench.results.facts import WorkloadFacts, workload_facts
 from edgebench.results.point_facts import point_facts
 from edgebench.results.workload_key import brief_names, short_names
 from edgebench.text import printable
+from edgebench.words.advice import kept_advice_sentence
 from edgebench.words.doubts import collection_notes, doubt_sentences
 from edgebench.words.fits import holder_sentences
 from edgebench.words.in_short import sweep_sentences
@@ -77,7 +78,7 @@ def make_report(results: Results, *, pngs: bool = False) -> Report:
     # What needs no figure is found while others are drawn.
     pictures, no_picture = draw_pictures(results, pngs, lambda: _find(results, found))
     advice = kept_advice(sweep.path)
-    advised = [[advice_sentence(advice)]] if advice else []
+    advised = [[kept_advice_sentence(advice)]] if advice else []
     tables = [remedies_table(advice)] if advice else []
     tables += [fits_table(found.fits)] if found.fits else []
     unfinished = unfinished_table(points)

@@ -26,11 +26,6 @@ def remedies_table(advice: KeptAdvice) -> ReportTable:
     )
 
 
-def advice_sentence(advice: KeptAdvice) -> str:
-    """The answer of the search, with the workload's name."""
-    return f"{advice.name} {advice.sentence}."
-
-
 def _remedy_row(one: TriedRemedy) -> list[str]:
     known = one.end == "ok" and one.low is not None and one.high is not None
     between = f"{one.low:.2f} to {one.high:.2f}" if known else _NOTHING

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.report.answers import measured_answers
-from edgebench.report.remedies import advice_sentence, remedies_table
+from edgebench.report.remedies import remedies_table
 from edgebench.report.tables import summary_table
 from edgebench.results.advice_file import kept_advice
 from edgebench.results.facts import WorkloadFacts, sweep_facts
@@ -21,6 +21,7 @@ from edgebench.results.spread import Spread
 from edgebench.results.sweep_reader import Sweep, read_sweep
 from edgebench.results.workload_key import short_names
 from edgebench.text import printable
+from edgebench.words.advice import kept_advice_sentence
 from edgebench.words.kills import watching_warnings
 from edgebench.words.labels import limit_label, pass_words
 
@@ -77,7 +78,7 @@ def _advice(path: Path) -> dict[str, Any] | None:
         return None
     table = remedies_table(kept)
     ranking = {"columns": table.columns, "rows": table.rows}
-    return {"sentence": advice_sentence(kept), "typed": kept.typed, **ranking}
+    return {"sentence": kept_advice_sentence(kept), "typed": kept.typed, **ranking}
 
 
 def _rows(sweep: Sweep) -> range:

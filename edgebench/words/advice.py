@@ -11,6 +11,7 @@ from edgebench.words.outcomes import outcome_words
 from edgebench.words.unmeasured import unmeasured_parts
 
 if TYPE_CHECKING:
+    from edgebench.results.advice_file import KeptAdvice
     from edgebench.run.advice_answer import Advice, BestRemedy
 
 #: A factor below this is told in percent.
@@ -21,6 +22,11 @@ _STOPPED = (
 )
 _LONG = "what seems best is measured in five pairs of trials in any case"
 _UNITS = {"training": " a step", "inference": " a round"}
+
+
+def kept_advice_sentence(advice: KeptAdvice) -> str:
+    """The answer of a search that was kept, with the workload's name."""
+    return f"{advice.name} {advice.sentence}."
 
 
 def advice_sentence(found: Advice) -> str:

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentence_making import FREE, KILLED, made, point
 
-from edgebench.report.badge import badge_words
 from edgebench.results.facts import sweep_facts
-from edgebench.words.in_short import workload_sentence
+from edgebench.words.in_short import badge_words, workload_sentence
 
 
 def test_each_end_of_a_limits_trials_is_counted_by_itself():
