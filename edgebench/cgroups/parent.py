@@ -213,10 +213,15 @@ def _v2_base(own: Path, mount: Path, ownership: Ownership) -> DelegatedFolder:
 
 def refused_limit(version: int, names: Iterable[str]) -> CgroupError | None:
     """The error for a limit of these names that this version does not have; None: it has all."""
-    from edgebench.cgroups.v1 import V1Cgroup
-    from edgebench.cgroups.v2 import V2Cgroup
+    if version == 1:
+        from edgebench.cgroups.v1 import V1Cgroup
 
-    lacking = sorted(set(names) - (V1Cgroup if version == 1 else V2Cgroup).settable)
+        settable = V1Cgroup.settable
+    else:
+        from edgebench.cgroups.v2 import V2Cgroup
+
+        settable = V2Cgroup.settable
+    lacking = sorted(set(names) - settable)
     return unsupported(version, lacking[0]) if lacking else None
 
 

@@ -43,7 +43,6 @@ class AcceleratorWatch:
     """Reads within a ``with`` block; then :attr:`readings` has what it saw.
 
     Args:
-        wanted: whether the trial computes on an accelerator; if not, nothing is read.
         processes: tells the trial's processes.
         machine: whose files.
         open_memory: what opens what tells each process's memory.
@@ -51,12 +50,11 @@ class AcceleratorWatch:
 
     def __init__(
         self,
-        wanted: bool,
         processes: Callable[[], Sequence[int]],
         machine: SystemFiles | None = None,
         open_memory: Callable[[SystemFiles], ProcessMemory] = process_memory,
     ) -> None:
-        self.readings = AcceleratorReadings() if wanted else None
+        self.readings = AcceleratorReadings()
         self._processes, self._machine = processes, machine or SystemFiles()
         self._open_memory = open_memory
         self._ended = threading.Event()
@@ -64,17 +62,14 @@ class AcceleratorWatch:
 
     def __enter__(self) -> AcceleratorWatch:
         """Begin."""
-        if self.readings is not None:
-            # Before the workload is there.
-            self._read_system(self.readings)
-            self._thread.start()
+        # Before the workload is there.
+        self._read_system(self.readings)
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """End; a driver that does not answer is left to itself."""
         self._ended.set()
-        if self.readings is None:
-            return
         self._thread.join(_PATIENCE_S)
         if self._thread.is_alive():
             # It may go on writing into the old one.
@@ -82,7 +77,6 @@ class AcceleratorWatch:
             self.readings = AcceleratorReadings(missing=missing)
 
     def _run(self) -> None:
-        assert self.readings is not None
         mine = self.readings
         memory = self._opened(mine)
         try:
@@ -149,11 +143,10 @@ _NOTHING_TOLD = "the trial ended before its first phase on the accelerator did"
 def with_accelerator(
     record: TrialRecord,
     events: Iterable[Mapping[str, Any]],
-    readings: AcceleratorReadings | None,
+    readings: AcceleratorReadings,
 ) -> TrialRecord:
     """The record with what its worker and the driver told; unchanged where it used none."""
-    name = record.settings.get("accelerator")
-    if name is None or readings is None:
+    if (name := record.settings.get("accelerator")) is None:
         return record
     told: dict[str, Any] = {}
     phases: list[dict[str, Any]] = []

@@ -6,12 +6,12 @@ from array import array
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.swap_ram import swap_ram
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.records import TrialRecord
-from edgebench.run.accelerator_watch import AcceleratorWatch, with_accelerator
 from edgebench.run.damon_watch import DamonWatch
 from edgebench.run.outside_watch import OutsideWatch
 from edgebench.run.round_sources import without_others
@@ -24,6 +24,9 @@ from edgebench.run.trial_record import Measured, TrialRequest
 from edgebench.run.used_files import PROGRAMS
 from edgebench.swap_areas import read_swap_areas
 
+if TYPE_CHECKING:
+    from edgebench.run.accelerator_watch import AcceleratorWatch
+
 #: Kinds of workload that calibrate a machine.
 _CALIBRATING = ("scan", "hot-base")
 
@@ -35,8 +38,7 @@ class TrialWatch:
         self, setup: TrialSetup, request: TrialRequest, cgroup: Cgroup, work: Path
     ) -> None:
         self._sensors = SensorWatch(None if request.strategy else setup.sensors)
-        computes = request.settings.get("accelerator") is not None
-        self._accelerator = AcceleratorWatch(computes, cgroup.pids)
+        self._accelerator = _accelerator(request, cgroup)
         own = setup.storage.swap.state.device if request.limits.swap_kind != "none" else None
         self._swap = SwapWatch(own, read_swap_areas, group_swap(cgroup.hot_files()))
         self.charge = _charge(setup, request, cgroup)
@@ -56,7 +58,8 @@ class TrialWatch:
         self._stack.enter_context(self._swap)
         self._stack.enter_context(self.charge)
         self._stack.enter_context(self._sensors)
-        self._stack.enter_context(self._accelerator)
+        if self._accelerator:
+            self._stack.enter_context(self._accelerator)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -70,9 +73,7 @@ class TrialWatch:
     def told(self, record: TrialRecord, measured: Measured) -> TrialRecord:
         """The record with what was read."""
         seen, window_ns = self._sensors.readings, measured.ended.window_ns
-        record = with_accelerator(
-            self.charge.told(self._swap.told(record)), measured.events, self._accelerator.readings
-        )
+        record = self._with_accelerator(self.charge.told(self._swap.told(record)), measured)
         record = self.outside.told(record, measured.counters, escaped=measured.escaped)
         record = without_others(self._damon.told(record), record.other_swap_bytes)
         return with_energy(record, seen, measured.events, window_ns)
@@ -81,10 +82,26 @@ class TrialWatch:
         """A walk's records; of swap and an accelerator the first has what was read in all of it."""
         assert measured.walk is not None
         swapped = self._damon.told(self.charge.told(self._swap.told(records[0])))
-        first = with_accelerator(swapped, measured.events, self._accelerator.readings)
+        first = self._with_accelerator(swapped, measured)
         seen, window_ns = self._sensors.readings, measured.ended.window_ns
         every = [without_others(one, first.other_swap_bytes) for one in (first, *records[1:])]
         return with_walk_energy(every, measured.walk.steps, seen, window_ns)
+
+    def _with_accelerator(self, record: TrialRecord, measured: Measured) -> TrialRecord:
+        if self._accelerator is None:
+            return record
+        from edgebench.run.accelerator_watch import with_accelerator
+
+        return with_accelerator(record, measured.events, self._accelerator.readings)
+
+
+def _accelerator(request: TrialRequest, cgroup: Cgroup) -> AcceleratorWatch | None:
+    """What reads the memory of the accelerator that the trial computes on; None: on none."""
+    if request.settings.get("accelerator") is None:
+        return None
+    from edgebench.run.accelerator_watch import AcceleratorWatch
+
+    return AcceleratorWatch(cgroup.pids)
 
 
 def _charge(setup: TrialSetup, request: TrialRequest, cgroup: Cgroup) -> SwapCharge:

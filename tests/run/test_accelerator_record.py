@@ -74,7 +74,7 @@ def watched(memory: ProcessMemory | Exception, folder: Path, pids: tuple[int, ..
             raise memory
         return memory
 
-    watch = AcceleratorWatch(True, lambda: pids, SystemFiles(folder), opened)
+    watch = AcceleratorWatch(lambda: pids, SystemFiles(folder), opened)
     with watch:
         if isinstance(memory, Memory):
             assert memory.read_all.wait(200)
@@ -99,7 +99,9 @@ def test_a_record_has_what_was_told():
 
 def test_a_trial_on_the_processor_has_none():
     """Whatever its events say."""
-    assert with_accelerator(record(), [event(total=TOTAL)], None).accelerator is None
+    assert (
+        with_accelerator(record(), [event(total=TOTAL)], AcceleratorReadings()).accelerator is None
+    )
 
 
 def test_what_a_worker_says_wrongly_is_left_out():
