@@ -11,7 +11,12 @@ from engine_models import made_encoder, made_onnx, made_tflite, run_settings
 
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.layers.input_specs import named_inputs, parse_inputs
-from edgebench.workloads.engines.file_inputs import FileInput, WantedInputs, make_inputs
+from edgebench.workloads.engines.file_inputs import (
+    FileInput,
+    WantedInputs,
+    concrete_shapes,
+    make_inputs,
+)
 from edgebench.workloads.engines.file_preparation import manifest_of_files
 from edgebench.workloads.engines.registry import engine_of
 
@@ -163,6 +168,42 @@ def test_all_that_is_not_known_is_asked_for_at_once():
         'describe them: --input "x=float32 1x128" --input rate=1 --input "picture=float32 '
         '1x3x224x224"; or --image 224 (128 is a guess, and some networks take other sizes alone)'
     )
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "example"),
+    [
+        (("seq",), "int64", "x=int64 128 <1000"),
+        ((None,), "float32", "x=float32 128"),
+        (("seq_len", "batch"), "int64", "x=int64 128x1 <1000"),
+        (("time", "batch_size", 40), "float32", "x=float32 128x1x40"),
+    ],
+)
+def test_a_length_is_never_taken_for_the_batch(
+    shape: tuple[int | str | None, ...], dtype: str, example: str
+):
+    """It is asked for, and the example's size is called a guess."""
+    with pytest.raises(WorkloadError) as refused:
+        concrete_shapes([FileInput("x", dtype, shape)], WantedInputs(), "f")
+    remedy = str(refused.value.remedy)
+    assert example in remedy
+    assert remedy.endswith("(128 is a guess, and some networks take other sizes alone)")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "shapes"),
+    [
+        ([FileInput("x", "float32", ("N",))], {"x": (2,)}),
+        ([FileInput("x", "float32", ("batch_size",))], {"x": (2,)}),
+        ([FileInput("x", "float32", (3, "batch"))], {"x": (3, 2)}),
+        ([FileInput("x", "float32", (None, 3))], {"x": (2, 3)}),
+        # Several features of an example.
+        ([FileInput(name, "float32", (None,)) for name in "xy"], {"x": (2,), "y": (2,)}),
+    ],
+)
+def test_what_the_batch_fills(inputs: list[FileInput], shapes: dict[str, tuple[int, ...]]):
+    """What is named so, at any place, and else the first dimension."""
+    assert concrete_shapes(inputs, WantedInputs(batch=2), "f") == shapes
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ _INTEGERS_BELOW = 2
 _PICTURE_DIMENSIONS = 4
 #: What an example has for a size that nothing tells; an axis of the batch, and a picture's side.
 _GUESS, _ONE, _SIDE = 128, 1, 224
+#: Names, and parts of names, by which the first axis is the batch's, or a length instead.
+_BATCHES, _LENGTHS = ("n", "b", "bs"), ("seq", "len", "time", "token", "frame", "step", "word")
 #: Names that exporters give to any axis: two axes with one of them need not be alike.
 _NO_NAMES = ("", "?", "None")
 GUESSED = f"{_GUESS} is a guess, and some networks take other sizes alone"
@@ -145,10 +147,27 @@ def _guess(one: FileInput, place: int) -> int:
     size = one.shape[place]
     if isinstance(size, int):
         return size
-    name = (size or "").lower()
-    if place == 0 or "batch" in name:
+    if _is_batch(one, place, alone=True):
         return _ONE
-    return _SIDE if name.startswith(("height", "width")) else _GUESS
+    return _SIDE if (size or "").lower().startswith(("height", "width")) else _GUESS
+
+
+def _is_batch(one: FileInput, place: int, *, alone: bool) -> bool:
+    """Whether a dynamic dimension is the batch's: by its name, or as the first of an input.
+
+    Not where it may as well be a length: by its name, or where it is the file's only dimension
+    (``alone``: no other input has any).
+    """
+    name = str(one.shape[place] or "").lower()
+    if "batch" in name:
+        return True
+    if place or any(part in name for part in _LENGTHS):
+        return False
+    return len(one.shape) > 1 or not alone or name in _BATCHES or one.dtype == STRING
+
+
+def _is_alone(inputs: Sequence[FileInput]) -> bool:
+    return sum(bool(one.shape) for one in inputs) == 1
 
 
 def concrete_shapes(
@@ -156,7 +175,8 @@ def concrete_shapes(
 ) -> dict[str, tuple[int, ...]]:
     """Input → its shape: as described, else ``batch`` and ``image`` fill dynamic dimensions.
 
-    A dimension whose name has a size in another input has that size.
+    What may be a length is not filled. A dimension whose name has a size in another input has that
+    size.
 
     Raises:
         WorkloadError: the file has another size there; or inputs that nothing describes, all of
@@ -164,7 +184,10 @@ def concrete_shapes(
     """
     specs, batch = wanted.specs(inputs, where), wanted.batch
     named = _named_sizes(inputs, specs, wanted)
-    found = {one.name: _filled(one, specs.get(one.name), wanted, named) for one in inputs}
+    alone = _is_alone(inputs)
+    found = {
+        one.name: _filled(one, specs.get(one.name), wanted, named, alone=alone) for one in inputs
+    }
     lacking = [
         one
         for one in inputs
@@ -173,8 +196,12 @@ def concrete_shapes(
     if lacking:
         raise _undescribed(inputs, lacking, found, where)
     if not specs and batch != 1 and not any(one.shape and one.shape[0] == batch for one in inputs):
-        dynamic = [one for one in inputs if one.shape and not isinstance(one.shape[0], int)]
-        if not dynamic:
+        dynamic = (
+            not isinstance(size, int) and _is_batch(one, place, alone=alone)
+            for one in inputs
+            for place, size in enumerate(one.shape)
+        )
+        if not any(dynamic):
             fixed = next((one.shape[0] for one in inputs if one.shape), 1)
             raise WorkloadError(
                 f"a batch of {batch} does not match the file: its inputs have a fixed batch of "
@@ -198,7 +225,11 @@ def _named_sizes(
         told = spec.shape if spec and spec.shape else ()
         found.update((n, s) for n, s in zip(one.shape, told, strict=False) if isinstance(n, str))
     for one in inputs:
-        if one.shape and isinstance(one.shape[0], str):
+        if (
+            one.shape
+            and isinstance(one.shape[0], str)
+            and _is_batch(one, 0, alone=_is_alone(inputs))
+        ):
             found.setdefault(one.shape[0], wanted.batch)
     return {name: size for name, size in found.items() if name not in _NO_NAMES}
 
@@ -239,7 +270,12 @@ def _sides(one: FileInput) -> tuple[int, ...]:
 
 
 def _filled(
-    one: FileInput, spec: InputSpec | None, wanted: WantedInputs, named: Mapping[str, int]
+    one: FileInput,
+    spec: InputSpec | None,
+    wanted: WantedInputs,
+    named: Mapping[str, int],
+    *,
+    alone: bool,
 ) -> _Sizes:
     """Its sizes; None where nothing tells one."""
     if spec and spec.shape is not None:
@@ -250,7 +286,7 @@ def _filled(
             shape.append(size)
         elif size is not None and size in named:
             shape.append(named[size])
-        elif place == 0:
+        elif _is_batch(one, place, alone=alone):
             shape.append(wanted.batch)
         else:
             shape.append(wanted.image if place in _sides(one) else None)
@@ -259,7 +295,12 @@ def _filled(
 
 def rests_on_description(inputs: Sequence[FileInput], wanted: WantedInputs) -> bool:
     """Whether a person's words or a guess fill inputs, so that a file may refuse them."""
-    dynamic = any(not isinstance(size, int) for one in inputs for size in one.shape[1:])
+    alone = _is_alone(inputs)
+    dynamic = any(
+        not isinstance(size, int) and not (place == 0 and _is_batch(one, 0, alone=alone))
+        for one in inputs
+        for place, size in enumerate(one.shape)
+    )
     return dynamic or wanted.described is not None
 
 
