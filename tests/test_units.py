@@ -8,11 +8,15 @@ from edgebench.errors import UsageError
 from edgebench.units import (
     DURATION_HELP,
     SIZE_HELP,
+    brief_size,
     format_duration,
+    format_energy,
+    format_limit,
     format_size,
     parse_duration,
     parse_share,
     parse_size,
+    swap_words,
     times_as_long,
 )
 
@@ -159,4 +163,79 @@ def test_a_duration_is_told_in_the_unit_that_fits(seconds: float, words: str):
 )
 def test_a_slowdown_is_told_in_the_same_words_everywhere(factor: float, words: str):
     """Three digits, and never an exponent."""
+    assert times_as_long(factor) == words
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "words"),
+    [
+        (0, "0 B"),
+        (9, "9 B"),
+        (1023.4, "1023 B"),
+        (1023.6, "1.0 KiB"),
+        (8.44 * 1024, "8.4 KiB"),
+        (10 * 1024, "10 KiB"),
+        (412.4 * 1024**2, "412 MiB"),
+        (8.4 * 1024**2, "8.4 MiB"),
+        (1023.7 * 1024**2, "1.00 GiB"),
+        (1.52 * 1024**3, "1.52 GiB"),
+    ],
+)
+def test_a_size_in_a_sentence_has_no_more_digits_than_it_needs(size_bytes: float, words: str):
+    """One behind the point below ten; never 1024 of a unit."""
+    assert brief_size(size_bytes) == words
+
+
+@pytest.mark.parametrize(
+    ("label", "size_bytes", "words"),
+    [
+        ("max", None, "unlimited"),
+        ("75%", None, "75%"),
+        ("150M", 150 << 20, "150.0 MiB"),
+        ("75%", 150 << 20, "75% (150.0 MiB)"),
+    ],
+)
+def test_a_limit_is_told_with_its_bytes(label: str, size_bytes: int | None, words: str):
+    """Of a share both; where the bytes are not known yet, the label."""
+    assert format_limit(label, size_bytes) == words
+
+
+@pytest.mark.parametrize(
+    ("kind", "size_bytes", "words"),
+    [
+        ("none", None, "no swap"),
+        ("none", 5, "no swap"),
+        ("file", 2 << 30, "2.00 GiB of swap (file)"),
+        ("zram", 1 << 20, "1.0 MiB of swap (zram)"),
+        ("system", None, "the machine's own swap"),
+        ("system", 1 << 20, "1.0 MiB of the machine's own swap"),
+    ],
+)
+def test_swap_is_told_with_its_kind(kind: str, size_bytes: int | None, words: str):
+    """And how much of it may be used, where that is limited."""
+    assert swap_words(kind, size_bytes) == words
+
+
+@pytest.mark.parametrize(
+    ("energy_j", "error_j", "words"),
+    [
+        (0.85, None, "850 mJ"),
+        (1, None, "1 J"),
+        (12.34, 0.44, "12.3 J ±0.44 J"),
+        (999, None, "999 J"),
+        (1000, 50, "1 kJ ±0.05 kJ"),
+        (-12.34, None, "-12.3 J"),
+    ],
+)
+def test_energy_is_told_in_the_unit_that_fits(energy_j: float, error_j: float | None, words: str):
+    """Its error in the same one."""
+    assert format_energy(energy_j, error_j) == words
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [(1.0, "just as long"), (1.004, "just as long"), (1.006, "1.01 times as long")],
+)
+def test_what_takes_as_long_is_told_so(factor: float, words: str):
+    """Where three digits show no difference."""
     assert times_as_long(factor) == words

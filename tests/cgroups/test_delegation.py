@@ -92,6 +92,7 @@ def test_it_is_left_as_it_was(tmp_path: Path, state: Path):
 
 
 @pytest.mark.process
+@pytest.mark.quick
 def test_only_what_called_us_steps_aside(tmp_path: Path, state: Path):
     """We, our session and our callers go into the leaf, each one written there, and back."""
     base, us = plain(tmp_path / "scope", type="domain"), [os.getpid(), os.getppid()]
@@ -117,6 +118,7 @@ def test_only_what_called_us_steps_aside(tmp_path: Path, state: Path):
 
 
 @pytest.mark.process
+@pytest.mark.quick
 def test_another_harness_of_another_session_steps_aside_too(tmp_path: Path, state: Path):
     """It is known by its state file; what it was started with goes with it."""
     base = plain(tmp_path / "scope", type="domain")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.boards.storage import StorageSpeed, parse_storage
+from edgebench.boards.storage import AS_IS_REMEDY, StorageSpeed, parse_storage
 from edgebench.cgroups.disk_limits import DiskLimit, lift_disk_limits, set_disk_limits
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
@@ -26,6 +26,8 @@ from edgebench.run.proof_file import proof_file
 from tests.trust.stranger import STRANGER
 
 _SPEED = parse_storage("read=20MB/s,write=10MB/s,read_iops=1000,write_iops=500")
+
+WAYS = ("read", "write")
 
 
 def held(name: str, speed: StorageSpeed = _SPEED) -> DiskLimit:
@@ -205,3 +207,50 @@ def test_files_are_probed_with_the_rights_of_their_owner(parent: ParentCgroup) -
         for planted, why in (("link", "Permission denied"), ("fifo", "it is a FIFO")):
             with pytest.raises(CgroupError, match=why):
                 probe(parent, None, own / planted, words)
+
+
+def test_version_1_has_a_file_for_each_speed(tmp_path: Path) -> None:
+    """What isn't declared is not held: 0 there. What a file keeps is what counts."""
+    names = [f"blkio.throttle.{way}_{what}_device" for what in ("bps", "iops") for way in WAYS]
+    for name in names:
+        (tmp_path / name).write_text("")
+    limit = DiskLimit("8:0", "sda", parse_storage("read=20MB/s,write_iops=500"))
+    asked = {}
+
+    def keep(file: Path, words: str) -> None:
+        asked[file.name] = words
+        # The kernel shows other disks, too, and none that is not held.
+        held = "" if words.endswith(" 0") else f"{words}\n"
+        file.write_text(f"8:16 77\n{held}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("edgebench.cgroups.disk_limits._write", keep)
+        assert set_disk_limits(1, tmp_path, [limit]) == (limit,)
+    assert asked == dict(zip(names, ("8:0 20000000", "8:0 0", "8:0 0", "8:0 500"), strict=True))
+    lift_disk_limits(tmp_path)
+    assert (tmp_path / names[0]).read_text() == "8:0 0"
+    (tmp_path / names[0]).unlink()
+    with pytest.raises(CgroupError, match="the blkio controller is not available") as refused:
+        set_disk_limits(1, tmp_path, [limit])
+    assert refused.value.where == str(tmp_path)
+    assert "the blkio controller available" in str(refused.value.remedy)
+
+
+def test_a_speed_that_can_not_be_written_is_told(tmp_path: Path) -> None:
+    """With the words and the kernel's own; storage as it is remains."""
+    (tmp_path / "io.max").mkdir()
+    with pytest.raises(CgroupError) as refused:
+        set_disk_limits(2, tmp_path, [DiskLimit("8:0", "sda", StorageSpeed(read_bps=5))])
+    words = "the kernel refused to hold a disk to '8:0 rbps=5 wbps=max riops=max wiops=max': "
+    assert refused.value.what == f"{words}Is a directory"
+    assert (refused.value.where, refused.value.remedy) == (
+        str(tmp_path / "io.max"),
+        AS_IS_REMEDY,
+    )
+
+
+def test_version_2_lifts_all_four_speeds(tmp_path: Path) -> None:
+    """Of each disk that is held; where nothing is held there is nothing to write."""
+    (tmp_path / "io.max").write_text("8:0 rbps=5 wbps=max riops=max wiops=max\n")
+    lift_disk_limits(tmp_path)
+    assert (tmp_path / "io.max").read_text() == "8:0 rbps=max wbps=max riops=max wiops=max"

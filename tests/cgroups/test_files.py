@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cgroups.files import file_of, has, put, unified_files
+from edgebench.cgroups.files import (
+    check_applied,
+    check_cores,
+    file_of,
+    has,
+    put,
+    unified_files,
+)
 from edgebench.errors import CgroupError
 
 
@@ -39,3 +46,31 @@ def test_a_refusal_names_file_and_value():
     with pytest.raises(CgroupError, match="4096") as caught:
         put(files, "memory_max", 4096)
     assert caught.value.where == "/proc/self/memory.max"
+
+
+@pytest.mark.parametrize("got", [8192, 8191, 4097])
+def test_a_limit_is_rounded_down_to_whole_pages(tmp_path: Path, got: int):
+    """Less than a page below what was asked for; without a limit any is right."""
+    check_applied(8192, got, tmp_path)
+    check_applied(None, got, tmp_path)
+
+
+@pytest.mark.parametrize(("got", "words"), [(8193, "8193"), (4096, "4096"), (None, "max")])
+def test_a_limit_that_was_not_applied_is_told(tmp_path: Path, got: int | None, words: str):
+    """What was asked for, what the kernel has, and which sizes it takes."""
+    with pytest.raises(CgroupError) as refused:
+        check_applied(8192, got, tmp_path)
+    what = f"a limit of 8192 bytes was not applied: the kernel has {words}"
+    assert (refused.value.what, refused.value.where) == (what, str(tmp_path))
+    assert refused.value.remedy == "choose another size, in whole pages: 64M"
+
+
+def test_cores_that_this_process_may_not_use_are_named(monkeypatch: pytest.MonkeyPatch):
+    """And those that it may."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 2})
+    check_cores((0, 2))
+    check_cores(None)
+    with pytest.raises(CgroupError) as refused:
+        check_cores((3, 0, 1))
+    assert refused.value.what == "this process can't use the cores [1, 3]"
+    assert refused.value.remedy == "choose from [0, 2]"

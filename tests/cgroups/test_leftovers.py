@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import resource
 import subprocess
@@ -217,3 +218,61 @@ def test_with_few_files_a_start_leaves_nothing(tmp_path: Path):
         assert not list((tmp_path / "tmp").iterdir())
         done.add(run.returncode)
     assert done == {0, 1}
+
+
+def test_what_two_dead_harnesses_left_is_told_of_both(folder: Path, tmp_path: Path):
+    """A sentence for each thing, of the one and of the other; their state files are gone."""
+    left = [tmp_path / "edgebench-1", tmp_path / "edgebench-2"]
+    for number, path in enumerate(left):
+        path.mkdir()
+        line = json.dumps(["claim", "temp-folder", str(path)])
+        (folder / f"400000{number}-0.claims").write_text(f"{line}\n")
+    assert clear_leftovers(folder) == [f"removed the temporary folder {path}" for path in left]
+    assert not any(path.exists() for path in left)
+    assert not list(folder.iterdir())
+
+
+def test_what_can_not_be_recorded_is_not_made(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """A full disk takes a part of the line: it says so, with the file and what to do."""
+    with Ownership(folder) as ownership:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", lambda _, line: len(line) - 1)
+            with pytest.raises(MachineError) as full:
+                ownership.claim("temp-folder", "/edgebench-1")
+            ownership.release("temp-folder", "/edgebench-1")
+        words = "can't record what edgebench creates: No space left on device"
+        assert (full.value.what, full.value.where) == (words, str(ownership.path))
+        assert full.value.remedy == "free some space there"
+
+
+@pytest.mark.parametrize(
+    ("uid", "runtime", "name"),
+    [
+        (0, "here", "/run/edgebench"),
+        (1000, "here", "{tmp}/runtime/edgebench"),
+        (1000, None, "{tmp}/edgebench-state-1000"),
+    ],
+)
+def test_where_state_files_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uid: int, runtime: str | None, name: str
+):
+    """Root's in /run; a user's in their runtime folder, else in a folder of the user's number."""
+    asked: list[Path] = []
+
+    def refuse(path: Path) -> None:
+        asked.append(path)
+        raise OSError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("edgebench.cgroups.leftovers.make_private_folder", refuse)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
+    if runtime is None:
+        monkeypatch.delenv("XDG_RUNTIME_DIR")
+    expected = name.format(tmp=tmp_path)
+    with pytest.raises(MachineError) as refused:
+        state_folder()
+    assert asked == [Path(expected)]
+    assert refused.value.what == "can't record what edgebench creates: Permission denied"
+    assert refused.value.where == expected
+    assert refused.value.remedy == "set XDG_RUNTIME_DIR to a folder of your own"

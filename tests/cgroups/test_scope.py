@@ -50,6 +50,7 @@ def test_without_systemd_nothing_is_asked(
 
 
 @pytest.mark.process
+@pytest.mark.quick
 def test_a_manager_that_does_not_answer(
     session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -62,6 +63,7 @@ def test_a_manager_that_does_not_answer(
 
 
 @pytest.mark.process
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("uid", "words"),
     [

@@ -51,8 +51,8 @@ def rounds_log(rounds: int = 4, round_s: float = 1.0, pause_s: float = 0.0) -> E
         for _ in range(2):
             about = {"round": number, "network": "lenet"}
             glue = log.start("execute", **about)
-            log.whole("execute", 0.25, layer=0, name="conv", **about)
-            log.end(glue, 0.0)
+            log.whole("execute", 0.2, layer=0, name="conv", **about)
+            log.end(glue, 0.05)
         log.end(whole, round_s - 0.5)
         log.t_ns += round(pause_s * S)
     return log

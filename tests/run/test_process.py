@@ -35,6 +35,7 @@ def run(watched: WorkloadProcess, code: str, timeout_s: float | None = 20) -> Pr
 
 
 @pytest.mark.process
+@pytest.mark.quick
 def test_exit_code_and_output_are_kept(watched: WorkloadProcess) -> None:
     """What the workload prints on both streams and how it exits reach the harness."""
     ended = run(watched, "print('out'); print('err', file=sys.stderr); sys.exit(7)")
@@ -50,6 +51,7 @@ def test_a_signal_shows_as_negative(watched: WorkloadProcess) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.quick
 def test_a_workload_that_hangs_is_killed(watched: WorkloadProcess) -> None:
     """The time limit holds even for a process that ignores SIGTERM."""
     ended = run(
@@ -62,6 +64,7 @@ def test_a_workload_that_hangs_is_killed(watched: WorkloadProcess) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.quick
 def test_output_is_capped(watched: WorkloadProcess) -> None:
     """A workload that prints without end neither fills memory nor blocks; the loss is told."""
     more = 5 * OUTPUT_CAP_BYTES
@@ -99,6 +102,7 @@ def test_empty_pipes_are_looked_at_less_often() -> None:
 
 
 @pytest.mark.process
+@pytest.mark.quick
 def test_garbage_among_events_is_counted_and_left_out(watched: WorkloadProcess) -> None:
     """A worker that writes garbage, or is killed in the middle of a line, spoils nothing else."""
     run(
@@ -145,3 +149,18 @@ def test_what_is_shown_to_who_watches_is_bounded(tmp_path: Path) -> None:
     finally:
         pipe.close()
     assert (tmp_path / "copy").stat().st_size == 2000
+
+
+def test_events_are_told_from_what_is_none(watched: WorkloadProcess) -> None:
+    """In their order, from any byte on; lines that are no event are counted."""
+    first = b'{"event":"note","n":1}\n'
+    watched.events.add(first)
+    watched.events.add(b'[1]\n{"event":5}\n{"event":"end","n":2}\n{"event":"st')
+    both = [{"event": "note", "n": 1}, {"event": "end", "n": 2}]
+    assert watched.event_list() == (both, 3)
+    assert watched.event_list(len(first)) == (both[1:], 3)
+
+
+def test_when_a_process_ran_is_from_its_start_to_its_end() -> None:
+    """On the monotonic clock, ns."""
+    assert ProcessEnd(0, False, started_ns=5, wall_s=1.5).window_ns == (5, 1_500_000_005)

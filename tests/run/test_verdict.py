@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from edgebench.cgroups.counters import Counters
-from edgebench.run.outcome import trial_end
+from edgebench.records import EndedIn
+from edgebench.run.outcome import RAN_OUT, trial_end
 from edgebench.run.process import ProcessEnd
 
 OPEN_LOAD: list[dict[str, Any]] = [
@@ -123,3 +124,47 @@ def test_a_note_of_any_shape_is_passed_over(data: object) -> None:
         ended(3), Counters(oom_kills=0), [*notes, {"event": "note", "data": data}], ""
     )
     assert (verdict.outcome, verdict.reason) == ("failed", "no space")
+
+
+@pytest.mark.parametrize(
+    ("end", "kills", "ran_out", "reason", "signal"),
+    [
+        (ended(-9), 0, True, RAN_OUT, 9),
+        (ended(-9, timed_out=True), 1, False, "", 9),
+        (ended(-9, timed_out=True), 0, False, "ran past its time limit after 1.0 s", 9),
+        (ended(137), 1, False, "killed by the kernel", 9),
+    ],
+)
+def test_an_end_that_cut_a_layer_short_keeps_which(
+    end: ProcessEnd, kills: int, ran_out: bool, reason: str, signal: int
+) -> None:
+    """In words, and as phase, network and layer for who reads on; with the signal that ended it."""
+    verdict = trial_end(end, Counters(oom_kills=kills), OPEN_LOAD, "", ran_out=ran_out)
+    assert str(verdict.reason).startswith(reason)
+    assert str(verdict.reason).endswith(" in load of alexnet's layer 16 (classifier.1)")
+    assert verdict.ended_in == EndedIn("load", "alexnet", "classifier.1")
+    assert verdict.signal == signal
+    assert verdict.exit_code == (137 if end.returncode == 137 else None)
+
+
+def test_a_program_that_was_stopped_in_time_is_ok() -> None:
+    """One that never ends by itself: how it was ended is no result of its own."""
+    stopped = ProcessEnd(-9, timed_out=False, started_ns=0, wall_s=1.0, stopped=True)
+    verdict = trial_end(stopped, Counters(oom_kills=0), [], "")
+    assert (verdict.outcome, verdict.reason, verdict.exit_code, verdict.signal) == (
+        *("ok", None),
+        *(None, None),
+    )
+    fine = trial_end(ended(0), Counters(oom_kills=0), OPEN_LOAD, "")
+    assert (fine.outcome, fine.reason, fine.exit_code) == ("ok", None, 0)
+
+
+def test_a_full_accelerator_is_an_outcome_of_its_own() -> None:
+    """Where the worker's error says so; without a word of its own, its last line or its exit."""
+    note = {"event": "note", "data": {"error": {"outcome": "accelerator-oom", "what": "full"}}}
+    verdict = trial_end(ended(1), Counters(), [note], "")
+    assert (verdict.outcome, verdict.reason, verdict.exit_code) == ("accelerator-oom", "full", 1)
+    assert trial_end(ended(3), Counters(), [], " \n").reason == "exit code 3"
+    assert trial_end(ended(-11), Counters(), [], "text").reason == (
+        "ended by signal 11 (Segmentation fault)"
+    )

@@ -1,0 +1,171 @@
+"""The kernel checks, decided from injected ends of their small programs."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from edgebench.cgroups import kernel_checks
+from edgebench.cgroups.interface import Limits
+from edgebench.cgroups.kernel_checks import StatEffect, check_limit, measure_stat_effect
+from edgebench.errors import CgroupError
+
+MIB = 1 << 20
+KILLED = -signal.SIGKILL
+
+
+class Cgroup:
+    """Keeps its limits, and what became of it; of each kill it has one counted."""
+
+    def __init__(self, kills: int = 0, stat: Path | None = None) -> None:
+        self.path = Path("/sys/fs/cgroup/edgebench-1")
+        self.limits: Limits | None = None
+        self.removed, self._kills, self._stat = False, kills, stat
+
+    def set_limits(self, limits: Limits) -> Limits:
+        """As asked for."""
+        self.limits = limits
+        return limits
+
+    def read(self) -> Any:
+        """What the kernel counted."""
+        return SimpleNamespace(peak_bytes=7, oom_kills=self._kills)
+
+    def hot_files(self) -> Any:
+        """Its statistics."""
+        return SimpleNamespace(stat=self._stat)
+
+    def remove(self) -> None:
+        """It is gone."""
+        self.removed = True
+
+
+def parent_of(make: Callable[[str], Cgroup]) -> Any:
+    """A parent whose cgroups are made so, without accounting of their own."""
+
+    def create(name: str, accounting: bool = True) -> Cgroup:
+        assert not accounting
+        return make(name)
+
+    return SimpleNamespace(create=create)
+
+
+def checked(monkeypatch: pytest.MonkeyPatch, *codes: int | None) -> tuple[Any, Cgroup, list[str]]:
+    """The check where its programs end so: its result or error, its cgroup, what they allocate."""
+    left, sizes, cgroup = list(codes), list[str](), Cgroup()
+
+    def run_in(_: object, words: list[str], timeout_s: float) -> int | None:
+        assert (words[0], timeout_s) == ("-c", 30.0)
+        sizes.append(words[2])
+        return left.pop(0)
+
+    monkeypatch.setattr(kernel_checks, "run_in", run_in)
+    try:
+        result: Any = check_limit(parent_of(lambda _: cgroup))
+    except CgroupError as error:
+        result = error
+    assert cgroup.removed
+    return result, cgroup, sizes
+
+
+def test_less_than_the_limit_ends_well_and_more_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """32 and 96 MiB under 64 MiB without swap."""
+    result, cgroup, sizes = checked(monkeypatch, 0, KILLED)
+    assert cgroup.limits == Limits(memory_bytes=64 * MIB, swap_bytes=0)
+    assert sizes == [str(32 * MIB), str(96 * MIB)]
+    assert (result.limit_bytes, result.touched_bytes) == (64 * MIB, 96 * MIB)
+    assert (result.outcome, result.peak_bytes) == ("oom-killed", 7)
+
+
+@pytest.mark.parametrize(
+    ("codes", "words"),
+    [
+        (
+            (KILLED,),
+            "allocating 32.0 MiB under a limit of 64.0 MiB ended with -9, and should have ",
+        ),
+        (
+            (0, 0),
+            "allocating 96.0 MiB under a limit of 64.0 MiB ended with 0, and should have been ",
+        ),
+        ((0, None), "allocating 96.0 MiB under a limit of 64.0 MiB did not end, and should have "),
+    ],
+)
+def test_a_limit_that_does_not_hold_is_told(
+    monkeypatch: pytest.MonkeyPatch, codes: tuple[int | None, ...], words: str
+) -> None:
+    """Which program ended how, in which cgroup, and what shows its limits."""
+    error, cgroup, _ = checked(monkeypatch, *codes)
+    assert error.what.startswith(f"memory limits are not enforced here: {words}")
+    assert error.where == str(cgroup.path)
+    assert "edgebench doctor" in str(error.remedy)
+
+
+def test_programs_run_alternately_without_a_reader_and_with_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As many of each, in fresh cgroups; kills are counted apart."""
+    made: list[Cgroup] = []
+    read: list[bool] = []
+    running: list[str] = []
+
+    def make(name: str) -> Cgroup:
+        assert name.endswith(f"-stale-{len(made)}")
+        # The first two without a reader are killed.
+        made.append(Cgroup(kills=1 if len(made) in (0, 2) else 0, stat=Path("/stat")))
+        return made[-1]
+
+    def run_in(_: object, words: list[str], timeout_s: float) -> int:
+        assert Path(words[0]).name == "active_pages.py"
+        assert (words[1:], timeout_s) == ([str(48 * MIB), str(40 * MIB)], 30.0)
+        read.append(bool(running))
+        return 0
+
+    class Reader:
+        def __init__(self, words: list[str], **_: Any) -> None:
+            assert words[0] == sys.executable
+            assert words[-2] == "/stat"
+            running.append("reader")
+            self.stdout = SimpleNamespace(readline=lambda: b"\n", close=lambda: None)
+
+        def kill(self) -> None:
+            running.remove("reader")
+
+        def wait(self) -> None:
+            """It has ended."""
+
+    monkeypatch.setattr(kernel_checks, "run_in", run_in)
+    monkeypatch.setattr(kernel_checks.subprocess, "Popen", Reader)
+    effect = measure_stat_effect(parent_of(make), tries=3)
+    assert effect == StatEffect(tries=3, killed_unread=2, killed_read=0)
+    assert effect.reading_saves
+    assert not StatEffect(3, 1, 1).reading_saves
+    assert read == [False, True] * 3
+    assert all(one.removed for one in made)
+    assert {one.limits for one in made} == {Limits(memory_bytes=64 * MIB, swap_bytes=64 * MIB)}
+
+
+@pytest.mark.parametrize(
+    ("code", "stat", "words"),
+    [
+        (None, Path("/stat"), "the test program did not end"),
+        (3, Path("/stat"), "process_vm_readv is not allowed here"),
+        (0, None, "this kernel has no memory.stat"),
+    ],
+)
+def test_why_the_effect_of_reading_can_not_be_measured(
+    monkeypatch: pytest.MonkeyPatch, code: int | None, stat: Path | None, words: str
+) -> None:
+    """With the cgroup, which goes."""
+    cgroup = Cgroup(stat=stat)
+    monkeypatch.setattr(kernel_checks, "run_in", lambda *_: code)
+    with pytest.raises(CgroupError) as failed:
+        measure_stat_effect(parent_of(lambda _: cgroup), tries=1)
+    assert (failed.value.what, failed.value.where) == (words, str(cgroup.path))
+    assert cgroup.removed

@@ -1,0 +1,329 @@
+"""The probe of a disk's speed: which requests it makes, what it counts, and how it is started."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from edgebench.boards.storage import AS_IS_REMEDY, parse_storage
+from edgebench.cgroups import active_pages, storage_check, storage_probe
+from edgebench.cgroups.disk_limits import DiskLimit
+from edgebench.cgroups.storage_check import ProbeResult, disk_speed, probe, prove_storage
+from edgebench.errors import CgroupError
+
+PAGE = mmap.PAGESIZE
+LIMIT = DiskLimit("8:0", "sda", parse_storage("read=100MB/s"))
+
+
+class Clock:
+    """Moves on by so much at each look."""
+
+    def __init__(self, step_s: float) -> None:
+        self.now_s, self._step_s = 0.0, step_s
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        self.now_s += self._step_s
+        return self.now_s
+
+
+class Alone:
+    """In place of a thread: runs when it is started."""
+
+    def __init__(self, target: Any) -> None:
+        self.start = target
+
+    def join(self) -> None:
+        """It has ended."""
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int, int]]:
+    """Way, descriptor, bytes and place of each request, on a clock of its own."""
+    made: list[tuple[str, int, int, int]] = []
+
+    def keep(how: str) -> Any:
+        def request(descriptor: int, areas: list[Any], offset: int) -> int:
+            made.append((how, descriptor, sum(map(len, areas)), offset))
+            if how == "write":
+                assert any(bytes(areas[0]))
+            return 0
+
+        return request
+
+    monkeypatch.setattr(os, "preadv", keep("read"))
+    monkeypatch.setattr(os, "pwritev", keep("write"))
+    monkeypatch.setattr(storage_probe, "time", Clock(0.01))
+    monkeypatch.setattr(threading, "Thread", Alone)
+    return made
+
+
+@pytest.mark.parametrize(("direction", "flags"), [("read", os.O_RDONLY), ("write", os.O_RDWR)])
+def test_requests_go_past_the_page_cache_one_after_another(
+    requests: list[tuple[str, int, int, int]],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    direction: str,
+    flags: int,
+) -> None:
+    """From the file's start, then from its start again; what is left of it is never reached.
+
+    A tenth of the time goes before requests count: of a second, 100 looks at the clock, two a
+    request. The rate is theirs, the latency the middle one's.
+    """
+    file = tmp_path / "file"
+    file.write_bytes(bytes(3 * PAGE + 100))
+    opened: list[tuple[str, int]] = []
+    real_open = os.open
+
+    def open_direct(path: str, how: int) -> int:
+        opened.append((path, how))
+        return real_open(path, how & ~os.O_DIRECT)
+
+    fd = os.open(file, os.O_RDWR)
+    ways = [f"sequential:{PAGE}:1:{seconds}" for seconds in (1.0, 0.5)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", open_direct)
+        storage_probe.main([str(fd), direction, *ways])
+    os.close(fd)
+    assert opened == [(f"/proc/self/fd/{fd}", flags | os.O_DIRECT)] * 2
+    one, half = json.loads(capfd.readouterr().out)
+    assert {how for how, *_ in requests} == {direction}
+    assert {size for _, _, size, _ in requests} == {PAGE}
+    assert [place for *_, place in requests[:5]] == [0, PAGE, 2 * PAGE, 0, PAGE]
+    assert len(requests) == pytest.approx(55 + 27, abs=2)
+    for told in (one, half):
+        assert told["iops"] == pytest.approx(50)
+        assert told["bps"] == pytest.approx(50 * PAGE)
+        assert told["latency_s"] == pytest.approx(0.01)
+
+
+def test_requests_anywhere_stay_within_the_file(
+    requests: list[tuple[str, int, int, int]], tmp_path: Path
+) -> None:
+    """Each at a whole multiple of its size, in no order, from as many threads as asked for."""
+    file = tmp_path / "file"
+    file.write_bytes(bytes(16 * PAGE))
+    with file.open("rb") as opened, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "O_DIRECT", 0)
+        storage_probe._measure(str(opened.fileno()), "read", f"random:{2 * PAGE}:4:0.5")
+    places = [place for *_, place in requests]
+    assert set(places) <= {number * 2 * PAGE for number in range(8)}
+    assert places != sorted(places)
+    assert len(set(places)) > 2
+
+
+@pytest.mark.parametrize(
+    ("ends", "rate"),
+    [([], 0), ([1.0], 0), ([1.0, 1.0], 0), ([1.0, 1.5, 2.0], 2), ([0, 1, 1, 2], 1.5)],
+)
+def test_a_rate_is_the_slope_of_requests_over_time(ends: list[float], rate: float) -> None:
+    """Of fewer than two, or all at once, none is known."""
+    assert storage_probe._rate(ends) == pytest.approx(rate)
+
+
+def test_a_probe_in_which_nothing_ended_in_time_tells_no_latency(
+    requests: list[tuple[str, int, int, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is held to next to nothing."""
+    monkeypatch.setattr(storage_probe, "time", Clock(10))
+    monkeypatch.setattr(os, "O_DIRECT", 0)
+    (tmp_path / "file").write_bytes(bytes(PAGE))
+    with (tmp_path / "file").open("rb") as file:
+        told = storage_probe._measure(str(file.fileno()), "read", f"random:{PAGE}:1:1.0")
+    assert told == {"bps": 0.0, "iops": 0.0, "latency_s": None}
+
+
+class Cgroup:
+    """Keeps what is asked of it."""
+
+    def __init__(self) -> None:
+        self.held: list[tuple[DiskLimit, ...]] = []
+        self.removed = 0
+
+    def hold_disks(self, limits: tuple[DiskLimit, ...]) -> None:
+        """The disks that are held."""
+        self.held.append(limits)
+
+    def remove(self) -> None:
+        """It is gone."""
+        self.removed += 1
+
+
+class Parent:
+    """Makes one cgroup, and keeps its name."""
+
+    def __init__(self) -> None:
+        self.made, self.names = Cgroup(), list[str]()
+
+    def create(self, name: str) -> Cgroup:
+        """The cgroup."""
+        self.names.append(name)
+        return self.made
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """How the probe was started, and what it answers."""
+    seen = SimpleNamespace(answer="[]", failure=None, calls=[])
+
+    def run(command: list[str], **options: Any) -> Any:
+        seen.calls.append((command, options))
+        if seen.failure:
+            raise seen.failure
+        return SimpleNamespace(stdout=seen.answer)
+
+    @contextlib.contextmanager
+    def opened(_: Path) -> Iterator[int]:
+        yield 77
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(storage_check, "_opened", opened)
+    monkeypatch.setattr(storage_check, "join_command", lambda *parts: ["join", *parts])
+    return seen
+
+
+def test_a_probe_runs_in_a_cgroup_of_its_own(started: SimpleNamespace) -> None:
+    """Held there alone, with the file's descriptor and none of edgebench; the cgroup goes."""
+    parent, result = Parent(), {"bps": 1.0, "iops": 2.0, "latency_s": None}
+    started.answer = json.dumps([result, result])
+    made: Any = parent
+    assert probe(made, LIMIT, Path("file"), ["read", "way"]) == [ProbeResult(1, 2, None)] * 2
+    (call,) = started.calls
+    command = [sys.executable, "-I", "-S", str(storage_probe.__file__), "77", "read", "way"]
+    assert call[0] == ["join", parent.made, command, None, None]
+    assert call[1] == {
+        "stdin": subprocess.DEVNULL,
+        "capture_output": True,
+        "text": True,
+        "timeout": 60.0,
+        "check": True,
+        "pass_fds": [77],
+    }
+    assert parent.names == [f"{os.getpid()}-storage"]
+    assert (parent.made.held, parent.made.removed) == ([(LIMIT,)], 1)
+    probe(made, None, Path("file"), ["read"])
+    assert parent.made.held[-1] == ()
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        (
+            subprocess.CalledProcessError(1, "x", stderr="Traceback\nOSError: it broke\n"),
+            "it broke",
+        ),
+        (OSError(13, "Permission denied"), "Permission denied"),
+    ],
+)
+def test_a_probe_that_fails_is_told_with_its_last_words(
+    started: SimpleNamespace, failure: Exception, words: str
+) -> None:
+    """And with the file and what to leave out; the cgroup goes all the same."""
+    parent: Any = Parent()
+    started.failure = failure
+    with pytest.raises(CgroupError) as failed:
+        probe(parent, LIMIT, Path("/file"), ["read"])
+    assert failed.value.what.startswith("the speed of the disk can't be measured: ")
+    assert failed.value.what.endswith(words)
+    assert (failed.value.where, failed.value.remedy) == ("/file", AS_IS_REMEDY)
+    assert parent.made.removed == 1
+
+
+def test_a_disk_s_own_speed_is_read_in_three_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In sequence, anywhere, and one at a time, in this order, not held."""
+    asked: list[tuple[Any, ...]] = []
+
+    def told(*parts: Any) -> list[ProbeResult]:
+        asked.append(parts)
+        return [ProbeResult(number, number, None) for number in (1, 2, 3)]
+
+    monkeypatch.setattr(storage_check, "probe", told)
+    speed = disk_speed("parent", Path("file"), 0.5)  # type: ignore[arg-type]
+    assert (speed.sequential.bps, speed.random.bps, speed.alone.bps) == (1, 2, 3)
+    ways = ["sequential:131072:4:0.5", "random:4096:4:0.5", "random:4096:1:0.5"]
+    assert asked == [("parent", None, Path("file"), ["read", *ways])]
+
+
+@pytest.mark.parametrize(
+    ("declared", "held"),
+    [
+        # 60 requests of 128 KiB take 0.08 s at 100 MB/s: the least time.
+        ("read=100MB/s", ["sequential:131072:4:0.6", "random:4096:4:0.6"]),
+        # At 4 MB/s requests are smaller, or few would be made: 64 KiB less what makes no page.
+        ("read=4MB/s", ["sequential:65536:4:0.98304", "random:4096:4:0.6"]),
+        # 20 requests a second, whatever their size: 60 of them in three seconds.
+        ("read_iops=20", ["sequential:131072:4:3.0", "random:4096:4:3.0"]),
+        ("read_iops=10", ["sequential:131072:4:3.0", "random:4096:4:3.0"]),
+    ],
+)
+def test_a_held_disk_is_read_until_its_rate_is_known(
+    monkeypatch: pytest.MonkeyPatch, declared: str, held: list[str]
+) -> None:
+    """60 requests, in 0.6 to 3 seconds; as it is, and one at a time, for 0.3."""
+    asked: list[list[str]] = []
+    speed = parse_storage(declared)
+
+    def told(_: object, limit: object, file: Path, words: list[str]) -> list[ProbeResult]:
+        asked.append(words)
+        rates = ((speed.read_iops or 1e9) * int(word.split(":")[1]) for word in words[1:])
+        allowed = [min(rate, speed.read_bps or 1e12) for rate in rates]
+        return [ProbeResult(1e12 if limit is None else bps, 1e9, None) for bps in allowed]
+
+    monkeypatch.setattr(storage_check, "probe", told)
+    proofs = prove_storage(None, DiskLimit("8:0", "sda", speed), Path("f"))  # type: ignore[arg-type]
+    assert [words[0] for words in asked] == ["read", "read"]
+    assert asked[1][1:] == [*held, "random:4096:1:0.3"]
+    assert {word.rpartition(":")[2] for word in asked[0][1:]} == {"0.3"}
+    assert [proof.off for proof in proofs] == [0, 0, 0]
+
+
+def test_pages_are_made_active_by_reading_each_of_them_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """1024 at a time for the first bytes, then one by one: so the lists know of each."""
+    calls: list[tuple[int, int, list[int]]] = []
+
+    class Library:
+        def __init__(self, name: None, use_errno: bool) -> None:
+            self.process_vm_readv = Read()
+
+    class Read:
+        def __call__(
+            self, pid: int, into: Any, parts: int, pieces: Any, count: int, flags: int
+        ) -> int:
+            assert (parts, flags, into._obj.length) == (1, 0, count)
+            pages = pieces._obj
+            assert {pages[n].length for n in range(count)} == {1}
+            calls.append((pid, count, [pages[n].base for n in range(count)]))
+            return count if len(calls) <= allowed else -1
+
+    monkeypatch.setattr(active_pages.ctypes, "CDLL", Library)
+    allowed = 100
+    assert active_pages.main(1030 * PAGE, 3 * PAGE) == 0
+    assert {pid for pid, *_ in calls} == {os.getpid()}
+    assert [count for _, count, _ in calls] == [1024, 1024, 6, 6, 1, 1, 1, 1, 1, 1]
+    assert all(calls[n][2] == calls[n + 1][2] for n in range(0, len(calls), 2))
+    places = [base for _, _, bases in calls[::2] for base in bases]
+    assert places == [places[0] + number * PAGE for number in range(1033)]
+    # Refused at the first page, at its second reading, or only in the second part.
+    for more in (0, 1, 5):
+        allowed = more
+        calls.clear()
+        assert active_pages.main(1030 * PAGE, 3 * PAGE) == 3
+
+
+def test_this_kernel_lets_a_process_read_its_own_memory() -> None:
+    """The real call: all of it is there."""
+    assert active_pages.main(4 * PAGE, 2 * PAGE) == 0
