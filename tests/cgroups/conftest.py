@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tool_fakes import kernel as kernel
+from tool_fakes import tools as tools
 
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,6 +94,7 @@ else:
 """
 
 
+@pytest.mark.quick
 def test_memory_that_processes_share_counts_once(session: Session, files: TrialFiles) -> None:
     """Demand is no more than the kernel's peak and swap; libraries stand beside it."""
 
@@ -120,6 +123,44 @@ def test_a_limit_below_demand_without_swap_is_a_recorded_kill(
     assert record.saturated is True
     assert record.demand_bytes is None
     assert "demand_bytes" in record.missing
+    assert record.kill is not None
+    assert record.kill.swap_allowed_bytes == 0
+    assert not record.killed_with_swap_free
+    assert record.library_bytes is None
+
+
+@pytest.mark.quick
+def test_what_was_seen_of_a_trial_is_in_its_record_and_its_files(
+    session: Session, files: TrialFiles
+) -> None:
+    """Its rate and how it was watched; its samples, events and output lie in files of their own.
+
+    It is shown while it runs.
+    """
+    live = files.work / "live"
+    code = f"print('rate 12.5 a second', flush=True); {TOUCH.format(mib=20, s=0.1)}"
+    settings = {
+        "kind": "command",
+        "command": [sys.executable, "-I", "-S", "-c", code],
+        "throughput_pattern": "rate ([0-9.]+)",
+    }
+    request = TrialRequest("0001", "p1", 0, 0, settings, LimitSetting(), 60)
+    setup = replace(session.setup, interval_s=0.002)
+    record = run_trial(setup, request, replace(files, live=live))
+    assert record.outcome == "ok"
+    assert record.throughput_per_s == 12.5
+    assert record.sampler is not None
+    assert record.sampler.interval_s == 0.002
+    assert record.watched is not None
+    assert record.watched.usage_interval_s == 0.002
+    assert record.watched.marks_reset_at_boundaries is False
+    assert (record.kill, record.storage) == (None, None)
+    assert record.noise
+    assert live.exists()
+    assert files.log.read_text() == "rate 12.5 a second\n"
+    assert gzip.decompress(files.events.read_bytes()) == b""
+    with zipfile.ZipFile(files.samples) as archive:
+        assert {"fast.npy", "stat.npy"} <= set(archive.namelist())
 
 
 #: Programs that go on after the kernel killed a child of theirs which needs 300 MiB.
