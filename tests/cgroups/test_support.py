@@ -32,6 +32,13 @@ def test_a_place_that_has_it_all() -> None:
     findings = support_findings(PLACE)
     assert len(findings) == 8
     assert {(one.ok, one.remedy) for one in findings} == {(True, None)}
+    says = {one.name: one.says for one in findings}
+    assert (says["limit above"], says["throttle above"], says["CPUs"]) == (
+        "none",
+        "none",
+        "4 cores",
+    )
+    assert says["controllers"] == "cpu, cpuset, io, memory, pids"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from edgebench.records import (
     DEMAND,
     FINAL_OUTCOMES,
     Doubt,
+    KillReport,
     LimitSetting,
     SamplerReport,
     Watching,
@@ -232,3 +233,30 @@ def test_a_trial_that_was_not_made_has_a_record() -> None:
         assert made.strategy == "memray"
         assert made.started_utc
         assert made.wall_s is None
+
+
+@pytest.mark.parametrize(("free_mib", "was_free"), [(63, True), (0, False), (None, None)])
+def test_a_kill_tells_whether_swap_was_free(free_mib: int | None, was_free: bool | None) -> None:
+    """The report stands in the record, with what it comes to."""
+    free = None if free_mib is None else free_mib * MIB
+    kill = KillReport(swap_allowed_bytes=64 * MIB, swap_free_bytes=free)
+    made = record(kill=kill, counters=replace(COUNTERS, oom_kills=1))
+    assert (made.outcome, made.kill) == ("oom-killed", kill)
+    assert made.killed_with_swap_free is was_free
+
+
+@pytest.mark.parametrize(
+    ("kills", "limit_mib", "is_doubtful"),
+    [(1, None, True), (1, 513, True), (1, 512, False), (0, None, False)],
+)
+def test_a_kill_below_a_limit_above_ours_is_doubtful(
+    kills: int, limit_mib: int | None, is_doubtful: bool
+) -> None:
+    """Where the trial's own limit is no tighter, the other one may have killed."""
+    made = record(
+        counters=replace(COUNTERS, oom_kills=kills),
+        applied=Limits(limit_mib and limit_mib * MIB),
+        ceiling_bytes=512 * MIB,
+    )
+    ceiling = Doubt("ceiling", {"ceiling_bytes": 512 * MIB})
+    assert made.doubts == ([ceiling] if is_doubtful else [])

@@ -10,7 +10,7 @@ import pytest
 
 from edgebench.cgroups.swap import SwapState
 from edgebench.records import LimitSetting
-from edgebench.run import trial_watch
+from edgebench.run import accelerator_watch, trial_watch
 from edgebench.run.swap_charge import FAST_DISK
 from edgebench.run.trial_record import TrialRequest
 from edgebench.run.trial_watch import TrialWatch
@@ -36,10 +36,12 @@ class Made:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, Made]:
     """Readers' classes by their names."""
-    names = ("SensorWatch", "AcceleratorWatch", "SwapWatch", "SwapCharge", "OutsideWatch")
-    classes = {name: Made() for name in names}
-    for name, one in classes.items():
-        monkeypatch.setattr(trial_watch, name, one)
+    names = ("SensorWatch", "SwapWatch", "SwapCharge", "OutsideWatch")
+    classes = {name: Made() for name in ("AcceleratorWatch", *names)}
+    for name in names:
+        monkeypatch.setattr(trial_watch, name, classes[name])
+    # It is loaded for a trial on an accelerator alone.
+    monkeypatch.setattr(accelerator_watch, "AcceleratorWatch", classes["AcceleratorWatch"])
     monkeypatch.setattr(trial_watch, "group_swap", lambda hot: f"swap of {hot.usage.name}")
     return classes
 
@@ -92,7 +94,7 @@ def test_a_program_s_trial_is_watched_by_all(made: dict[str, Made], tmp_path: Pa
     limits = LimitSetting("64M", 64 * MIB, "zram", 16 * MIB)
     watch(cgroup, COMMAND, limits)
     assert made["SensorWatch"].words == ("bank",)
-    assert made["AcceleratorWatch"].words == (False, cgroup.pids)
+    assert made["AcceleratorWatch"].words == ()
     assert made["SwapWatch"].words == (AREA, trial_watch.read_swap_areas, "swap of usage")
     assert made["OutsideWatch"].words == (cgroup, Path("work"))
     assert made["OutsideWatch"].options == {"wanted": True, "is_limited": True}
@@ -100,10 +102,11 @@ def test_a_program_s_trial_is_watched_by_all(made: dict[str, Made], tmp_path: Pa
 
 def test_a_trial_without_swap_has_no_area_of_its_own(made: dict[str, Made], tmp_path: Path) -> None:
     """Though one is set up for the others of the sweep; nothing is charged for it either."""
-    watch(Cgroup(tmp_path), {"kind": "inference", "accelerator": "cuda:0"})
+    cgroup = Cgroup(tmp_path)
+    watch(cgroup, {"kind": "inference", "accelerator": "cuda:0"})
     assert made["SwapWatch"].words[0] is None
     assert made["SwapCharge"].words[:2] == (None, None)
-    assert made["AcceleratorWatch"].words[0] is True
+    assert made["AcceleratorWatch"].words == (cgroup.pids,)
     assert made["OutsideWatch"].options == {"wanted": False, "is_limited": False}
 
 
