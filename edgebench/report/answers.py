@@ -44,7 +44,7 @@ def all_answers(
         if one.curve.phase == "total" and one.curve.workload == workload.key.id:
             slow.sentences.extend(model_sentences(one))
     caused = layer_sentences(workload, layers, networks)
-    return [fit, slow, ReportAnswer(LAYERS, caused), more]
+    return [fit, slow, *([ReportAnswer(LAYERS, caused)] if caused else []), more]
 
 
 def layer_sentences(
@@ -61,11 +61,16 @@ def layer_sentences(
 
 
 def _cause_sentences(workload: WorkloadFacts, table: LayerCostTable | None) -> list[str]:
-    """Which layers take the added time at the tightest limit; else why that isn't known."""
+    """Which layers take the added time at the tightest limit; else why that isn't known.
+
+    None where no layer was timed: the report's warnings say why.
+    """
     from edgebench.words.layers import cause_sentence, no_cause_sentence, warning_sentences
 
     cost = table.slowed(workload) if table and table.tightest() else None
-    if table is None or table.tightest() is None:
+    if table is None:
+        return []
+    if table.tightest() is None:
         return [no_cause_sentence(table)]
     # The doubts of all trials are among the report's warnings.
     quiet = replace(table, doubts=[], collections_s=[])

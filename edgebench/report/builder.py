@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -11,7 +11,7 @@ from msgspec import structs
 from edgebench.errors import ResultsError
 from edgebench.records import Doubt
 from edgebench.report.answers import all_answers
-from edgebench.report.content import Chapter, Report
+from edgebench.report.content import Chapter, Report, ReportTable
 from edgebench.report.pictures import draw_pictures
 from edgebench.report.remedies import remedies_table
 from edgebench.report.tables import (
@@ -26,7 +26,7 @@ from edgebench.report.tables import (
 from edgebench.results.advice_file import kept_advice
 from edgebench.results.facts import WorkloadFacts, workload_facts
 from edgebench.results.point_facts import point_facts
-from edgebench.results.workload_key import brief_names, short_names
+from edgebench.results.workload_key import brief_names
 from edgebench.text import printable
 from edgebench.words.advice import kept_advice_sentence
 from edgebench.words.doubts import collection_notes, doubt_sentences
@@ -80,10 +80,11 @@ def make_report(results: Results, *, pngs: bool = False) -> Report:
     advice = kept_advice(sweep.path)
     advised = [[kept_advice_sentence(advice)]] if advice else []
     tables = [remedies_table(advice)] if advice else []
-    tables += [fits_table(found.fits)] if found.fits else []
+    fits = fits_table(found.fits)
+    tables += [fits] if fits.rows else []
     unfinished = unfinished_table(points)
     tables += [unfinished] if unfinished.rows else []
-    brief, _ = short_names([one.name for one in points])
+    brief = brief_names(one.name for one in points)
     warnings = [*watching_warnings(sweep), *results.warnings, *found.warnings, *collected]
     costs = {one.name: table for one in points if (table := _table_of(one, found.layer_costs))}
     worst = {one.name: worst_layer(t, one) for one in points if (t := costs.get(one.name))}
@@ -92,14 +93,16 @@ def make_report(results: Results, *, pngs: bool = False) -> Report:
         about=state_sentences(sweep),
         in_short=[*advised, *_in_short(points, costs, sweep.networks)],
         summary=summary_table(points, worst),
-        chapters=[
+        chapters=_noted_once(
             _chapter(one, brief[one.name], costs.get(one.name), found.fits, sweep.networks)
             # Of many workloads only those with a limit that was tried get a chapter.
             for one in points
             if one.tried or len(points) <= _MANY
-        ],
+        ),
         pictures=pictures,
-        warnings=capped_warnings([*dict.fromkeys(warnings), *doubt_sentences(_doubts(points))]),
+        warnings=capped_warnings(
+            [*dict.fromkeys(warnings), *doubt_sentences(_doubts(points, brief))]
+        ),
         tables=[*tables, environment_table(sweep.environment)],
         scenario=printable(sweep.scenario_text),
         footer=footer_sentence(sweep),
@@ -164,8 +167,20 @@ def _table_of(workload: WorkloadFacts, tables: Iterable[LayerCostTable]) -> Laye
     return next((t for t in tables if t.workload == workload.key.id), None)
 
 
-def _doubts(points: Iterable[WorkloadFacts]) -> Iterator[Doubt]:
+def _noted_once(chapters: Iterable[Chapter]) -> list[Chapter]:
+    """The chapters; what stands below a table stands below the first such table alone."""
+    seen: set[str] = set()
+
+    def noted(table: ReportTable) -> ReportTable:
+        new = table.note not in seen
+        seen.add(table.note)
+        return table if new else replace(table, note="")
+
+    return [replace(one, tables=[*map(noted, one.tables)]) for one in chapters]
+
+
+def _doubts(points: Iterable[WorkloadFacts], brief: Mapping[str, str]) -> Iterator[Doubt]:
     for one in points:
         for point in one.points:
             for doubt in point.doubts:
-                yield structs.replace(doubt, workload=one.name, limit=limit_label(point))
+                yield structs.replace(doubt, workload=brief[one.name], limit=limit_label(point))

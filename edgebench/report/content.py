@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-#: Below the heading of the figures.
-FIGURES_NOTE = (
-    "edgebench plot draws figures as files; of a network also each layer's times at every limit."
-)
-
 
 @dataclass(frozen=True)
 class ReportTable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from edgebench.extras import need
-from edgebench.report.content import FIGURES_NOTE, Report
+from edgebench.report.content import Report
 from edgebench.report.pictures import embedded_pictures
 
 
@@ -26,7 +26,6 @@ def as_html(report: Report) -> str:
     return template.render(
         report=report,
         pictures=pictures,
-        figures_note=FIGURES_NOTE,
         left_out=[*report.left_out, *too_large],
         style=_file("report.css"),
     )

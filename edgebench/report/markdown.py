@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from edgebench.report.content import FIGURES_NOTE, Report, ReportTable
+from edgebench.report.content import Report, ReportTable
 from edgebench.results.derived import write_derived, write_file
 
 #: What Markdown or the HTML in it would take for its own.
@@ -43,14 +43,14 @@ def _lines(report: Report, figures: str) -> Iterator[str]:
     yield from (f"# {escaped(report.title)}", "", " ".join(map(escaped, report.about)), "")
     yield from _table(report.summary, "##")
     for chapter in report.chapters:
-        yield from (f"## {escaped(chapter.name)}", "")
+        yield from (f"## {escaped(chapter.brief)}", "")
         for answer in chapter.answers:
             yield from (f"### {answer.question}", "")
             yield from _listed(answer.sentences)
         for table in chapter.tables:
             yield from _table(table, "###")
     if report.pictures:
-        yield from ("## Figures", "", escaped(FIGURES_NOTE), "")
+        yield from ("## Figures", "")
     for picture in report.pictures:
         yield from (f"![{escaped(picture.shows)}]({figures}/{picture.stem}.png)", "")
     if report.warnings:

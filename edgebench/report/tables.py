@@ -9,7 +9,8 @@ from edgebench.analysis.environments import NAMES, value_text
 from edgebench.report.content import ReportTable
 from edgebench.results.facts import WorkloadFacts
 from edgebench.results.rounds import START, STEADY
-from edgebench.results.workload_key import short_names
+from edgebench.results.workload_key import brief_names, short_names
+from edgebench.throughput import THROUGHPUT
 from edgebench.units import format_duration, format_size
 from edgebench.words.labels import energy_column, limit_label, throughput_column, times_shown
 
@@ -31,6 +32,8 @@ _TIMES = {
     "decode": "a token",
 }
 _MOST_LAYERS = 10
+#: Of curves: whole rounds, or trials without any, and their throughput.
+_WHOLE_PHASES = (START, "total", THROUGHPUT)
 _NOTHING = "–"
 #: Why a walked limit's slowdown is not the quotient of two medians of the same table.
 _OWN_ROUNDS = (
@@ -43,10 +46,13 @@ def summary_table(chapters: Sequence[WorkloadFacts], slowest: Mapping[str, str])
 
     What all names share stands once, below the table.
     """
-    brief, shared = short_names([one.name for one in chapters])
+    names = [one.name for one in chapters]
+    brief, (_, shared) = brief_names(names), short_names(names)
     columns = ("workload", "demand", "finishes down to", "slowdown there", "≤ 10 % slower down to")
     rows = [[brief[one.name], *_in_short(one), slowest.get(one.name, _NOTHING)] for one in chapters]
     note = f"All workloads: {shared}." if shared else ""
+    if len(names) == 1 and names[0] != brief[names[0]]:
+        note = f"The workload: {names[0]}."
     return ReportTable(
         "Summary", (*columns, "layer that costs most there"), rows, frozenset({1, 3}), note
     )
@@ -101,10 +107,10 @@ def layers_table(table: LayerCostTable, cost: PassCost) -> ReportTable:
 
 
 def fits_table(fits: Sequence[CurveFits]) -> ReportTable:
-    """One row a curve: the model that interpolates it, and its error."""
+    """One row a curve of whole rounds: the model that interpolates it, and its error."""
     columns = ("curve", "limits", "model", "error", "median error", "repeats differ by")
     rows = []
-    for one in fits:
+    for one in (one for one in fits if one.curve.phase in _WHOLE_PHASES):
         best = one.best
         errors = best.errors if best else None
         noise = one.curve.noise
@@ -120,7 +126,7 @@ def fits_table(fits: Sequence[CurveFits]) -> ReportTable:
         )
     note = (
         "Models that interpolate one curve. Error: mean and median error of the predicted time at "
-        "limits left out of the fit. `edgebench fit` compares models of the device."
+        "limits left out of the fit. `edgebench fit` has each phase, and models of the device."
     )
     return ReportTable("Fits", columns, rows, frozenset({1, 3, 4, 5}), note)
 
@@ -137,9 +143,10 @@ def unfinished_table(workloads: Sequence[WorkloadFacts]) -> ReportTable:
 
 
 def environment_table(environment: Mapping[str, Any]) -> ReportTable:
-    """The machine when the sweep began; what could not be read is ``unknown``."""
+    """The machine when the sweep began; what could not be read stands in one row."""
     told = {**NAMES, "captured_utc": "captured"}
-    rows = [[name, value_text(environment[k])] for k, name in told.items() if k in environment]
+    known = {name: environment[key] for key, name in told.items() if key in environment}
+    rows = [[name, value_text(value)] for name, value in known.items() if value is not None]
     if isinstance(ram := environment.get("ram_bytes"), int):
         rows.append(["memory", format_size(ram)])
     swaps = environment.get("swap")
@@ -154,8 +161,10 @@ def environment_table(environment: Mapping[str, Any]) -> ReportTable:
         rows.append(["commit", f"{str(git['commit'])[:10]}{changed}"])
     libraries = environment.get("libraries")
     if isinstance(libraries, dict):
-        known = [f"{name} {version}" for name, version in libraries.items() if version]
-        rows += [["libraries", ", ".join(known)]] if known else []
+        versions = [f"{name} {version}" for name, version in libraries.items() if version]
+        rows += [["libraries", ", ".join(versions)]] if versions else []
+    unknown = ", ".join(name for name, value in known.items() if value is None)
+    rows += [["not known", unknown]] if unknown else []
     return ReportTable("Environment", ("", ""), rows)
 
 

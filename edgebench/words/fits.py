@@ -69,9 +69,8 @@ def least_limit_sentences(workload: WorkloadFacts) -> list[str]:
     # One trial alone shows too little.
     if point is None or rate is None or rate.trials < 2:
         return []
-    return [
-        f"At {limit_label(point)}, its least viable limit: {rate_words(rate)}; {hour_words(rate)}."
-    ]
+    words = "; ".join(filter(None, (rate_words(rate), hour_words(rate))))
+    return [f"At {limit_label(point)}, its least viable limit: {words}."]
 
 
 def holder_sentences(workload: WorkloadFacts, networks: Mapping[str, Any]) -> list[str]:
@@ -164,13 +163,15 @@ def _before_end(workload: WorkloadFacts, lost: Sequence[PointFacts]) -> str:
 def _killed_with_swap_free(workload: WorkloadFacts) -> list[str]:
     """Limits at which trials were killed although swap was free."""
     marked = [(p, p.swap_free_bytes) for p in workload.points if p.swap_free_bytes]
-    said = [
-        f"At {limit_label(p)} {free.count} of {p.made} trials "
-        f"{'was' if free.count == 1 else 'were'} killed while at least {format_size(free.low)} of "
-        "swap were free: the kernel found nothing it could reclaim. Another trial may finish there."
-        for p, free in marked
+    if not marked:
+        return []
+    counts = [f"{free.count} of {p.made} at {limit_label(p)}" for p, free in marked]
+    least = min(free.low for _, free in marked)
+    return [
+        f"Killed while at least {format_size(least)} of swap were free: {joined_words(counts)}. "
+        "The kernel found nothing it could reclaim; another trial may finish there "
+        f"({OBSERVER_EFFECT})."
     ]
-    return [*said, f"See {OBSERVER_EFFECT}."] if said else []
 
 
 def _layers_of(settings: Mapping[str, Any], networks: Mapping[str, Any]) -> list[_LayerBytes]:

@@ -26,14 +26,14 @@ def rate_words(rate: KillRate) -> str:
 
 
 def hour_words(rate: KillRate) -> str:
-    """What follows for an hour, with what it assumes."""
+    """What follows for an hour, with what it assumes; empty where that is nothing."""
     found = rate.holds()
     if found is None or not rate.round_s:
-        return "for an hour: not known, since no round was timed there"
+        return ""
     hour = f"for an hour ({HOUR_S / rate.round_s:,.0f} rounds of {format_duration(rate.round_s)})"
     tried = _counted(rate.rounds * rate.trials, "round")
     if found[0] < _UNLIKELY and found[1] > _LIKELY:
-        return f"{hour} nothing is known: only {tried} tried"
+        return ""
     low, high = map(_percent, found)
     between = low if low == high else f"{low} to {high}"
     return (

@@ -37,7 +37,7 @@ def model_sentences(fits: CurveFits) -> list[str]:
         f"at a limit left out of its fit by {best.errors.mape:.0%} on average."
     ]
     if best.errors.mape > _TOO_FAR:
-        return [*said, "More limits make that error smaller."]
+        return said
     # A slowdown smaller than the error may be none.
     known = [(f, at) for f, at in _slowdown_limits(fits, best) if f > 1 + best.errors.mape]
     found = [f"{factor:g} at about {format_size(at)}" for factor, at in known]

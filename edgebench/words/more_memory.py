@@ -14,6 +14,8 @@ from edgebench.units import format_duration, format_size
 from edgebench.words.claims import why_unsure
 from edgebench.words.labels import limit_label, pass_words, throughput_of
 
+_UNSURE = "Can't tell"
+
 
 def more_memory_sentences(workload: WorkloadFacts) -> list[str]:
     """The step up from the tightest limit, the best step, and the limit above which none helps."""
@@ -32,8 +34,11 @@ def more_memory_sentences(workload: WorkloadFacts) -> list[str]:
     best = max(found, key=lambda one: one.rate, default=None)
     if best and best is not next_up:
         said.append(f"The step that saves most per MiB: {_step(best, workload)}.")
-    said += _enough(workload, timed)
-    return said
+    enough = _enough(workload, timed)
+    # Where neither is known, one reason is enough.
+    if enough and said and said[-1].startswith(_UNSURE) and enough[0].startswith(_UNSURE):
+        return said
+    return [*said, *enough]
 
 
 def largest_saving(workload: WorkloadFacts) -> str:
@@ -77,7 +82,7 @@ def _no_step(tight: PointFacts, wide: PointFacts) -> str:
         return f"{step[0].upper()}{step[1:]} saves no time: it is slower there."
     if ratio.is_within(SLIGHT):
         return f"{step[0].upper()}{step[1:]} saves no more than 10 % of the time."
-    return f"Can't tell whether {step} saves time: {why_unsure(ratio)}."
+    return f"{_UNSURE} whether {step} saves time: {why_unsure(ratio)}."
 
 
 def _enough_throughput(workload: WorkloadFacts, timed: Sequence[PointFacts]) -> list[str]:
@@ -112,4 +117,4 @@ def _enough(workload: WorkloadFacts, timed: Sequence[PointFacts]) -> list[str]:
         ]
     if widest.is_less:
         return [f"Without a limit it takes no less time than at {where}."]
-    return [f"Can't tell whether more than {where} saves time: {why_unsure(widest)}."]
+    return [f"{_UNSURE} whether more than {where} saves time: {why_unsure(widest)}."]

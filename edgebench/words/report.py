@@ -35,7 +35,9 @@ def state_sentences(sweep: Sweep) -> list[str]:
     said = [f"The sweep is {state}: {len(sweep.records)} of {planned} trials are recorded."]
     started = [record.started_utc for record in sweep.records]
     if started:
-        said.append(f"Trials began from {_minute(min(started))} to {_minute(max(started))} UTC.")
+        first, last = _minute(min(started)), _minute(max(started))
+        when = f"at {first}" if first == last else f"from {first} to {last}"
+        said.append(f"Trials began {when} UTC.")
     machine = sweep.environment
     words = [machine.get(key) for key in ("board", "cpu_model", "os", "kernel")]
     if told := ", ".join(str(word) for word in words if word):
