@@ -3,7 +3,7 @@
 Both in one sweep, in a random order, so that the machine's drift is in both; with a declared
 storage speed. Told of each workload: the median difference of steady rounds, and the largest one
 where a limit slows 1.5 times or more. Limits at which the way up differs from the way down by more
-than a tenth are told apart: there both answers are true. The figure draws that hysteresis.
+than a tenth are told apart: there both answers are true. The figure draws what rounds read.
 
     python benchmarks/walk_truth.py [--quick] [--networks A,B] [--schedules A,B] [--loaders A,B]
                                     [--limits N] [--repeats N] [--results FOLDER]
@@ -20,7 +20,6 @@ import argparse
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ import report
 from steady_bytes import rounds_read
 
 from edgebench.cli.progress import shown_progress
-from edgebench.report.figures import scales, style
+from edgebench.report.figures import style
 from edgebench.results.results import Results, load
 from edgebench.results.rounds import steadiness
 from edgebench.run.sweep import SweepOptions, run_sweep
@@ -58,8 +57,8 @@ SLOWED, SLOWED_BYTES = 1.5, 8 * MIB
 WIDEST = "110%"
 #: A fresh trial's rounds: its start, and enough to repeat.
 ROUNDS = 6
-#: Panels of the figure side by side.
-_COLUMNS = 4
+#: A round that reads less is drawn here.
+_LEAST_MIB = 1.0
 
 Key = tuple[Any, ...]
 _WORKLOAD = ("network", "schedule", "loader")
@@ -270,33 +269,30 @@ def scatter(rows: Sequence[dict[str, Any]], name: str) -> float | None:
     return statistics.median(abs(b / a - 1) for a, b in pairs) if pairs else None
 
 
-def draw(ways: Ways, folder: Path) -> None:
-    """Steady rounds by limit, a panel a workload: fresh trials, the way down and the way up."""
-    looks = {"fresh": ("s", "none"), "down": ("o", None), "up": ("^", "none")}
-    colours = dict(zip(looks, style.limit_colours(3), strict=True))
+def draw(rows: Sequence[dict[str, Any]], folder: Path) -> None:
+    """What a steady round reads, by walks against fresh trials: a point a workload and limit."""
+    looks = {False: ("outside the hysteresis", "o"), True: ("inside it", "^")}
+    colours = dict(zip(looks, style.limit_colours(2), strict=True))
     with style.figure_style():
-        lines = -(-len(ways.workloads) // _COLUMNS)
-        words = f"steady rounds, storage {STORAGE}"
-        figure = style.new_figure("Walks and fresh trials", words, "edgebench", 2.4 * lines + 1)
-        grid = figure.subplots(lines, min(_COLUMNS, len(ways.workloads)), squeeze=False)
-        for axes in list(grid.flat)[len(ways.workloads) :]:
-            axes.set_axis_off()
-        for axes, workload in zip(grid.flat, ways.workloads, strict=False):
-            axes.set_title(" · ".join(workload), fontsize=8.5)
-            axes.set_yscale("log")
-            axes.set_xlabel("limit (MiB)")
-            for name, (mark, face) in looks.items():
-                of_way = {k: v for k, v in getattr(ways, name).items() if k[:3] == workload}
-                middles = map(Steady.of, of_way.values())
-                pairs = sorted((one.mib, one.seconds) for one in middles if isfinite(one.mib))
-                drawn = {"color": colours[name], "mfc": face or colours[name], "ms": 4, "lw": 1}
-                # Also a way without a limit, for the legend.
-                limits, seconds = zip(*pairs, strict=True) if pairs else ((), ())
-                axes.plot(limits, seconds, marker=mark, label=name, **drawn)
-            scales.seconds_axis(axes, "")
-        grid[0, 0].set_ylabel("round")
-        style.legend_beside(grid[0, -1])
+        words = f"bytes read by a steady round at one limit, storage {STORAGE}"
+        figure = style.new_figure("A walk's rounds read what fresh trials read", words, "", 4.2)
+        axes = figure.subplots()
+        for inside, (name, mark) in looks.items():
+            pairs = [_read_mib(row) for row in rows if row["hysteresis"] == inside]
+            fresh, walked = zip(*pairs, strict=True) if pairs else ((), ())
+            face = "none" if inside else colours[inside]
+            axes.plot(fresh, walked, mark, ms=5, color=colours[inside], mfc=face, label=name)
+        ends = [max(_LEAST_MIB, min(axes.get_xlim())), max(axes.get_xlim())]
+        axes.plot(ends, ends, lw=1, color="0.6", zorder=0, label="the same")
+        axes.set(xscale="log", yscale="log", xlabel="fresh trials (MiB)", ylabel="walk (MiB)")
+        axes.set_aspect("equal")
+        style.legend_beside(axes)
         print(*style.save_figure(figure, folder, "walk_truth"))
+
+
+def _read_mib(row: dict[str, Any]) -> tuple[float, ...]:
+    ways = (row["each_fresh_bytes"], row["each_walked_bytes"])
+    return tuple(max(statistics.median(each) / MIB, _LEAST_MIB) for each in ways)
 
 
 def asked() -> tuple[Asked, bool, Path]:
@@ -327,7 +323,7 @@ def run(wanted: Asked, results: Path) -> None:
 
 
 def main() -> None:
-    """Run what is asked for, tell and write how both ways differ, and draw the hysteresis."""
+    """Run what is asked for, tell and write how both ways differ, and draw it."""
     wanted, quick, results = asked()
     run(wanted, results)
     swept = load(results)
@@ -351,7 +347,7 @@ def main() -> None:
         most = max(len(row["each_walked_s"]) for row in rows if row["limit"] == WIDEST)
         says = f"Walks against fresh trials, up to {most} of each, storage {STORAGE}."
         report.write("walk_truth", says, header, lines, {"told": told, "rows": rows})
-    draw(ways, swept.sweeps[-1].path if quick else FIGURE)
+    draw(rows, swept.sweeps[-1].path if quick else FIGURE)
 
 
 def _key(row: dict[str, Any]) -> Key:
