@@ -51,9 +51,8 @@ def predicted_s(
     """
     if phase in WHOLES and workload.overlaps:
         tasks = tasks_of(workload, rates.seconds)
-        seconds = np.array(
-            [_amounts(task, workload, ahead_bytes) @ astuple(rates) for task in tasks]
-        )
+        amounts = np.array([_amounts(task, workload, ahead_bytes) for task in tasks])
+        seconds = amounts @ astuple(rates)
         return float(path_s(tasks, seconds[:, None])[0])
     return float(_amounts_of(workload, phase, network, ahead_bytes) @ astuple(rates))
 
@@ -61,26 +60,32 @@ def predicted_s(
 @lru_cache(maxsize=2048)
 def _amounts_of(workload: Workload, phase: str, network: str, ahead_bytes: float) -> FloatArray:
     """How much of each rate a pass takes, where one task follows another."""
-    tasks = tasks_of(workload, TYPICAL_RATES.seconds)
+    tasks = typical_tasks(workload)
     if phase not in WHOLES:
         here = (workload.networks[task.network] == network for task in tasks)
         tasks = tuple(t for t, own in zip(tasks, here, strict=True) if own and t.phase == phase)
     passes = max(1, workload.passes - 1) if phase == "execute" else 1
     # A network without weights has nothing to load.
     amounts = [_amounts(task, workload, ahead_bytes) for task in tasks] or [
-        np.zeros(len(fields(Rates)))
+        [0.0] * len(fields(Rates))
     ]
     return np.asarray(np.sum(amounts, axis=0) / passes)
 
 
-def _amounts(task: Task, workload: Workload, ahead_bytes: float) -> FloatArray:
+@lru_cache(maxsize=256)
+def typical_tasks(workload: Workload) -> tuple[Task, ...]:
+    """One round's tasks in the order that they have on a small CPU."""
+    return tasks_of(workload, TYPICAL_RATES.seconds)
+
+
+def _amounts(task: Task, workload: Workload, ahead_bytes: float) -> list[float]:
     """How much of each rate a task takes; most of a mapped file is read when it is first used."""
     layer, mapped = task.layer, workload.loader == "mmap"
     opened = min(layer.file_bytes, ahead_bytes) if mapped else layer.file_bytes
     if task.phase == "load":
-        return np.array([1.0, opened, 0.0, 0.0, 0.0])
+        return [1.0, opened, 0.0, 0.0, 0.0]
     read = layer.file_bytes - opened if mapped and task.phase == "first" else 0.0
-    return np.array([0.0, read, 1.0, layer.flops, layer.file_bytes + layer.output_bytes])
+    return [0.0, read, 1.0, layer.flops, layer.file_bytes + layer.output_bytes]
 
 
 def fit_rates(known: Sequence[tuple[Workload, str, float]]) -> Rates | None:

@@ -250,13 +250,13 @@ def added_layer_times(
 ) -> list[AddedLayerTime]:
     """The layers that a limit adds time to, the worst first."""
     simulation = simulate(workload, device, np.array([limit_bytes]))
-    costs: list[tuple[float, str, int, str]] = []
-    for place, network in enumerate(workload.networks):
-        for layer in workload.tables[place]:
-            tasks = simulation.where(None, [place], layer.order)
-            added_s = float(simulation.a_round(simulation.io_s, tasks)[0])
-            if added_s > 0:
-                costs.append((added_s, network, layer.order, layer.name))
+    added = simulation.layers_s()
+    costs = [
+        (added_s, network, layer.order, layer.name)
+        for place, network in enumerate(workload.networks)
+        for layer in workload.tables[place]
+        if (added_s := added.get((place, layer.order), 0.0)) > 0
+    ]
     total = sum(added_s for added_s, *_ in costs)
     worst_first = sorted(costs, key=lambda cost: (-cost[0], cost[1], cost[2]))
     return [AddedLayerTime(n, order, name, s, s / total) for s, n, order, name in worst_first]

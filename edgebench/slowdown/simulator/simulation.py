@@ -17,12 +17,12 @@ import numpy as np
 
 from edgebench.slowdown.calibration.device import Calibration
 from edgebench.slowdown.simulated_counts import kept_counts
-from edgebench.slowdown.simulator.cpu_time import TYPICAL_RATES
+from edgebench.slowdown.simulator.cpu_time import typical_tasks
 from edgebench.slowdown.simulator.memory_group import Memory
 from edgebench.slowdown.simulator.misses import Missed, missed
 from edgebench.slowdown.simulator.movement_costs import MovementCosts
 from edgebench.slowdown.simulator.references import BoolArray, FloatArray, References
-from edgebench.slowdown.simulator.tasks import Task, path_s, tasks_of
+from edgebench.slowdown.simulator.tasks import Task, path_s
 from edgebench.slowdown.simulator.trace import RuntimeBase, references_of
 from edgebench.slowdown.simulator.workload import Workload
 
@@ -157,14 +157,11 @@ class Simulation:
         self,
         phase: str | None = None,
         networks: Collection[int] | None = None,
-        layer: int | None = None,
     ) -> BoolArray:
-        """Which tasks are of a phase, of some of the pipeline's networks, and of a layer."""
+        """Which tasks are of a phase, and of some of the pipeline's networks."""
         return np.array(
             [
-                phase in (None, task.phase)
-                and (networks is None or task.network in networks)
-                and layer in (None, task.layer.order)
+                phase in (None, task.phase) and (networks is None or task.network in networks)
                 for task in self.tasks
             ],
             dtype=bool,
@@ -176,6 +173,14 @@ class Simulation:
         Where only one round is run, that is both.
         """
         return self._of(values.reshape(self.io_s.shape)[:, tasks].sum(axis=1), start)
+
+    def layers_s(self) -> dict[tuple[int, int], float]:
+        """By network and layer the seconds that the first limit adds to a steady round."""
+        keys = [(task.network, task.layer.order) for task in self.tasks]
+        places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+        each, own = self.io_s[:, :, 0], [places[key] for key in keys]
+        sums = np.array([np.bincount(own, weights=row, minlength=len(places)) for row in each])
+        return dict(zip(places, self._of(sums, start=False).tolist(), strict=True))
 
     def round_s(self, cpu_s: FloatArray, start: bool = False) -> FloatArray:
         """A steady round's seconds on the clock at each limit, or those of the start.
@@ -242,8 +247,16 @@ def _missed(
 
 def anonymous_peak_bytes(workload: Workload, device: Device) -> float:
     """The most anonymous memory alive at once: what must fit into RAM and swap together."""
-    _, references = _string(workload, device.base, device.memory.ahead_bytes)
-    return float(references.alive.max(initial=0.0))
+    return _peak_bytes(workload, device.base, device.memory.ahead_bytes)
+
+
+@lru_cache(maxsize=1024)
+def _peak_bytes(workload: Workload, base: RuntimeBase, ahead_bytes: float) -> float:
+    def simulated() -> FloatArray:
+        _, references = _string(workload, base, ahead_bytes)
+        return np.array([references.alive.max(initial=0.0)])
+
+    return float(kept_counts(("peak", workload, base, ahead_bytes), (1,), simulated)[0])
 
 
 @lru_cache(maxsize=256)
@@ -251,7 +264,7 @@ def _string(
     workload: Workload, base: RuntimeBase, ahead_bytes: float
 ) -> tuple[tuple[Task, ...], References]:
     """What does not depend on the limit."""
-    tasks = tasks_of(workload, TYPICAL_RATES.seconds)
+    tasks = typical_tasks(workload)
     return tasks, references_of(workload, tasks, _rounds(workload), base, ahead_bytes)
 
 
