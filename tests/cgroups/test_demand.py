@@ -11,11 +11,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from edgebench.cgroups import demand
 from edgebench.cgroups.demand import Demand, MapsLook, MapsWatch, demand_of
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
@@ -351,3 +353,55 @@ def test_a_trial_that_is_not_to_be_looked_at_says_nothing(made_up_group: Cgroup)
     assert watch.looks == []
     assert watch.library_bytes is None
     assert "library_bytes" in watch.reasons()
+
+
+class Charged:
+    """A cgroup's looks, injected: what it is charged for of mapped files and of shared memory."""
+
+    def __init__(self, *charged: tuple[int, int] | None) -> None:
+        self._left = list(charged)
+
+    def watch(self, monkeypatch: pytest.MonkeyPatch, found: MappedFiles | None) -> MapsWatch:
+        """A watch of one process that maps this, in MiB, and has looked once."""
+        cgroup: Any = SimpleNamespace(pids=lambda: [7])
+        watch = MapsWatch(cgroup, wanted=True)
+        monkeypatch.setattr(demand, "mapped_bytes", lambda pids: 1)
+        monkeypatch.setattr(demand, "mapped_files", lambda pids: found)
+        monkeypatch.setattr(watch, "_charged", lambda: self._left.pop(0))
+        watch.look()
+        return watch
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [((20, 9), (24, 12)), ((24, 12), (20, 9)), ((20, 12), (24, 9))]
+)
+def test_of_what_grew_or_shrank_between_two_readings_the_lesser_counts(
+    monkeypatch: pytest.MonkeyPatch, before: tuple[int, int], after: tuple[int, int]
+) -> None:
+    """Libraries are what is charged beside own files and shared memory; the rest nobody maps."""
+    found = MappedFiles(library_bytes=3 * MIB, own_bytes=4 * MIB, shared_bytes=6 * MIB)
+    charged = [(mapped * MIB, shared * MIB) for mapped, shared in (before, after)]
+    watch = Charged(*charged).watch(monkeypatch, found)
+    (look,) = watch.looks
+    assert look.unmapped_shared_bytes == 3 * MIB
+    assert look.charged_library_bytes == (20 - 6 - 4) * MIB
+    assert (look.elsewhere_bytes, watch.library_bytes, watch.missing) == (0, 3 * MIB, None)
+
+
+@pytest.mark.parametrize(("after", "elsewhere"), [(10, 2), (9, 0)])
+def test_own_files_that_are_charged_elsewhere_are_what_is_mapped_beyond(
+    monkeypatch: pytest.MonkeyPatch, after: int, elsewhere: int
+) -> None:
+    """Unless the charge shrank meanwhile: what ended may have mapped more."""
+    found = MappedFiles(library_bytes=0, own_bytes=6 * MIB, shared_bytes=6 * MIB)
+    charged = ((10 * MIB, 6 * MIB), (after * MIB, 6 * MIB))
+    watch = Charged(*charged).watch(monkeypatch, found)
+    assert watch.elsewhere_bytes == elsewhere * MIB
+
+
+def test_a_kernel_that_shows_no_maps_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing was seen before; there is no number then."""
+    watch = Charged((1, 1), (1, 1)).watch(monkeypatch, None)
+    assert (watch.looks, watch.library_bytes) == ([], None)
+    assert watch.reasons() == {"library_bytes": demand.NOT_SHOWN}
+    assert watch.elsewhere_bytes is None
