@@ -100,20 +100,22 @@ def test_only_what_called_us_steps_aside(tmp_path: Path, state: Path):
         subprocess.Popen(["sleep", "1000"]) as piped,
         subprocess.Popen(["sleep", "1000"], start_new_session=True) as stranger,
     ):
-        there = [piped.pid, *us, 0, 4_000_000, stranger.pid]
-        moved: list[tuple[int, Path]] = []
-        ours = [*us, piped.pid]
-        inside = [*ours, 4_000_001]  # the last one was started meanwhile
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cleanup, "move_process", lambda *move: moved.append(move))
-            patch.setattr(cleanup, "own_pids", {base: there, base / LEAF: inside}.__getitem__)
-            with Ownership(state) as ownership:
-                enable_controllers(find_base(base, tmp_path), ownership)
-                assert moved == [(pid, base / LEAF) for pid in ours]
-                (base / "cgroup.subtree_control").write_text("memory pids")
-        assert moved[3:] == [(pid, base) for pid in inside]
-        piped.kill()
-        stranger.kill()
+        try:
+            there = [piped.pid, *us, 0, 4_000_000, stranger.pid]
+            moved: list[tuple[int, Path]] = []
+            ours = [*us, piped.pid]
+            inside = [*ours, 4_000_001]  # the last one was started meanwhile
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(cleanup, "move_process", lambda *move: moved.append(move))
+                patch.setattr(cleanup, "own_pids", {base: there, base / LEAF: inside}.__getitem__)
+                with Ownership(state) as ownership:
+                    enable_controllers(find_base(base, tmp_path), ownership)
+                    assert moved == [(pid, base / LEAF) for pid in ours]
+                    (base / "cgroup.subtree_control").write_text("memory pids")
+            assert moved[3:] == [(pid, base) for pid in inside]
+        finally:
+            piped.kill()
+            stranger.kill()
     assert not (base / LEAF).exists()
 
 
