@@ -85,11 +85,13 @@ def test_requests_go_past_the_page_cache_one_after_another(
     file = tmp_path / "file"
     file.write_bytes(bytes(3 * PAGE + 100))
     opened: list[tuple[str, int]] = []
+    descriptors: set[int] = set()
     real_open = os.open
 
     def open_direct(path: str, how: int) -> int:
         opened.append((path, how))
-        return real_open(path, how & ~os.O_DIRECT)
+        descriptors.add(made := real_open(path, how & ~os.O_DIRECT))
+        return made
 
     fd = os.open(file, os.O_RDWR)
     ways = [f"sequential:{PAGE}:1:{seconds}" for seconds in (1.0, 0.5)]
@@ -100,6 +102,7 @@ def test_requests_go_past_the_page_cache_one_after_another(
     assert opened == [(f"/proc/self/fd/{fd}", flags | os.O_DIRECT)] * 2
     one, half = json.loads(capfd.readouterr().out)
     assert {how for how, *_ in requests} == {direction}
+    assert {descriptor for _, descriptor, *_ in requests} == descriptors
     assert {size for _, _, size, _ in requests} == {PAGE}
     assert [place for *_, place in requests[:5]] == [0, PAGE, 2 * PAGE, 0, PAGE]
     assert len(requests) == pytest.approx(55 + 27, abs=2)
