@@ -28,18 +28,7 @@ PAGES += [ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "result
 #: More words between full stops, colons and semicolons are read twice.
 LONGEST = 32
 #: Parts of sentences that may be longer: how they begin.
-LONGER = (
-    "Torres, Barrios and Denneulin",
-    "On a sweep with no swap and with 64 MiB of it",
-    "Half of the networks of which only unlimited trials are known",
-    "computed from the bytes that a walk's rounds were counted to read",
-    "It goes up again, from the tight side of the knee",
-    "between the limit where rounds read more than half of the plateau",
-    "at least three rounds in a row, up to the last one, lie within",
-    "` watched the networks of two kept sweeps",
-    "It exits with 4 if a trial is killed there",
-    "` exits with 4 if all times together or those of a point became longer",
-)
+LONGER = ("Torres, Barrios and Denneulin",)
 #: Words and turns that the plain one replaces.
 NOT_PLAIN = (
     r"\bwhich an? \w+ is not\b|\bwhat outlasts\b|\bis so already\b|\btakes the \w+ out of\b|"

@@ -117,7 +117,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     ),
     "docs/explanation/observer-effect.md": (
         *(
-            "cgroup versions 1 and 2; in an emulated machine on 6.12, not on 6.1;",
+            "versions 1 and 2. In an emulated machine it happens on 6.12, but not on 6.1.",
             "a machine with 16 cores",
             "On 6.12 (version 2, emulated, six tries each)",
             "on 6.18 `cpu.stat` no longer",
@@ -127,7 +127,7 @@ PAGES: dict[str, tuple[str, ...]] = {
         *("are in 6.12 too", "Until 6.11", "Since 6.12 (Shakeel"),
         *("After 16 retries", "60 MiB lie idle, 8 MiB", "8 rounds 90 MiB"),
         *(
-            "Under 94 MiB, just below",
+            "The limit is 94 MiB, just below",
             "between 6.1 and 6.12, and newer ones than 6.18",
             "6.1 and 6.12 in an emulated machine alone",
             "about 6.16",
@@ -144,7 +144,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/verbs/fit.md": ("`schema` is 4",),
     "docs/verbs/layers.md": ("add up to 100 %", "at 40 % of its demand"),
     "docs/verbs/minimum.md": (
-        *("not 1.5 times as long", "makes it 95 %", "at least 1 MiB"),
+        *("it means 1.5 times as long", "makes it 95 %", "at least 1 MiB"),
         *("0.5 % of what it holds", "below 5 % of what it holds", "still run 0.1 s after"),
     ),
     "docs/verbs/predict.md": ("+10 % saves",),

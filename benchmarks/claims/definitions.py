@@ -98,7 +98,7 @@ def _walks() -> Iterator[Claim]:
     yield says("these are within {} % of each other", _whole(100 * CLOSE_SHARE))
     yield says("has at most {} visits on its way down", MOST_LIMITS)
     yield says("is `target` of the limit ({} % by default)", _whole(100 * KNEE_TARGET))
-    yield says("After {} rounds it goes on", MOST_ROUNDS)
+    yield says("After {} rounds the walk goes on", MOST_ROUNDS)
     yield says("a change of more than {} % between", _whole(100 * _DRIFT))
     yield says("kernel charges ({} pages for each CPU)", _CHARGED_PAGES)
 

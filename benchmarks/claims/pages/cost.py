@@ -82,7 +82,7 @@ def _sampler_in_trials() -> Iterator[Claim]:
         f"{max(one['largest_mib'] for one in trials):.0f}",
     )
     yield says(
-        "changes by more than that within {} to {} % of all milliseconds, at most by {} MiB",
+        "changes by more than the table's threshold within {} to {} % of all milliseconds, at most by {} MiB",
         *(f"{end(moves):.1f}" for end in (min, max)),
         f"{max(one['largest_move_mib'] for one in trials):.0f}",
     )

@@ -32,7 +32,9 @@ def _rates() -> Iterator[Claim]:
             ),
         ],
     )
-    yield says("real sweeps of {} trials, each with each", rates["sweeps"]["trials"] // 2)
+    yield says(
+        "real sweeps of {} trials, each compared with each other", rates["sweeps"]["trials"] // 2
+    )
     yield says("a sweep of {} trials, its blocks", rates["halves"]["trials"])
     yield says(
         "ratio over all times of equal sweeps is {} to {} in nine of ten pairs of `rates`",

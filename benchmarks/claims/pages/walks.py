@@ -13,10 +13,13 @@ PAGE = "docs/explanation/walks.md"
 
 def claims() -> Iterator[Claim]:
     """In the page's order."""
-    yield table("In seconds of the whole command", rows("walk_curve"))
+    yield table("Seconds of the whole command", rows("walk_curve"))
     told = figures("walk_truth")["told"]
     networks = [name for name in told if " " not in name and name != "all"]
-    yield table("By network, and of all:", [_row(name, told[name]) for name in (*networks, "all")])
+    yield table(
+        "at the declared speed, as a share of a round:",
+        [_row(name, told[name]) for name in (*networks, "all")],
+    )
     every = told["all"]
     one = told["resnet50"]
     yield says(
