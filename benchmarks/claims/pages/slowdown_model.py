@@ -17,7 +17,8 @@ def claims() -> Iterator[Claim]:
     yield table("In brackets the 90 % interval over workloads", _table())
     edges = v.edges()
     yield says(
-        "Of {} limits below which networks that never ran are killed, {} % are told within 3 %; {} killed",
+        "Of {} limits below which networks that never ran are killed, {} % are predicted within 3 %; "
+        "{} killed",
         *(edges["edges"], f"{100 * edges['within_3']:.0f}", edges["dangerous"]),
     )
     base = sweep("edgecaffe").trials["base_bytes"].median() / MIB
