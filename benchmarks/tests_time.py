@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--loaded", action="store_true")
     asked = parser.parse_args()
+    OUTPUT.parent.mkdir(exist_ok=True)
     kept: list[dict[str, Any]] = json.loads(KEPT.read_text())["data"] if KEPT.exists() else []
     for _ in range(asked.runs):
         with load() if asked.loaded else contextlib.nullcontext():
