@@ -18,7 +18,7 @@ from edgebench.cli.terminal_curve import CurvePoint, Mark, curve_lines
 from edgebench.text import printable, shortened
 from edgebench.units import MIB, format_duration, format_size, parse_swap
 from edgebench.words.boards import minimum_board_sentence
-from edgebench.words.kills import hour_words, rate_words
+from edgebench.words.kills import kill_words
 from edgebench.words.minimum import reserve_lines, swap_ram_sentence
 from edgebench.words.searches import bracket_words, limit_end_words, limit_slowdown_words
 from edgebench.words.unmeasured import remove_command
@@ -165,7 +165,7 @@ def _print_details(found: Minimum) -> None:
     click.echo(f"{'least viable limit':<34}{bracket_words(found.viable, ended)}")
     for end in (found.viable.good, found.viable.bad):
         if end and (rate := end.kill_rate) and (end.trials > 1):
-            words = f"at {format_size(end.limit_bytes)}: {rate_words(rate)}; {hour_words(rate)}"
+            words = f"at {format_size(end.limit_bytes)}: {kill_words(rate)}"
             click.echo(click.wrap_text(words, _width(), "  ", "    "))
     if found.fast:
         name = f"least limit within x{found.slowdown:.3g}"

@@ -16,7 +16,7 @@ from edgebench.results.point_facts import PointFacts
 from edgebench.text import joined_words
 from edgebench.units import format_size, swap_words
 from edgebench.words.claims import before_end
-from edgebench.words.kills import hour_words, rate_words
+from edgebench.words.kills import kill_words
 from edgebench.words.labels import limit_label
 from edgebench.words.need import need_words
 from edgebench.words.outcomes import IMPORTING, doing_words, outcome_counts
@@ -69,8 +69,7 @@ def least_limit_sentences(workload: WorkloadFacts) -> list[str]:
     # One trial alone shows too little.
     if point is None or rate is None or rate.trials < 2:
         return []
-    words = "; ".join(filter(None, (rate_words(rate), hour_words(rate))))
-    return [f"At {limit_label(point)}, its least viable limit: {words}."]
+    return [f"At {limit_label(point)}, its least viable limit: {kill_words(rate)}."]
 
 
 def holder_sentences(workload: WorkloadFacts, networks: Mapping[str, Any]) -> list[str]:

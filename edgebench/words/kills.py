@@ -42,6 +42,11 @@ def hour_words(rate: KillRate) -> str:
     )
 
 
+def kill_words(rate: KillRate) -> str:
+    """How often a limit kills, and what follows for an hour."""
+    return "; ".join(filter(None, (rate_words(rate), hour_words(rate))))
+
+
 def watching_warnings(sweep: Sweep) -> list[str]:
     """The warning about kills that reading memory.stat may have prevented, if it was read."""
     return [] if how_watched(sweep) in (None, "without memory.stat") else [MAY_HAVE_SAVED]

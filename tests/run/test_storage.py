@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.boards.storage import AS_IS
+from edgebench.cgroups import storage_check
 from edgebench.cgroups.disk_limits import DiskLimit
 from edgebench.cgroups.leftovers import clear_leftovers, state_folder
 from edgebench.cgroups.parent import ParentCgroup
@@ -22,7 +23,6 @@ from edgebench.errors import CgroupError, MachineError, UsageError
 from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run import storage as storage_module
 from edgebench.run.session import Session, open_session
 from edgebench.run.storage import StoragePlaces, swap_areas, weights_of
 from edgebench.run.trial import TrialFiles, run_trial
@@ -259,14 +259,14 @@ def test_the_runtime_s_disk_may_be_slower(
     in_memory: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the disk in memory reaches and the machine's doesn't: noted; refused without it."""
-    storage, usual = in_memory.setup.storage, storage_module.prove_storage
+    storage, usual = in_memory.setup.storage, storage_check.prove_storage
 
     def proved(parent: ParentCgroup, limit: DiskLimit, file: Path, otherwise: str) -> object:
         if limit.name.startswith("loop"):
             return usual(parent, limit, file, otherwise)
         raise CgroupError("the disk is slower than declared", remedy=otherwise)
 
-    monkeypatch.setattr(storage_module, "prove_storage", proved)
+    monkeypatch.setattr(storage_check, "prove_storage", proved)
     places = StoragePlaces((), (Path(sys.prefix),))
     held = storage.hold("read=30MB/s,disk=ram", places)
     assert held.report

@@ -43,7 +43,7 @@ from edgebench.words.doubts import (  # noqa: E402
 )
 from edgebench.words.fits import holder_sentences, viability_sentences  # noqa: E402
 from edgebench.words.in_short import sweep_sentences, workload_sentence  # noqa: E402
-from edgebench.words.kills import hour_words, rate_words  # noqa: E402
+from edgebench.words.kills import kill_words  # noqa: E402
 from edgebench.words.miss_curve import miss_curve_sentence  # noqa: E402
 from edgebench.words.more_memory import more_memory_sentences  # noqa: E402
 from edgebench.words.slowdown import energy_sentences, slowdown_sentences  # noqa: E402
@@ -227,7 +227,7 @@ def lines() -> Iterator[str]:
     yield from holder_sentences(kept, TABLE)
     yield from ("", "# how often a limit kills")
     for rate in (KillRate(0, 4, 2, 0.25), KillRate(1, 100, 1, 36.0), KillRate(3, 3, 1, None)):
-        yield f"{rate_words(rate)}; {hour_words(rate)}"
+        yield kill_words(rate)
     yield from ("", "# garbage collections", collection_note([0.1, 0.3]), "")
     yield from ("# doubts", *(doubt_sentence(doubt) for doubt in doubts()), "")
     yield from ("# doubts of several points", *doubt_sentences(placed()), "")
