@@ -82,16 +82,17 @@ def counted_of(scenario: str) -> dict[tuple[str, str], CountedRound]:
     """The counted rounds of a kept sweep, by network and loader."""
     results = load(folder(scenario))
     keys = {key.id: key for sweep in results.sweeps for key in workloads_of(sweep.columns)[1]}
-    found = {}
+    found, told = {}, counted.counted_by_workload(results)
     for data in device_data(results)[0]:
         read = {c.workload: _misses(keys[c.workload], r) for c, r in counted_rounds(data.curves)}
+        read |= told
         for one in counted.counted_rounds(data.curves, read):
             found[one.curve.network, str(one.curve.settings["loader"])] = one
     return found
 
 
 def _misses(key: WorkloadKey, rounds: Rounds) -> MissCurve:
-    """The miss curve of a walk that kept no counts, from samples of its control group."""
+    """The miss curve of a walk whose records have no counts, from samples of its control group."""
     free = float(np.median(rounds[math.inf])) if rounds.get(math.inf) else 0.0
     points = tuple(
         MissPoint(int(limit), "down", max(0, int(np.median(read) - free)))

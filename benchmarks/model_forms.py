@@ -3,8 +3,7 @@
 ``python benchmarks/model_forms.py [SWEEP…]`` (an hour the first time; what is simulated is kept)
 predicts starts and steady rounds of the kept sweeps that were slowed 1.5 times or more, each
 network by what the others show. What is learnt is learnt in each fold anew. The test part is not
-read. Points of the form ``fitted`` are of the model of before (docs/decisions/slowdown-model.md):
-they stay as they were kept.
+read.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from edgebench.slowdown.models.simulated import learn
 from edgebench.slowdown.slowdown_function import SlowdownFunction
 
 SWEEPS = ("validation-one-thread", "validation-walk", "validation")
-FITTED, SIMULATED, CLIFF, THROUGH = "fitted", "simulated", "cliff", "interpolated"
+SIMULATED, CLIFF, THROUGH = "simulated", "cliff", "interpolated"
 KNOWN, UNLIMITED, NEVER = "a limit left out", "unlimited known", "never run"
 _DRAWS, _SEED = 2000, 39
 Form = Callable[[Curve], tuple[float, SlowdownFunction]]
@@ -129,7 +128,7 @@ def _short(value: object) -> object:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def table(points: Sequence[FormPoint], baseline: str = FITTED) -> Iterator[tuple[str, ...]]:
+def table(points: Sequence[FormPoint], baseline: str = SIMULATED) -> Iterator[tuple[str, ...]]:
     """A row a sweep, use, phase and form: error, interval over workloads, paired difference.
 
     The error is the median over workloads of the median of their points.
@@ -174,13 +173,12 @@ def main() -> None:
     file = RESULTS / "model_forms.json"
     for name in sys.argv[1:] or SWEEPS:
         kept = json.loads(file.read_text())["data"] if file.exists() else {}
-        before = [row for row in kept.get(name, ()) if row["form"] == FITTED]
         found = [p for data in device_data(load(folder(name)))[0] for p in points_of(name, data)]
-        kept[name] = [*before, *({key: _short(v) for key, v in vars(p).items()} for p in found)]
+        kept[name] = [{key: _short(v) for key, v in vars(p).items()} for p in found]
         points = [FormPoint(**row) for rows in kept.values() for row in rows]
         header = (
             *("sweep", "use", "phase", "form", "points", "workloads"),
-            *("error", "90 % interval", "less `fitted`"),
+            *("error", "90 % interval", "less `simulated`"),
         )
         says = "Median error of seconds at points slowed 1.5 times or more, on the same folds."
         write("model_forms", says, header, list(table(points)), {})

@@ -1,9 +1,10 @@
 """Bytes that come from storage in a steady round, counted by the kernel.
 
-``python benchmarks/steady_bytes.py SWEEP…`` (seconds) reads finished sweeps that still have their
-samples and events, and writes ``results/steady_bytes.json``, with which ``validation.py`` compares
-what is simulated. Sweeps that were read before stay in it. The kernel counts what a control group
-reads, from swap and from files together; where it doesn't, the pages that came back (refaults).
+``python benchmarks/steady_bytes.py SWEEP…`` (seconds) reads finished sweeps and writes
+``results/steady_bytes.json``, with which ``validation.py`` compares what is simulated. Sweeps that
+were read before stay in it. A record has each round's bytes. Those of earlier versions don't: there
+samples and events tell, of what the kernel counts for a control group, from swap and from files
+together; where it doesn't, of the pages that came back (refaults).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 from report import RESULTS, write
 
 from edgebench.errors import ResultsError
+from edgebench.results.miss_curve import steady_counts
 from edgebench.results.results import load
 from edgebench.results.rounds import STEADY, round_stages
 from edgebench.spans import finished_spans
@@ -55,7 +57,8 @@ def main() -> None:
 def counted(results: Results, sweep: Sweep) -> Iterator[dict[str, Any]]:
     """Each trial's steady rounds; each visit of a walk is one."""
     for record in sweep.records:
-        if record.outcome == "ok" and (read := rounds_read(results, sweep, record)):
+        read = [float(one.in_bytes) for one in steady_counts(record) if one.in_bytes is not None]
+        if record.outcome == "ok" and (read := read or rounds_read(results, sweep, record)):
             yield {
                 "sweep": sweep.name,
                 "trial": record.trial,

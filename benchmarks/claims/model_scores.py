@@ -15,7 +15,7 @@ COLUMNS = ("validation-one-thread", "validation-walk", "validation")
 #: What is known of a network that is predicted.
 KNOWN, UNLIMITED, NEVER = "a limit left out", "unlimited known", "never run"
 #: Forms: the product's, the curve through the points alone, and what was compared with them.
-SIMULATED, THROUGH, FITTED, CLIFF = "simulated", "interpolated", "fitted", "cliff"
+SIMULATED, THROUGH, CLIFF = "simulated", "interpolated", "cliff"
 _LEVEL, _DRAWS, _SEED = 0.9, 2000, 39
 Point = dict[str, Any]
 

@@ -20,7 +20,7 @@ def claims() -> Iterator[Claim]:
 def _forms() -> Iterator[tuple[str, ...]]:
     kept = {tuple(row[:4]): row[6:] for row in rows("model_forms")}
     for use, phase in _USES:
-        for form in (m.FITTED, m.SIMULATED, m.CLIFF, m.THROUGH):
+        for form in (m.SIMULATED, m.CLIFF, m.THROUGH):
             cells = []
             for sweep in m.COLUMNS:
                 error, _, less = kept.get((sweep, use, phase, form), ("-", "", "-"))
