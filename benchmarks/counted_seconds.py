@@ -2,9 +2,9 @@
 
 ``python benchmarks/counted_seconds.py`` (seconds) takes the limits of walked sweeps at which rounds
 were counted and slowed 1.5 times or more, and computes their seconds with nothing fitted
-(:mod:`edgebench.slowdown.counted`): from the bytes of the same walk, and from those of the other
-walk, on a storage of another speed. With two threads the factor is that of the workload's other
-limits, each left out in turn.
+(:mod:`edgebench.slowdown.counted`): from the bytes of the same walk, and from those of another
+walk, on another storage. With two threads the factor is that of the workload's other limits, each
+left out in turn.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from claims.kept import folder
+from claims.kept import calibration, folder
 from counts import Rounds, counted_rounds, of_workloads
 from report import write
 
@@ -24,12 +24,14 @@ from edgebench.results.miss_curve import MissCurve, MissPoint
 from edgebench.results.results import load
 from edgebench.results.workload_key import WorkloadKey, workloads_of
 from edgebench.slowdown import counted
+from edgebench.slowdown.calibration.device import Calibration
 from edgebench.slowdown.context import device_data
-from edgebench.slowdown.counted import CountedRound, StorageCosts, counted_models
+from edgebench.slowdown.counted import CountedRound, StorageCosts, counted_models, storage_costs
 
 ONE, TWO, TEST = "validation-one-thread", "validation-walk", "validation-test"
+STORAGE, ZRAM = "validation-storage", "validation-zram"
 #: Sweeps whose limits are computed, and those whose bytes tell.
-PAIRS = ((ONE, ONE), (TEST, TEST), (TWO, TWO), (ONE, TWO))
+PAIRS = ((ONE, ONE), (TEST, TEST), (TWO, TWO), (STORAGE, ONE), (ZRAM, ONE))
 #: Points that are looked at.
 LEAST_SLOWDOWN = 1.5
 
@@ -39,13 +41,15 @@ class CountedSeconds:
     """A steady round at a limit.
 
     Attributes:
-        sweep, counted: the sweep that measured it, and that whose bytes tell.
+        sweep, storage, counted: the sweep that measured it, on which storage, and that whose bytes
+            tell.
         network, loader, limit_bytes: where.
         measured_s: the median of its rounds.
         told_s: as computed; ``low_s`` to ``high_s`` should hold nine of ten.
     """
 
     sweep: str
+    storage: str
     counted: str
     network: str
     loader: str
@@ -68,26 +72,24 @@ class CountedSeconds:
 
 def main() -> None:
     """Compute, and write."""
-    rounds = {name: counted_of(name) for name in (ONE, TWO, TEST)}
+    rounds = {name: counted_of(name) for name in sorted({name for pair in PAIRS for name in pair})}
     points = [point for pair in PAIRS for point in _of_pair(*pair, rounds)]
     says = (
         "Steady rounds slowed 1.5 times or more: median error of seconds that are computed from "
         "counted bytes, and how many the 90 % interval holds."
     )
-    header = ("sweep", "bytes of", "loader", "points", "error", "interval holds")
+    header = ("sweep", "storage", "bytes of", "loader", "points", "error", "interval holds")
     write("counted_seconds", says, header, list(table(points)), [asdict(one) for one in points])
 
 
-def counted_of(scenario: str) -> dict[tuple[str, str], CountedRound]:
-    """The counted rounds of a kept sweep, by network and loader."""
+def counted_of(scenario: str) -> list[CountedRound]:
+    """The counted rounds of a kept sweep."""
     results = load(folder(scenario))
     keys = {key.id: key for sweep in results.sweeps for key in workloads_of(sweep.columns)[1]}
-    found, told = {}, counted.counted_by_workload(results)
+    found, told = [], counted.counted_by_workload(results)
     for data in device_data(results)[0]:
         read = {c.workload: _misses(keys[c.workload], r) for c, r in counted_rounds(data.curves)}
-        read |= told
-        for one in counted.counted_rounds(data.curves, read):
-            found[one.curve.network, str(one.curve.settings["loader"])] = one
+        found += counted.counted_rounds(data.curves, read | told)
     return found
 
 
@@ -103,32 +105,28 @@ def _misses(key: WorkloadKey, rounds: Rounds) -> MissCurve:
 
 
 def _of_pair(
-    sweep: str, told_by: str, rounds: dict[str, dict[tuple[str, str], CountedRound]]
+    sweep: str, told_by: str, rounds: dict[str, list[CountedRound]]
 ) -> Iterator[CountedSeconds]:
-    here, there = (_costs(rounds[name]) for name in (told_by, sweep))
-    for place, one in rounds[sweep].items():
-        source = rounds[told_by].get(place)
+    """Each slowed limit of a sweep's rounds, told by the rounds of the same workload there."""
+    sources = {place(one): one for one in rounds[told_by]}
+    for one in rounds[sweep]:
+        source = one if told_by == sweep else sources.get(place(one))
         if source is None:
             continue
-        if told_by != sweep:
-            # The threads, too, are the other sweep's: no factor of theirs says anything here.
-            same = {"threads": one.curve.settings["threads"]}
-            source = replace(
-                source,
-                curve=replace(source.curve, settings={**source.curve.settings, **same}),
-            )
+        others = [other for other in rounds[told_by] if other is not source]
+        here, there = costs_of(source), costs_of(one)
         lowest, highest = _range(source)
         for limit, slowdown in zip(one.curve.limits, one.curve.medians, strict=True):
             if slowdown >= LEAST_SLOWDOWN and lowest <= limit <= highest:
-                others = [r for name, r in rounds[told_by].items() if name != place]
                 kept = replace(source, curve=source.curve.without(float(limit)))
                 made = counted_models([kept, *others], here, there)[source.curve.key]
                 found = made.predict(one.curve, np.array([limit]))
                 ends = [float(end[0]) * found.unlimited_s for end in found.interval or ()]
                 yield CountedSeconds(
                     sweep,
+                    storage_of(one),
                     told_by,
-                    *place,
+                    *place(one),
                     float(limit),
                     float(slowdown * one.curve.unlimited_s),
                     float(found.slowdown[0] * found.unlimited_s),
@@ -136,11 +134,24 @@ def _of_pair(
                 )
 
 
-def _costs(rounds: dict[tuple[str, str], CountedRound]) -> StorageCosts:
-    """The declared speed that a sweep's storage was held to."""
-    storage = str(next(iter(rounds.values())).curve.settings["storage"])
-    byte_s = 1 / float(parse_storage(storage).read_bps or math.nan)
-    return StorageCosts(byte_s, byte_s, byte_s)
+def place(one: CountedRound) -> tuple[str, str]:
+    """The network and its loader."""
+    return one.curve.network, str(one.curve.settings["loader"])
+
+
+def storage_of(one: CountedRound) -> str:
+    """Where its swap lies: the speed that the disk is held to, or zram."""
+    at = one.curve.settings
+    return "zram" if at["swap_kind"] == "zram" else str(at["storage"]).removesuffix(",disk=ram")
+
+
+def costs_of(one: CountedRound) -> StorageCosts:
+    """Those of the kept calibration, held to the declared speed; of zram only files are."""
+    speed = parse_storage(str(one.curve.settings["storage"]))
+    if storage_of(one) == "zram":
+        made = Calibration.from_json(calibration("zram"))
+        return replace(storage_costs(made), file_s=1 / float(speed.read_bps or math.nan))
+    return storage_costs(Calibration.from_json(calibration("file-ram")).held_to(speed))
 
 
 def _range(one: CountedRound) -> tuple[float, float]:
@@ -150,12 +161,14 @@ def _range(one: CountedRound) -> tuple[float, float]:
 
 def table(points: Sequence[CountedSeconds]) -> Iterator[tuple[str, ...]]:
     """A row a pair of sweeps and a loader, and one of both: the median over workloads."""
-    groups: dict[tuple[str, str], list[CountedSeconds]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[CountedSeconds]] = defaultdict(list)
     for one in points:
-        groups[one.sweep, one.counted].append(one)
+        groups[one.sweep, one.storage, one.counted].append(one)
     for pair, every in groups.items():
         for loader in ("mmap", "copy", "all"):
             own = [one for one in every if loader in (one.loader, "all")]
+            if not own:
+                continue
             error = of_workloads([(f"{one.network} {one.loader}", one.error) for one in own])
             held = 100 * np.mean([one.held for one in own])
             yield (*pair, loader, str(len(own)), f"{100 * error:.1f} %", f"{held:.0f} %")

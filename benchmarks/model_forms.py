@@ -1,7 +1,7 @@
 """Which form of the slowdown model is right, on the same folds; and how right the one kept is.
 
-``python benchmarks/model_forms.py [SWEEP…]`` (an hour the first time; what is simulated is kept)
-predicts starts and steady rounds of the kept sweeps that were slowed 1.5 times or more, each
+``python benchmarks/model_forms.py [SWEEP…]`` (half an hour the first time; what is simulated is
+kept) predicts starts and steady rounds of the kept sweeps that were slowed 1.5 times or more, each
 network by what the others show. What is learnt is learnt in each fold anew. The test part is not
 read.
 """
@@ -9,10 +9,13 @@ read.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 
 import numpy as np
 from claims.kept import folder
@@ -32,6 +35,8 @@ SIMULATED, CLIFF, THROUGH = "simulated", "cliff", "interpolated"
 KNOWN, UNLIMITED, NEVER = "a limit left out", "unlimited known", "never run"
 _DRAWS, _SEED = 2000, 39
 Form = Callable[[Curve], tuple[float, SlowdownFunction]]
+#: Of the process of a pool: what it predicts.
+_DATA: list[DeviceData] = []
 
 
 @dataclass(frozen=True)
@@ -71,15 +76,29 @@ def learnt_forms(curves: Sequence[Curve], context: Context) -> dict[str, Form]:
     return {SIMULATED: lambda curve: learnt.predict(curve, context), CLIFF: cliff.function}
 
 
-def points_of(sweep: str, data: DeviceData) -> Iterator[FormPoint]:
+def points_of(sweep: str, data: DeviceData) -> list[FormPoint]:
     """Every form's points of a device's data: a network's, by what the others show."""
-    for network in sorted({curve.workload_network for curve in data.curves if len(curve.limits)}):
-        print(f"{sweep}: without {network}", file=sys.stderr, flush=True)
-        others = [curve for curve in data.curves if curve.workload_network != network]
-        forms = learnt_forms(others, data.context)
-        for curve in data.curves:
-            if curve.workload_network == network and curve.phase in WHOLES and len(curve.limits):
-                yield from _of_curve(sweep, forms, curve)
+    networks = sorted({curve.workload_network for curve in data.curves if len(curve.limits)})
+    # Forked: each process has the data already.
+    with ProcessPoolExecutor(os.cpu_count(), get_context("fork"), _keep, (data,)) as pool:
+        found = pool.map(_of_network, [(sweep, network) for network in networks])
+        return [point for points in found for point in points]
+
+
+def _keep(data: DeviceData) -> None:
+    _DATA.append(data)
+
+
+def _of_network(of: tuple[str, str]) -> list[FormPoint]:
+    sweep, network = of
+    (data,) = _DATA
+    print(f"{sweep}: without {network}", file=sys.stderr, flush=True)
+    own, others = [], []
+    for curve in data.curves:
+        (own if curve.workload_network == network else others).append(curve)
+    forms = learnt_forms(others, data.context)
+    asked = [curve for curve in own if curve.phase in WHOLES and len(curve.limits)]
+    return [point for curve in asked for point in _of_curve(sweep, forms, curve)]
 
 
 def _of_curve(sweep: str, forms: dict[str, Form], curve: Curve) -> Iterator[FormPoint]:
