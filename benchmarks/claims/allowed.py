@@ -138,7 +138,7 @@ PAGES: dict[str, tuple[str, ...]] = {
         *("ran 0.1 s after", "within 0.1 s"),
     ),
     "docs/reference/scenarios.md": ("at 80 % and 60 % of what",),
-    "docs/boards.md": ("that is 1.5 or more",),
+    "docs/boards.md": ("the slowdown is 1.5 or more",),
     "docs/verbs/batch.md": ("lie 3 % apart", "within 5 %"),
     "docs/verbs/calibrate.md": ("2 cores and 24 GB", "of 1 GiB, and with no swap"),
     "docs/verbs/fit.md": ("`schema` is 4",),

@@ -12,4 +12,4 @@ PAGE = "docs/how-to/accelerators.md"
 
 def claims() -> Iterator[Claim]:
     """What two networks took of a real GPU."""
-    yield table("## What a network takes of it", rows("accelerator_memory"))
+    yield table("## GPU memory of two networks", rows("accelerator_memory"))

@@ -16,7 +16,7 @@ def claims() -> Iterator[Claim]:
     most = max(one["recorded"] for one in rounds)
     whole = [one for one in rounds if one["recorded"] == most and not one["twice"]]
     yield says(
-        "In {} of {} shared sweeps of {} trials each trial was recorded once",
+        "In {} of {} shared sweeps of {} trials, every trial was recorded once",
         *(len(whole), len(rounds), most),
     )
     study = figures("fleet_study")

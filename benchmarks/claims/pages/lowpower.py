@@ -83,7 +83,7 @@ def _convolution() -> Iterator[Claim]:
     )
     assert len({f"{mib:.0f}" for mib in last}) == 1
     yield says(
-        "from {} to {} MiB at a batch of 1 to {} MiB at 64",
+        "falls**: {} to {} MiB at a batch of 1, {} MiB at 64",
         *(f"{mib:.0f}" for mib in (min(first), max(first), last[0])),
     )
 
@@ -112,7 +112,7 @@ def _stacks() -> Iterator[Claim]:
     )
     memory = [row["bytes_ratio"] for row in rows if row["batch"] > 1]
     yield says(
-        "At 4 and 16 stacks take {} to {} times the memory",
+        "At batches of 4 and 16 stacks take {} to {} times the memory",
         *(f"{ratio:.1f}" for ratio in (min(memory), max(memory))),
     )
 

@@ -51,7 +51,7 @@ def _predictions() -> Iterator[Claim]:
     assert found is not None
     assert nothing is not None
     yield says(
-        'the median error is {} % at points slowed 1.5 times or more ("no slowdown" has {} %)',
+        'the median error is {} % at points slowed 1.5 times or more (predicting "no slowdown": {} %)',
         *(f"{100 * one[0]:.1f}" for one in (found, nothing)),
     )
     yield says("contain {} % there", f"{100 * (m.coverage(m.UNLIMITED, m.COLUMNS[0]) or 0):.0f}")
