@@ -9,19 +9,17 @@ read.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 import numpy as np
 from claims.kept import folder
 from evaluation.cliff import Cliff
 from report import RESULTS, write
 
+from edgebench.parallel import begun_in_parallel
 from edgebench.results.results import load
 from edgebench.slowdown.context import CannotPredictError, Context, DeviceData, device_data
 from edgebench.slowdown.curves import WHOLES, Curve
@@ -35,8 +33,6 @@ SIMULATED, CLIFF, THROUGH = "simulated", "cliff", "interpolated"
 KNOWN, UNLIMITED, NEVER = "a limit left out", "unlimited known", "never run"
 _DRAWS, _SEED = 2000, 39
 Form = Callable[[Curve], tuple[float, SlowdownFunction]]
-#: Of the process of a pool: what it predicts.
-_DATA: list[DeviceData] = []
 
 
 @dataclass(frozen=True)
@@ -79,19 +75,11 @@ def learnt_forms(curves: Sequence[Curve], context: Context) -> dict[str, Form]:
 def points_of(sweep: str, data: DeviceData) -> list[FormPoint]:
     """Every form's points of a device's data: a network's, by what the others show."""
     networks = sorted({curve.workload_network for curve in data.curves if len(curve.limits)})
-    # Forked: each process has the data already.
-    with ProcessPoolExecutor(os.cpu_count(), get_context("fork"), _keep, (data,)) as pool:
-        found = pool.map(_of_network, [(sweep, network) for network in networks])
-        return [point for points in found for point in points]
+    with begun_in_parallel(lambda network: _of_network(sweep, network, data), networks) as begun:
+        return [point for points in begun() for point in points]
 
 
-def _keep(data: DeviceData) -> None:
-    _DATA.append(data)
-
-
-def _of_network(of: tuple[str, str]) -> list[FormPoint]:
-    sweep, network = of
-    (data,) = _DATA
+def _of_network(sweep: str, network: str, data: DeviceData) -> list[FormPoint]:
     print(f"{sweep}: without {network}", file=sys.stderr, flush=True)
     own, others = [], []
     for curve in data.curves:
