@@ -74,6 +74,23 @@ class Pipe:
         self.dropped_bytes += len(dropped)
         self.dropped_lines += dropped.count(b"\n")
 
+    def forget(self, start: int, end: int, but: bytes) -> bytes:
+        """Give up lines that were read, so that others are kept.
+
+        Args:
+            start: the byte of the data at which they begin.
+            end: the byte at which they end.
+            but: lines that begin with this stay.
+
+        Returns:
+            All of these lines.
+        """
+        lines = bytes(self.data[start:end])
+        stay = b"".join(one for one in lines.splitlines(keepends=True) if one.startswith(but))
+        self.data[start:end] = stay
+        self._values_left += _most_values_in(lines) - _most_values_in(stay)
+        return lines
+
     def show(self, data: bytes | bytearray) -> None:
         """Write to the copy."""
         self._most_shown_bytes -= len(data)

@@ -184,9 +184,7 @@ class WorkloadProcess:
 
         ``start`` is the byte of the pipe's data to begin with.
         """
-        read = [_event(line) for line in bytes(self.events.data[start:]).splitlines()]
-        events = [event for event in read if event is not None]
-        return events, len(read) - len(events)
+        return events_of(bytes(self.events.data[start:]))
 
     def output_text(self) -> str:
         """What the workload printed, up to the cap, with a line that says what was dropped."""
@@ -194,6 +192,13 @@ class WorkloadProcess:
         if self.output.dropped_bytes:
             text += f"\n[edgebench: {self.output.dropped_bytes} more bytes dropped]\n"
         return text
+
+
+def events_of(lines: bytes) -> tuple[list[dict[str, Any]], int]:
+    """The events in lines, and how many lines were none."""
+    read = [_event(line) for line in lines.splitlines()]
+    events = [event for event in read if event is not None]
+    return events, len(read) - len(events)
 
 
 def _event(line: bytes) -> dict[str, Any] | None:

@@ -104,7 +104,7 @@ def with_walk_energy(
         # The first limit is there before the process is.
         start_ns = max(step.start_ns, whole[0])
         ended_ns = min(step.end_ns or start_ns, whole[1])
-        told = with_energy(record, readings, step.events, (start_ns, ended_ns))
+        told = with_energy(record, readings, step.every_event(), (start_ns, ended_ns))
         made.append(told if number == 0 else replace(told, sensors=None))
     return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from edgebench.records import NOT_REACHED, Doubt, PhaseSum, RoundCounts, Working
 from edgebench.results.rounds import LEAST, steadiness
 from edgebench.run.limit_control import LimitControl
 from edgebench.run.pace import visited
-from edgebench.run.process import WorkloadProcess
+from edgebench.run.process import WorkloadProcess, events_of
 from edgebench.run.round_sources import RoundSources
 from edgebench.run.swap_watch import group_swap
 from edgebench.run.trial_record import utc_now
@@ -103,6 +104,8 @@ def working_set(
     )
 
 
+#: How events begin that tell of a trial as a whole, in any of its rounds.
+_OF_THE_TRIAL = b'{"event": "accelerator"'
 #: At one limit at most: rounds that don't repeat by then are kept as they are.
 MOST_ROUNDS = 12
 
@@ -111,8 +114,8 @@ MOST_ROUNDS = 12
 class WalkStep:
     """One limit of a walk under way.
 
-    ``applied_bytes`` is as the kernel rounded the limit. ``events`` are those of its rounds.
-    ``swapped`` is what lay in swap at the end of each round; None: not known.
+    ``applied_bytes`` is as the kernel rounded the limit. ``swapped`` is what lay in swap at the end
+    of each round; None: not known.
     """
 
     visit: Visit
@@ -120,7 +123,9 @@ class WalkStep:
     start_ns: int = field(default_factory=time.monotonic_ns)
     started_utc: str = field(default_factory=utc_now)
     end_ns: int = 0
+    #: Of its rounds; of one that the walk has left they are ``packed``.
     events: list[dict[str, Any]] = field(default_factory=list)
+    packed: bytes = b""
     phases: list[PhaseSum] = field(default_factory=list)
     counts: list[RoundCounts] = field(default_factory=list)
     swapped: list[int | None] = field(default_factory=list)
@@ -129,6 +134,15 @@ class WalkStep:
     def round_s(self) -> list[float]:
         """Each round's seconds on the clock, in order."""
         return [phase.wall_s for phase in self.phases if phase.phase == "round"]
+
+    def pack(self, lines: bytes) -> None:
+        """Keep its events as the lines that they came in: parsed, a walk's take a gigabyte."""
+        self.packed, self.events = gzip.compress(lines, compresslevel=1), []
+
+    def every_event(self) -> list[dict[str, Any]]:
+        """All events of its rounds, in order."""
+        packed = events_of(gzip.decompress(self.packed))[0] if self.packed else []
+        return [*packed, *self.events]
 
     @property
     def enough(self) -> bool:
@@ -183,14 +197,15 @@ class WalkControl(LimitControl):
         self.steps: list[WalkStep] = []
         #: Between which limits the knee is, once the walk has come to its end.
         self.knee: KneeBracket | None = None
-        #: Why the walk ended before that, where the kernel refused a limit.
+        #: Why the walk ended before that: the kernel refused a limit, or events were dropped.
         self.refused: Doubt | None = None
         self.working_set = WorkingSetRound(cgroup, maps_weights)
         self._cgroup, self._swap_bytes, self._process = cgroup, swap_bytes, process
         self._limits, self._rounds = limits, rounds
         self._read_swapped = group_swap(cgroup.hot_files())
         self._walk = walk(limits.scenario_bytes, limits.target, limits.step_bytes, limits.killed)
-        self._read_bytes = 0
+        #: Of the pipe's data: what was read, and where the events of the last step begin.
+        self._read_bytes = self._step_bytes = 0
         next(self._walk)
         self.steps.append(WalkStep(Visit(None), None))
 
@@ -209,7 +224,10 @@ class WalkControl(LimitControl):
         """The worker is ready for a round: let it go on, at another limit if this one is known."""
         self._ours.recv(1)
         step, fresh = self.steps[-1], self.read_events()
-        if self.working_set.begun:
+        if self._process.events.dropped_bytes:
+            # Its rounds can't be told any more.
+            self.refused, goes_on = Doubt("walk_events"), False
+        elif self.working_set.begun:
             # No round of a limit: its events are not kept.
             self.working_set.read(fresh)
             goes_on = False
@@ -229,6 +247,7 @@ class WalkControl(LimitControl):
     def _go_on(self, step: WalkStep) -> bool:
         """Move to the next limit; False at the walk's end."""
         step.end_ns = time.monotonic_ns()
+        self._put_away(step)
         try:
             visit = self._walk.send(visited(step.phases, step.counts))
         except StopIteration as end:
@@ -244,3 +263,12 @@ class WalkControl(LimitControl):
         if self._limits.moved:
             self._limits.moved(self._limits.setting(visit.memory_bytes))
         return True
+
+    def _put_away(self, step: WalkStep) -> None:
+        """Pack the events of a step that is left; the first one's tell of the whole trial too."""
+        if len(self.steps) > 1:
+            pipe = self._process.events
+            before = len(pipe.data)
+            step.pack(pipe.forget(self._step_bytes, self._read_bytes, _OF_THE_TRIAL))
+            self._read_bytes -= before - len(pipe.data)
+        self._step_bytes = self._read_bytes

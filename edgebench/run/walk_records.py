@@ -52,16 +52,16 @@ def walk_records(
     steps[0 if ended else -1].events += left
     references = _references(steps)
     for number, step in enumerate(steps):
-        last = number == len(steps) - 1
-        record = _at(whole, number, step, limits, references.get(number))
+        last, own = number == len(steps) - 1, step.every_event()
+        record = _at(whole, number, step, limits, references.get(number), own)
         if number in (0, len(steps) - 1):
             # These have more than rounds: what came before them, and what is left of one.
-            record = replace(record, phases=events_to_phases(step.events))
+            record = replace(record, phases=events_to_phases(own))
         if not ended and not last:
             record = _finished(record)
         made.append(record)
         file = events.with_name(f"{record.trial}{''.join(events.suffixes)}") if number else events
-        write(file, _packed([_limit_event(step), *step.events]))
+        write(file, _packed([_limit_event(step), *own]))
     made[0] = replace(
         made[0],
         working_set=control.working_set.found,
@@ -86,11 +86,12 @@ def _at(
     step: WalkStep,
     limits: WalkedLimits,
     reference_s: float | None,
+    events: Sequence[dict[str, Any]],
 ) -> TrialRecord:
     """The record of one limit."""
     name = f"{whole.trial}-{number:02d}" if number else whole.trial
     limit = step.applied_bytes
-    spans: list[Any] = [event.get("peak_bytes") for event in step.events]
+    spans: list[Any] = [event.get("peak_bytes") for event in events]
     peak = max(filter(is_count, spans), default=None)
     nothing: dict[str, Any] = dict.fromkeys(_WHOLE)
     record = replace(
@@ -103,7 +104,7 @@ def _at(
         limit_bytes=limit,
         peak_bytes=peak,
         saturated=None if peak is None else limit is not None and peak >= limit,
-        collections_s=collections_s(step.events),
+        collections_s=collections_s(events),
         phases=step.phases,
         round_counts=step.counts,
         walk=WalkReport(whole.trial, number, step.round_s, reference_s),

@@ -189,6 +189,9 @@ SENTENCES: Mapping[str, Callable[[_Alike], str]] = {
     "walk_refused": lambda found: (
         f"the walk ended above {found.size('limit_bytes')}: {found.names()}"
     ),
+    "walk_events": lambda _: (
+        "the walk ended early: the rounds at one limit left more events than edgebench keeps"
+    ),
     "knee_close": _knee("closer limits are no different"),
     "knee_left": _knee("the walk had its most limits"),
     "knee_disagree": _knee("visits of limits between them disagree"),

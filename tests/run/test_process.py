@@ -140,6 +140,21 @@ def test_only_so_many_events_are_kept() -> None:
         pipe.close()
 
 
+def test_what_was_read_makes_room() -> None:
+    """Values that were given up count no more; what tells of a whole trial stays."""
+    pipe = Pipe(1 << 20, most_values=100)
+    line, whole = b'{"event":"note","data":{}}\n', b'{"event": "accelerator"}\n'
+    try:
+        pipe.add(line + whole + 9 * line)
+        assert pipe.forget(len(line), len(pipe.data), b'{"event": "acc') == whole + 9 * line
+        assert pipe.data == line + whole
+        pipe.add(11 * line)
+        assert pipe.data == line + whole + 11 * line
+        assert not pipe.dropped_bytes
+    finally:
+        pipe.close()
+
+
 def test_what_is_shown_to_who_watches_is_bounded(tmp_path: Path) -> None:
     """A worker that seems to record something new for ever fills no disk."""
     pipe = Pipe(1000, copy=tmp_path / "copy")

@@ -13,9 +13,13 @@ import pytest
 from edgebench.records import PhaseSum, RoundCounts
 from edgebench.results.results import load
 from edgebench.run.pace import visited
+from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.run.walk_control import MOST_ROUNDS, WalkStep
+from edgebench.scenario.scenario import scenario_of
 from edgebench.scenario.walk import Visit
+from edgebench.spans import finished_spans
 from tests.own_path import python_path
+from tests.quiet import Quiet
 
 #: Every second round takes twice as long as the others.
 NETWORK = """
@@ -146,3 +150,36 @@ def test_a_network_whose_rounds_never_repeat_is_walked_and_told(tmp_path: Path) 
     steps = [record for record in [*sweep.records, *sweep.upward_records] if record.walk]
     free = [step.walk for step in steps if step.walk and step.limit_bytes is None]
     assert {len(walk.round_s) for walk in free} == {MOST_ROUNDS}
+
+
+@pytest.mark.own_cgroup
+@pytest.mark.torch
+@pytest.mark.root
+@pytest.mark.parametrize(("values", "ends"), [(4900, False), (600, True)])
+def test_a_walk_with_more_events_than_are_kept_comes_to_its_end(
+    values: int, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a limit that it has left make room; one limit's alone that are too many end it."""
+    monkeypatch.setattr("edgebench.run.process._MOST_EVENT_VALUES", values)
+    shares = [f"{share}%" for share in range(130, 180, 10)]
+    tables = {
+        "schema": 1,
+        "name": "small",
+        "repeats": 1,
+        "timeout": "5m",
+        "workload": {"kind": "training", "network": "mlp", "width": 16, "steps": 2},
+        "limits": {"memory": ["max", *shares], "swap": "none", "plan": "walk", "starts": ["max"]},
+    }
+    options = SweepOptions(tmp_path, "test")
+    (sweep,) = load(run_sweep(scenario_of(tables), options, Quiet()).folder).sweeps
+    steps = [one for one in sweep.records if one.walk]
+    assert {one.outcome for one in steps} == {"ok"}
+    kinds = {doubt.kind for one in steps for doubt in one.doubts}
+    assert kinds & {"walk_events", "events_dropped"} == (
+        {"walk_events", "events_dropped"} if ends else set()
+    )
+    seen = {one.limits.label for one in steps}
+    assert seen == ({"max"} if ends else {"max", *shares})
+    for one in steps:
+        rounds = [span for span in finished_spans(sweep.events(one.trial)) if span.phase == "round"]
+        assert ends or len(rounds) == len(one.round_counts)
