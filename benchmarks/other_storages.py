@@ -1,7 +1,7 @@
 """Draws what one walk tells of other storages, beside what was measured on them.
 
-``python benchmarks/other_storages.py`` (seconds) writes ``docs/figures/other-storages.png``: three
-networks walked at 100 MB/s, and on each other storage their steady rounds as computed from the
+``python benchmarks/other_storages.py`` (seconds) writes ``docs/figures/other-storages.png``:
+workloads walked at 100 MB/s, and on each other storage their steady rounds as computed from the
 bytes of that walk, with nothing fitted, and as walked there.
 """
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from edgebench.slowdown.counted import CountedRound
 
-NETWORKS = ("resnet18", "densenet121", "googlenet")
-LOADER = "copy"
+#: With the loader of which they were walked.
+PANELS = (("alexnet", "copy"), ("alexnet", "mmap"), ("googlenet", "mmap"))
 _FINE = 300
 
 
@@ -35,15 +35,14 @@ def main() -> None:
         figure = style.new_figure(
             "One walk answers for other storages",
             "Lines: computed from the bytes that rounds read in a walk at 100 MB/s, with nothing "
-            "fitted. Marks: measured on each storage. One thread, copied weights",
+            "fitted. Marks: measured on each storage. One thread",
             sweep(STORAGE),
             3.7,
         )
-        grid = figure.subplots(1, len(NETWORKS))
-        for axes, network in zip(grid, NETWORKS, strict=True):
-            source = told[network, LOADER]
-            panel(axes, source, [source, *(one for one in others if place(one) == place(source))])
-            axes.set_title(network)
+        grid = figure.subplots(1, len(PANELS))
+        for axes, of in zip(grid, PANELS, strict=True):
+            panel(axes, told[of], [told[of], *(one for one in others if place(one) == of)])
+            axes.set_title(", ".join(of))
         grid[0].set_ylabel("steady round")
         style.legend_beside(grid[-1], handles=grid[0].get_legend_handles_labels()[0])
         made = style.figure_bytes(figure, ["png"])["png"]
@@ -56,7 +55,7 @@ def panel(axes: Axes, source: CountedRound, walked: list[CountedRound]) -> None:
     limits = np.concatenate([one.curve.limits for one in walked])
     known = [point.limit_bytes for point in source.misses.known]
     fine = np.geomspace(min(known), max(known), _FINE)
-    scales.LimitAxis([float(limits.min()), float(limits.max())], len(NETWORKS)).apply(axes)
+    scales.LimitAxis([float(limits.min()), float(limits.max())], len(PANELS)).apply(axes)
     for number, one in enumerate(walked):
         colour, marker = style.series_style(number)
         model = counted_models([source], costs_of(source), costs_of(one))[source.curve.key]

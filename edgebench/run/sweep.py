@@ -270,8 +270,8 @@ class SweepUnderWay:
         for record in folder.records():
             self._trials.add(record)
             self._session.setup.files.add(record.files.paths if record.files else ())
-        #: Trials that an earlier start made.
-        self.resumed = folder.finished_trials()
+        #: Trials that an earlier start made; the limits that a walk visited are none.
+        self.resumed = folder.finished_trials() & {planned.trial for planned in self.plan}
 
     @property
     def path(self) -> Path:
