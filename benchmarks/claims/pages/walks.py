@@ -28,7 +28,9 @@ def claims() -> Iterator[Claim]:
         *_percents(every["median_difference"], one["median_difference"]),
         *_percents(one["fresh_scatter"], one["walked_scatter"]),
     )
-    yield says("The signed difference of a walk is {} % in the median", f"{100 * every['bias']:+.1f}")
+    yield says(
+        "The signed difference of a walk is {} % in the median", f"{100 * every['bias']:+.1f}"
+    )
     yield says(
         "seconds agree as well: AlexNet's differ by {} %",
         *_percents(told["alexnet"]["median_difference"]),
