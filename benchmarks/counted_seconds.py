@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from claims.kept import folder
+from claims.kept import calibration, folder
 from counts import Rounds, counted_rounds, of_workloads
 from report import write
 
@@ -24,12 +24,14 @@ from edgebench.results.miss_curve import MissCurve, MissPoint
 from edgebench.results.results import load
 from edgebench.results.workload_key import WorkloadKey, workloads_of
 from edgebench.slowdown import counted
+from edgebench.slowdown.calibration.device import Calibration
 from edgebench.slowdown.context import device_data
-from edgebench.slowdown.counted import CountedRound, StorageCosts, counted_models
+from edgebench.slowdown.counted import CountedRound, StorageCosts, counted_models, storage_costs
 
 ONE, TWO, TEST = "validation-one-thread", "validation-walk", "validation-test"
+STORAGE = "validation-storage"
 #: Sweeps whose limits are computed, and those whose bytes tell.
-PAIRS = ((ONE, ONE), (TEST, TEST), (TWO, TWO), (ONE, TWO))
+PAIRS = ((ONE, ONE), (TEST, TEST), (TWO, TWO), (STORAGE, ONE))
 #: Points that are looked at.
 LEAST_SLOWDOWN = 1.5
 
@@ -39,13 +41,15 @@ class CountedSeconds:
     """A steady round at a limit.
 
     Attributes:
-        sweep, counted: the sweep that measured it, and that whose bytes tell.
+        sweep, storage, counted: the sweep that measured it, on which storage, and that whose bytes
+            tell.
         network, loader, limit_bytes: where.
         measured_s: the median of its rounds.
         told_s: as computed; ``low_s`` to ``high_s`` should hold nine of ten.
     """
 
     sweep: str
+    storage: str
     counted: str
     network: str
     loader: str
@@ -74,7 +78,7 @@ def main() -> None:
         "Steady rounds slowed 1.5 times or more: median error of seconds that are computed from "
         "counted bytes, and how many the 90 % interval holds."
     )
-    header = ("sweep", "bytes of", "loader", "points", "error", "interval holds")
+    header = ("sweep", "storage", "bytes of", "loader", "points", "error", "interval holds")
     write("counted_seconds", says, header, list(table(points)), [asdict(one) for one in points])
 
 
@@ -109,12 +113,7 @@ def _of_pair(
         source = one if told_by == sweep else sources.get(place(one))
         if source is None:
             continue
-        if told_by != sweep:
-            # The threads, too, are the other sweep's: no factor of theirs says anything here.
-            same = {"threads": one.curve.settings["threads"]}
-            settings = {**source.curve.settings, **same}
-            source = replace(source, curve=replace(source.curve, settings=settings))
-        others = [other for other in rounds[told_by] if place(other) != place(one)]
+        others = [other for other in rounds[told_by] if other is not source]
         here, there = costs_of(source), costs_of(one)
         lowest, highest = _range(source)
         for limit, slowdown in zip(one.curve.limits, one.curve.medians, strict=True):
@@ -125,6 +124,7 @@ def _of_pair(
                 ends = [float(end[0]) * found.unlimited_s for end in found.interval or ()]
                 yield CountedSeconds(
                     sweep,
+                    storage_of(one),
                     told_by,
                     *place(one),
                     float(limit),
@@ -139,10 +139,15 @@ def place(one: CountedRound) -> tuple[str, str]:
     return one.curve.network, str(one.curve.settings["loader"])
 
 
+def storage_of(one: CountedRound) -> str:
+    """The speed that its disk is held to."""
+    return str(one.curve.settings["storage"]).removesuffix(",disk=ram")
+
+
 def costs_of(one: CountedRound) -> StorageCosts:
-    """Those of the declared speed that its storage was held to."""
-    byte_s = 1 / float(parse_storage(str(one.curve.settings["storage"])).read_bps or math.nan)
-    return StorageCosts(byte_s, byte_s, byte_s)
+    """Those of the kept calibration, held to that speed."""
+    speed = parse_storage(str(one.curve.settings["storage"]))
+    return storage_costs(Calibration.from_json(calibration("file-ram")).held_to(speed))
 
 
 def _range(one: CountedRound) -> tuple[float, float]:
@@ -152,9 +157,9 @@ def _range(one: CountedRound) -> tuple[float, float]:
 
 def table(points: Sequence[CountedSeconds]) -> Iterator[tuple[str, ...]]:
     """A row a pair of sweeps and a loader, and one of both: the median over workloads."""
-    groups: dict[tuple[str, str], list[CountedSeconds]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[CountedSeconds]] = defaultdict(list)
     for one in points:
-        groups[one.sweep, one.counted].append(one)
+        groups[one.sweep, one.storage, one.counted].append(one)
     for pair, every in groups.items():
         for loader in ("mmap", "copy", "all"):
             own = [one for one in every if loader in (one.loader, "all")]

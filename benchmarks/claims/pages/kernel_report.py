@@ -29,7 +29,9 @@ def claims() -> Iterator[Claim]:
     yield table("by how often the file is read:", side_by_side(*by_interval, whats))
     seldom = figures(HERE)["seldom"]
     yield says(
-        "killed unread (under {} MiB, {} tries each", seldom["limit_mib"], tries(seldom["rows"])
+        "killed unread (under {} MiB, {} tries each",
+        f"{seldom['limit_mib']:.0f}",
+        tries(seldom["rows"]),
     )
     yield table("Fisher's exact test against", [_by_chance(row) for row in seldom["rows"]])
     (two_lists,) = (row for row in rows(EMULATED, "kinds") if row["what"] == "two lists")

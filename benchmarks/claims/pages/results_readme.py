@@ -18,6 +18,7 @@ ROWS = {
     AS_IS: "four schedules, on the disk as it is, {} trials",
     "validation": "both loaders, eight limits, {} trials",
     "validation-one-thread": "with one thread and reads held to 100 MB/s, {} records, of which {} were killed",
+    "validation-storage": "and 20,000 requests a second, {} records, of which {} were killed",
     "validation-walk": "with two threads and 200 MB/s, {} records of trials and visits, of which {} were killed",
     "validation-test": "walked in the same way, {} records, of which {} were killed",
     "validation-edge": "with 64 MiB of it, {} trials, of which {} were killed",
