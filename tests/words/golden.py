@@ -285,6 +285,7 @@ def doubts() -> Iterator[Doubt]:
     yield Doubt("damon_unread", {"idle_s": 60})
     yield Doubt("other_swap_area", {"swap_bytes": 40 * MIB}, ["/dev/sda3"])
     yield Doubt("walk_refused", {"limit_bytes": 8 * MIB}, ["the kernel can't reclaim as much"])
+    yield Doubt("walk_events")
     yield from (Doubt(kind, cliff) for kind in ("knee_close", "knee_left", "knee_disagree"))
     yield from (Doubt(kind, cliff) for kind in ("cliff_noisy", "cliff_gradual", "cliff_left"))
     yield Doubt("huge_pages", {"huge_bytes": 12 * MIB})
