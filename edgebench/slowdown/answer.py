@@ -105,11 +105,21 @@ def measured_limits(results: Results) -> Measured:
 
 
 def measured_kills(results: Results) -> Measured:
-    """Of what was measured the limits at which every trial was killed for its memory."""
-    return {
-        key: [one for one in own if not one.finished and one.lost == "oom-killed"]
-        for key, own in measured_limits(results).items()
-    }
+    """Of what was measured the limits at which every trial was killed for its memory.
+
+    Where it finished at a tighter one, memory was not why.
+    """
+    return {key: killed_for_memory(own) for key, own in measured_limits(results).items()}
+
+
+def killed_for_memory(measured: Sequence[MeasuredLimit]) -> list[MeasuredLimit]:
+    """The same of one workload's limits."""
+    finished = min((one.limit_bytes for one in measured if one.finished), default=math.inf)
+    return [
+        one
+        for one in measured
+        if not one.finished and one.lost == "oom-killed" and one.limit_bytes < finished
+    ]
 
 
 def _measured_limit(point: PointFacts) -> list[MeasuredLimit]:

@@ -12,7 +12,13 @@ from curve_making import curve
 from made_sweep import MIB
 
 from edgebench.results.spread import Ratio, Spread
-from edgebench.slowdown.answer import Answer, AnswerDoubt, MeasuredLimit, WorkloadAnswers
+from edgebench.slowdown.answer import (
+    Answer,
+    AnswerDoubt,
+    MeasuredLimit,
+    WorkloadAnswers,
+    killed_for_memory,
+)
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import CurvePrediction
 
@@ -126,3 +132,13 @@ def test_tighter_than_all_that_were_killed_is_killed():
     found = answer(30)
     assert (found.kind, found.viable, found.probability) == ("simulated", False, 0)
     assert AnswerDoubt.EXTRAPOLATED in found.doubts
+
+
+def test_a_kill_above_a_limit_that_was_enough_is_not_for_memory() -> None:
+    """As in a walk that was killed with swap free: another storage need not kill there."""
+    ends = {30: ("oom-killed", 0), 40: ("timeout", 0), 60: ("", 1), 90: ("oom-killed", 0)}
+    limits = [
+        MeasuredLimit(f"{mib}M", mib * MIB, finished, 1, lost)
+        for mib, (lost, finished) in ends.items()
+    ]
+    assert [one.label for one in killed_for_memory(limits)] == ["30M"]
