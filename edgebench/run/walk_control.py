@@ -106,6 +106,8 @@ def working_set(
 
 #: How events begin that tell of a trial as a whole, in any of its rounds.
 _OF_THE_TRIAL = b'{"event": "accelerator"'
+#: The most kept of packed events, whatever a worker sends; then no more room is made.
+_MOST_PACKED_BYTES = 64 << 20
 #: At one limit at most: rounds that don't repeat by then are kept as they are.
 MOST_ROUNDS = 12
 
@@ -266,7 +268,8 @@ class WalkControl(LimitControl):
 
     def _put_away(self, step: WalkStep) -> None:
         """Pack the events of a step that is left; the first one's tell of the whole trial too."""
-        if len(self.steps) > 1:
+        packed = sum(len(one.packed) for one in self.steps)
+        if len(self.steps) > 1 and packed < _MOST_PACKED_BYTES:
             pipe = self._process.events
             before = len(pipe.data)
             step.pack(pipe.forget(self._step_bytes, self._read_bytes, _OF_THE_TRIAL))

@@ -190,7 +190,7 @@ SENTENCES: Mapping[str, Callable[[_Alike], str]] = {
         f"the walk ended above {found.size('limit_bytes')}: {found.names()}"
     ),
     "walk_events": lambda _: (
-        "the walk ended early: the rounds at one limit left more events than edgebench keeps"
+        "the walk ended early: its rounds left more events than edgebench keeps"
     ),
     "knee_close": _knee("closer limits are no different"),
     "knee_left": _knee("the walk had its most limits"),
