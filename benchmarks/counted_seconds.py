@@ -3,35 +3,38 @@
 ``python benchmarks/counted_seconds.py`` (seconds) takes the limits of walked sweeps at which rounds
 were counted and slowed 1.5 times or more, and computes their seconds with nothing fitted
 (:mod:`edgebench.slowdown.counted`): from the bytes of the same walk, and from those of another
-walk, on another storage. With two threads the factor is that of the workload's other limits, each
+walk, on another storage or with swap in zram. With two threads the factor is that of the workload's other limits, each
 left out in turn.
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from claims.kept import calibration, folder
-from counts import Rounds, counted_rounds, of_workloads
+from counts import of_workloads
 from report import write
 
-from edgebench.boards.storage import parse_storage
-from edgebench.results.miss_curve import MissCurve, MissPoint
+from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.results.results import load
-from edgebench.results.workload_key import WorkloadKey, workloads_of
-from edgebench.slowdown import counted
 from edgebench.slowdown.calibration.device import Calibration
 from edgebench.slowdown.context import device_data
-from edgebench.slowdown.counted import CountedRound, StorageCosts, counted_models, storage_costs
+from edgebench.slowdown.counted import (
+    CountedRound,
+    StorageCosts,
+    counted_by_workload,
+    counted_models,
+    counted_rounds,
+    storage_costs,
+)
 
-ONE, TWO, TEST = "validation-one-thread", "validation-walk", "validation-test"
-STORAGE = "validation-storage"
+ONE, TWO, TEST = "validation-one-thread", "validation-two-threads", "validation-test"
+STORAGE, ZRAM = "validation-storage", "validation-zram"
 #: Sweeps whose limits are computed, and those whose bytes tell.
-PAIRS = ((ONE, ONE), (TEST, TEST), (TWO, TWO), (STORAGE, ONE))
+PAIRS = ((ONE, ONE), (TEST, TEST), (TWO, TWO), (STORAGE, ONE), (ZRAM, ONE))
 #: Points that are looked at.
 LEAST_SLOWDOWN = 1.5
 
@@ -85,23 +88,8 @@ def main() -> None:
 def counted_of(scenario: str) -> list[CountedRound]:
     """The counted rounds of a kept sweep."""
     results = load(folder(scenario))
-    keys = {key.id: key for sweep in results.sweeps for key in workloads_of(sweep.columns)[1]}
-    found, told = [], counted.counted_by_workload(results)
-    for data in device_data(results)[0]:
-        read = {c.workload: _misses(keys[c.workload], r) for c, r in counted_rounds(data.curves)}
-        found += counted.counted_rounds(data.curves, read | told)
-    return found
-
-
-def _misses(key: WorkloadKey, rounds: Rounds) -> MissCurve:
-    """The miss curve of a walk whose records have no counts, from samples of its control group."""
-    free = float(np.median(rounds[math.inf])) if rounds.get(math.inf) else 0.0
-    points = tuple(
-        MissPoint(int(limit), "down", max(0, int(np.median(read) - free)))
-        for limit, read in sorted(rounds.items())
-        if limit < math.inf
-    )
-    return MissCurve(key, points, direction="down", unlimited_bytes=int(free))
+    told = counted_by_workload(results)
+    return [one for data in device_data(results)[0] for one in counted_rounds(data.curves, told)]
 
 
 def _of_pair(
@@ -140,14 +128,20 @@ def place(one: CountedRound) -> tuple[str, str]:
 
 
 def storage_of(one: CountedRound) -> str:
-    """The speed that its disk is held to."""
-    return str(one.curve.settings["storage"]).removesuffix(",disk=ram")
+    """The speed that its disk is held to, or zram."""
+    about = one.curve.settings
+    return "zram" if _in_zram(one) else str(about["storage"]).removesuffix(",disk=ram")
 
 
 def costs_of(one: CountedRound) -> StorageCosts:
     """Those of the kept calibration, held to that speed."""
-    speed = parse_storage(str(one.curve.settings["storage"]))
-    return storage_costs(Calibration.from_json(calibration("file-ram")).held_to(speed))
+    made = Calibration.from_json(calibration("zram" if _in_zram(one) else "file-ram"))
+    storage = str(one.curve.settings.get("storage", AS_IS))
+    return storage_costs(made if storage == AS_IS else made.held_to(parse_storage(storage)))
+
+
+def _in_zram(one: CountedRound) -> bool:
+    return one.curve.settings["swap_kind"] == "zram"
 
 
 def _range(one: CountedRound) -> tuple[float, float]:

@@ -27,8 +27,9 @@ from edgebench.slowdown.models.interpolated import Interpolated, measured_points
 from edgebench.slowdown.models.intervals import SLOWED, conformity_scores
 from edgebench.slowdown.models.simulated import learn
 from edgebench.slowdown.slowdown_function import SlowdownFunction
+from edgebench.slowdown.training_tables import with_trainings
 
-SWEEPS = ("validation-one-thread", "validation-walk", "validation")
+SWEEPS = ("validation-one-thread", "validation-two-threads", "validation", "training-limits")
 SIMULATED, CLIFF, THROUGH = "simulated", "cliff", "interpolated"
 KNOWN, UNLIMITED, NEVER = "a limit left out", "unlimited known", "never run"
 _DRAWS, _SEED = 2000, 39
@@ -90,8 +91,8 @@ def _of_network(sweep: str, network: str, data: DeviceData) -> list[FormPoint]:
 
 
 def _of_curve(sweep: str, forms: dict[str, Form], curve: Curve) -> Iterator[FormPoint]:
-    about = curve.settings.get("schedule"), curve.settings.get("loader")
-    workload = f"{curve.workload_network} {about[0]} {about[1]}"
+    about = curve.workload_network, curve.settings.get("schedule"), curve.settings.get("loader")
+    workload = " ".join(filter(None, about))
     unlimited_s = curve.unlimited_s
     pairs = zip(curve.limits.tolist(), curve.medians.tolist(), strict=True)
     for limit, slowdown in ((limit, factor) for limit, factor in pairs if factor >= SLOWED):
@@ -180,7 +181,8 @@ def main() -> None:
     file = RESULTS / "model_forms.json"
     for name in sys.argv[1:] or SWEEPS:
         kept = json.loads(file.read_text())["data"] if file.exists() else {}
-        found = [p for data in device_data(load(folder(name)))[0] for p in points_of(name, data)]
+        results, _ = with_trainings(load(folder(name)))
+        found = [p for data in device_data(results)[0] for p in points_of(name, data)]
         kept[name] = [{key: _short(v) for key, v in vars(p).items()} for p in found]
         points = [FormPoint(**row) for rows in kept.values() for row in rows]
         header = (

@@ -18,7 +18,7 @@ from report import RESULTS
 from edgebench.results.results import load
 
 #: Scenarios whose bytes were counted, and the one where limits kill.
-SWEEPS = ("validation-one-thread", "validation-walk", FRESH_QUICKSTART)
+SWEEPS = ("validation-one-thread", "validation-two-threads", FRESH_QUICKSTART)
 EDGES = "validation-edge"
 _FILE = RESULTS / "validation.json"
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from edgebench.records import WorkingSet
 
-SWEEPS = ("validation-one-thread", "validation-walk")
+SWEEPS = ("validation-one-thread", "validation-two-threads")
 #: Less than this is read again for other reasons: pages that rounds use now and then.
 _AGAIN_BYTES = 8 << 20
 Seen = dict[tuple[str, str], "WorkingSet"]

@@ -11,7 +11,7 @@ import numpy as np
 from claims.kept import figures
 
 #: Sweeps by column: storage at a declared speed with one thread and with two; as it is.
-COLUMNS = ("validation-one-thread", "validation-walk", "validation")
+COLUMNS = ("validation-one-thread", "validation-two-threads", "validation")
 #: What is known of a network that is predicted.
 KNOWN, UNLIMITED, NEVER = "a limit left out", "unlimited known", "never run"
 #: Forms: the product's, the curve through the points alone, and what was compared with them.

@@ -73,7 +73,7 @@ class Context:
 
     ``tables`` holds each network's layer table, as rows of ``networks.json``; ``calibration`` the
     constants of the curves' device with their kind of swap, None if it was never calibrated; then
-    ``assumed`` has constants to begin the search for costs with, if there are any. ``base_bytes``
+    ``assumed`` has those of a common computer, if there are any. ``base_bytes``
     is the runtime's footprint as trials tell it.
     """
 

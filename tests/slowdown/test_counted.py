@@ -64,12 +64,12 @@ def seconds_at(made: Any, one: Curve, limit_mib: float) -> float:
 
 
 def test_bytes_take_the_time_of_the_storage_and_reading_overlaps_with_computing() -> None:
-    """T0 − C + max(C, bytes · s): 300 MiB take 3 s, one of which is computed in any case."""
+    """300 MiB take 3 s, of which computing hides one; of 0.5 s it hides half."""
     one = curve({100: 4.0, 200: 2.0})
     rounds = [of(one, {100: 300, 200: 50})]
     here, there = (counted_models(rounds, FAST, costs) for costs in (FAST, SLOW))
     assert seconds_at(here, one, 100) == pytest.approx(4.0)
-    assert seconds_at(here, one, 200) == pytest.approx(2.0)
+    assert seconds_at(here, one, 200) == pytest.approx(2.25)
     assert seconds_at(there, one, 100) == pytest.approx(7.0)
     zram = replace(SLOW, waits=False)
     assert seconds_at(counted_models(rounds, FAST, zram), one, 100) == pytest.approx(8.0)
@@ -81,6 +81,26 @@ def test_what_a_round_reads_without_a_limit_takes_the_time_of_the_storage_too() 
     cold = CountedRound(one, misses({100: 300}, unlimited_mib=100), 1.0)
     assert cold.unlimited_s(FAST, SLOW) == pytest.approx(3.0)
     assert cold.unlimited_s(FAST, FAST) == 2.0
+
+
+def test_no_storage_makes_shorter_what_is_computed() -> None:
+    """A round that computes for 1.5 s takes as long, however fast its weights come."""
+    cold = CountedRound(curve({100: 4.0}), misses({100: 300}, unlimited_mib=100), 1.0, least_s=1.5)
+    assert cold.unlimited_s(SLOW, FAST) == 1.5
+    assert cold.unlimited_s(SLOW, SLOW) == 2.0
+
+
+def test_faults_are_waited_for_where_little_is_read() -> None:
+    """1,000 of 1 ms beside 50 MiB, half of which computing hides; where 300 MiB are read, none."""
+    one = curve({100: 4.0, 200: 2.0})
+    counted = misses({100: 300, 200: 50})
+    faulted = replace(
+        counted, points=tuple(replace(point, faults=1000) for point in counted.points)
+    )
+    made = counted_models([CountedRound(one, faulted, 1.0)], FAST, replace(FAST, fault_s=1e-3))
+    assert seconds_at(made, one, 200) == pytest.approx(2.0 + 0.25 + 1.0)
+    made = counted_models([CountedRound(one, faulted, 1.0)], FAST, replace(FAST, fault_s=1e-4))
+    assert seconds_at(made, one, 100) == pytest.approx(4.0)
 
 
 def test_directions_are_not_mixed() -> None:
@@ -107,7 +127,7 @@ def test_only_rounds_in_order_are_counted() -> None:
     first = replace(one, phase="first", limit_bytes=NONE, seconds=NONE)
     known = {"w": misses({100: 300})}
     (found,) = counted_rounds([first, one], known)
-    assert found.computing_s == 2.0
+    assert found.computing_s == found.least_s == 2.0
     assert counted_rounds([one], known) == []
     overlapping = [replace(c, settings={**c.settings, "schedule": "deepeye"}) for c in (first, one)]
     assert counted_rounds(overlapping, known) == []

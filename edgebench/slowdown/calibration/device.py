@@ -317,11 +317,11 @@ def _reached(share: Constant) -> Constant:
 def assumed_constants(
     device: str, swap_kind: str, base_bytes: float, environment: Mapping[str, Any]
 ) -> Calibration:
-    """Constants of a device that was not calibrated, with ``repeats`` 0: the search starts there.
+    """Constants of a device that was not calibrated, with ``repeats`` 0.
 
     The runtime's footprint is that of its trials, what a fault brings is what the kernel's settings
-    say, and the costs are those of a common computer. No prediction rests on them alone: they are
-    fitted to trials first (:mod:`edgebench.slowdown.models.device_costs`).
+    say, and the costs are those of a common computer. No prediction rests on them alone: trials
+    below limits tell by which factor they are off (:mod:`edgebench.slowdown.models.simulated`).
     """
     swap_in, swap_out, fault = _RAM if swap_kind in _IN_RAM else _DISK
     swaps = swap_kind != _NO_SWAP
