@@ -3,8 +3,8 @@
 ``python benchmarks/counted_seconds.py`` (seconds) takes the limits of walked sweeps at which rounds
 were counted and slowed 1.5 times or more, and computes their seconds with nothing fitted
 (:mod:`edgebench.slowdown.counted`): from the bytes of the same walk, and from those of another
-walk, on another storage or with swap in zram. With two threads the factor is that of the workload's other limits, each
-left out in turn.
+walk, on another storage or with swap in zram. With two threads the factor is that of the workload's
+other limits, each left out in turn.
 """
 
 from __future__ import annotations

@@ -121,10 +121,9 @@ def _told(
             if use == UNLIMITED and len(known.limits):
                 yield KNOWN, name, said_s, function.through(*measured_points(known))
     try:
-        own, nothing = Interpolated(), Context({})
         fine = np.geomspace(curve.limits[0] / 2, 2 * curve.limits[-1], 400)
         fine = np.union1d(fine, [limit])
-        found = own.predict(own.fit([known], nothing), known, fine, nothing)
+        found = Interpolated.of(known).predict(known, fine)
     except CannotPredictError:
         return
     function = SlowdownFunction(np.log(fine), np.log(found.slowdown))

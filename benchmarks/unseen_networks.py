@@ -17,15 +17,13 @@ from matplotlib.patches import Patch
 from edgebench.report.figures import scales, style
 from edgebench.results.results import Results
 from edgebench.slowdown.context import device_data
-from edgebench.slowdown.models.simulated import Simulated
+from edgebench.slowdown.models.simulated import Simulated, learn
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from edgebench.slowdown.context import Context
     from edgebench.slowdown.curves import Curve
-    from edgebench.slowdown.models.base import Fit
 
 #: With the loader of which they were walked.
 NETWORKS = {
@@ -53,7 +51,7 @@ def main() -> None:
         grid = figure.subplots(2, 3, sharey=True)
         for axes, (name, loader) in zip(grid.flat, NETWORKS.items(), strict=True):
             others = [curve for curve in known if curve.workload_network != name]
-            fit = Simulated().fit(others, data.context)
+            model = Simulated(learn(others, data.context), data.context)
             own = [
                 curve
                 for curve in (known if name in walked_names else data.curves)
@@ -61,7 +59,7 @@ def main() -> None:
                 and curve.phase in WORDS
                 and curve.settings["loader"] == loader
             ]
-            panel(axes, f"{name}, {loader}", own, fit, data.context)
+            panel(axes, f"{name}, {loader}", own, model)
         for row in grid:
             row[0].set_ylabel("slowdown")
 
@@ -75,14 +73,14 @@ def main() -> None:
     (ROOT / "docs" / "figures" / "unseen-networks.png").write_bytes(made)
 
 
-def panel(axes: Axes, name: str, own: list[Curve], fit: Fit, context: Context) -> None:
+def panel(axes: Axes, name: str, own: list[Curve], model: Simulated) -> None:
     """Start and steady rounds of one network."""
     limits = np.concatenate([curve.limits for curve in own])
     fine = np.geomspace(limits.min(), limits.max(), _FINE)
     scales.LimitAxis([float(fine[0]), float(fine[-1])], 3).apply(axes)
     for curve in own:
         colour = COLOURS[curve.phase]
-        found = Simulated().predict(fit, curve.unseen(), fine, context)
+        found = model.predict(curve.unseen(), fine)
         axes.plot(fine / 2**20, found.slowdown, color=colour, lw=1.7)
         if found.interval:
             axes.fill_between(fine / 2**20, *found.interval, color=colour, alpha=0.15, lw=0)

@@ -60,20 +60,6 @@ ADDED = {
         """,
         "from edgebench.report.figures.gallery import STUDIES; print('nothing' in STUDIES)",
     ),
-    "model": (
-        "edgebench.slowdown.models",
-        """
-        from edgebench.slowdown.models.base import registered_model
-        from edgebench.slowdown.models.interpolated import Interpolated
-
-
-        @registered_model
-        class Nothing(Interpolated):
-            name = "nothing"
-        """,
-        "from edgebench.slowdown.models.base import all_models;"
-        " print('nothing' in [model.name for model in all_models()])",
-    ),
     "remedy": (
         "edgebench.remedies",
         """

@@ -116,9 +116,8 @@ def layer_bytes(name: str) -> int:
 def left_out() -> dict[str, float]:
     """Mean error at limits left out of a whole round's curve, in per cent, by schedule."""
     from edgebench.slowdown.curves import curves
-    from edgebench.slowdown.models.fitting import errors_of, fit_model
-    from edgebench.slowdown.models.interpolated import Interpolated
+    from edgebench.slowdown.models.fitting import errors_of, fit_interpolated
 
     rounds = [curve for curve in curves(sweep("edgecaffe")) if curve.phase == "total"]
-    fits = [(curve, fit_model(Interpolated(), curve)) for curve in rounds]
+    fits = [(curve, fit_interpolated(curve)) for curve in rounds]
     return {c.settings["schedule"]: 100 * errors_of(one.held_out).mape for c, one in fits}

@@ -104,13 +104,13 @@ def _brief_row(fits: CurveFits) -> list[str]:
     curve, best = fits.curve, fits.best
     unlimited, slowest = curve.unlimited_words, f"{curve.medians.max():.3g}×"
     error = f"{best.errors.mape:.0%}" if best and best.errors else "-"
-    return [curve.label, unlimited, slowest, best.model.name if best else "-", error]
+    return [curve.label, unlimited, slowest, best.model if best else "-", error]
 
 
 def _print_curve(fits: CurveFits) -> None:
     print_title(fits.curve.label)
     print_lines(_about(fits))
-    rows = [_row(one.model.name, one.errors) for one in fits.fits]
+    rows = [_row(one.model, one.errors) for one in fits.fits]
     print_table(_TITLES, rows, words=("model",))
 
 
@@ -140,6 +140,6 @@ def _print_summary(every: Sequence[CurveFits], verbose: bool) -> None:
         print_title("all curves together")
         rows = [[*_row(name, errors), str(errors.count)] for name, errors in found.items()]
         print_table((*_TITLES, "limits"), rows, words=("model",))
-    unfit = [one for fits in every for one in fits.fits if one.fit is None and one.reason]
+    unfit = [one for fits in every for one in fits.fits if one.fitted is None and one.reason]
     if verbose:
-        print_lines(dict.fromkeys(f"not fitted: {s.model.name}: {s.reason}" for s in unfit))
+        print_lines(dict.fromkeys(f"not fitted: {s.model}: {s.reason}" for s in unfit))

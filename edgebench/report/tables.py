@@ -118,7 +118,7 @@ def fits_table(fits: Sequence[CurveFits]) -> ReportTable:
             [
                 one.curve.label,
                 str(len(one.curve.limits)),
-                best.model.name if best else _NOTHING,
+                best.model if best else _NOTHING,
                 f"{errors.mape:.1%}" if errors else _NOTHING,
                 f"{errors.median_ape:.1%}" if errors else _NOTHING,
                 f"{noise:.1%}" if noise is not None else _NOTHING,

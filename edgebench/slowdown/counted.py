@@ -5,11 +5,11 @@ Which bytes a round reads again belongs to the workload, not to the storage (the
 
     T = T0 + max(bytes · s − C, bytes · s / 2 + faults · f)
 
-where T0 is the unlimited round, s the seconds that a byte takes, C how long of the round is computed
-while the disk may already read, and f what a fault takes. A fault waits for its own bytes; what was
-read ahead with them is there when it is needed. So computing hides half of the reading at most. In
-zram no disk works meanwhile: T = T0 + bytes · s. Several threads wait for one another, too: what is
-added is larger by a factor, which slowed rounds show.
+where T0 is the unlimited round, s the seconds that a byte takes, C how long of the round is
+computed while the disk may already read, and f what a fault takes. A fault waits for its own bytes;
+what was read ahead with them is there when it is needed. So computing hides half of the reading at
+most. In zram no disk works meanwhile: T = T0 + bytes · s. Several threads wait for one another,
+too: what is added is larger by a factor, which slowed rounds show.
 """
 
 from __future__ import annotations

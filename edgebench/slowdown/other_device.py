@@ -27,8 +27,8 @@ from edgebench.slowdown.counted import (
     storage_costs,
 )
 from edgebench.slowdown.curves import Curve, by_engine
-from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
-from edgebench.slowdown.models.simulated import Simulated, wider
+from edgebench.slowdown.models.fitted import WorkloadModel
+from edgebench.slowdown.models.simulated import Simulated, learn
 
 if TYPE_CHECKING:
     from edgebench.boards.storage import StorageSpeed
@@ -214,17 +214,15 @@ class TransferredModels:
         pairs = zip(self._here.curves, self._there.curves, strict=True)
         return {moved.key: found[curve.key] for curve, moved in pairs if curve.key in found}
 
-    def _simulated(self, curves: Sequence[Curve], name: str) -> FittedModel:
+    def _simulated(self, curves: Sequence[Curve], name: str) -> Simulated:
         same = by_engine(self._here.curves).get(curves[0].engine, [])
-        model = Simulated()
         try:
-            fit = wider(model.fit(same, self._here.context), WIDER)
-            fitted = FittedModel(model, fit, self._there.context)
+            model = Simulated(learn(same, self._here.context), self._there.context, WIDER)
             for curve in curves:
-                fitted.predict(curve, curve.limit_bytes[:0])
+                model.predict(curve, curve.limit_bytes[:0])
         except CannotPredictError as error:
             raise ResultsError(f"{name} can't be predicted: {error}", remedy=_CALIBRATE) from None
-        return fitted
+        return model
 
 
 def data_of(here: DeviceData, device: OtherDevice) -> DeviceData:

@@ -35,10 +35,6 @@ class SlowdownFunction:
         """Slowdown at any limits."""
         return np.exp(np.interp(np.log(limit_bytes), self.ln_limit, self.ln_slowdown))
 
-    def scaled(self, ln_factor: FloatArray) -> SlowdownFunction:
-        """Multiplied by a factor at each of its limits, and made possible again."""
-        return never_rising(self.ln_limit, self.ln_slowdown + ln_factor)
-
     def through(self, ln_limit: FloatArray, ln_slowdown: FloatArray) -> SlowdownFunction:
         """The same shape, moved so that it passes these points, ascending limits.
 

@@ -21,13 +21,18 @@ from edgebench.slowdown.answer import measured_by_curves
 from edgebench.slowdown.context import Context, DeviceData
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import LEVEL, MODEL_SCHEMA, Fit, Parameter
-from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
+from edgebench.slowdown.models.fitted import WorkloadModel
 from edgebench.slowdown.models.fitting import CurveFits, ModelFit
-from edgebench.slowdown.models.interpolated import Interpolated
+from edgebench.slowdown.models.interpolated import INTERPOLATED, Interpolated
+from edgebench.slowdown.models.simulated import SIMULATED
 
 #: How the files of models of many curves began, which were written until schema 3.
 _SHARED = "all-curves-"
 FOLDER = "fits"
+_FORMULAS = {
+    INTERPOLATED: "ln S a monotone cubic in ln M through what was measured",
+    SIMULATED: "S = 1 + what a limit moves, simulated, at calibrated costs / T",
+}
 #: Keys of schema 1, and what they are called now.
 _RENAMED = {"rungs": "models", "rung": "model", "says": "formula"}
 _Found = TypeVar("_Found")
@@ -62,17 +67,18 @@ def curve_fits_as_json(found: CurveFits) -> dict[str, Any]:
             "lost_bytes": {outcome: list(at) for outcome, at in curve.lost_bytes.items()},
         },
         "interval_level": LEVEL,
-        "recommended": found.best.model.name if found.best else None,
+        "recommended": found.best.model if found.best else None,
         "models": [_model_fit_as_json(one) for one in found.fits],
     }
 
 
 def _model_fit_as_json(found: ModelFit) -> dict[str, Any]:
+    fit = found.fitted.fit if isinstance(found.fitted, Interpolated) else None
     return {
-        "model": found.model.name,
-        "formula": found.model.formula,
+        "model": found.model,
+        "formula": _FORMULAS[found.model],
         "reason": found.reason,
-        "fit": asdict(found.fit) if found.fit else None,
+        "fit": asdict(fit) if fit else None,
         "leave_one_limit_out": asdict(found.errors) if found.errors else None,
         "held_out": [asdict(one) | {"error": one.error} for one in found.held_out],
     }
@@ -186,15 +192,15 @@ def _fault_of(error: Exception) -> str:
     return str(error) if isinstance(error, OSError) else "it is damaged"
 
 
-def _curve_and_model(data: Mapping[str, Any]) -> tuple[Curve, FittedModel]:
+def _curve_and_model(data: Mapping[str, Any]) -> tuple[Curve, Interpolated]:
     """The curve, and the model of it; of fits of other models one through their medians."""
-    curve, model = _curve(data), Interpolated()
+    curve = _curve(data)
     if not data["models"]:
         raise ValueError("no model was fitted")
-    stored = next((one for one in data["models"] if one["model"] == model.name), None)
+    stored = next((one for one in data["models"] if one["model"] == INTERPOLATED), None)
     if stored is None or stored["fit"] is None:
-        return curve, FittedModel(model, model.fit([curve], Context({})))
-    return curve, FittedModel(model, fit_from_json(stored["fit"]))
+        return curve, Interpolated.of(curve)
+    return curve, Interpolated(fit_from_json(stored["fit"]))
 
 
 def fit_from_json(data: Mapping[str, Any]) -> Fit:

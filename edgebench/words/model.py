@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgebench.slowdown.context import Context
 from edgebench.text import joined_words
 from edgebench.units import format_size
 
@@ -33,7 +32,7 @@ def model_sentences(fits: CurveFits) -> list[str]:
     limits = fits.curve.limits
     low, high = format_size(float(limits[0])), format_size(float(limits[-1]))
     said = [
-        f"Between {low} and {high} the model “{best.model.name}” interpolates: it misses the time "
+        f"Between {low} and {high} the model “{best.model}” interpolates: it misses the time "
         f"at a limit left out of its fit by {best.errors.mape:.0%} on average."
     ]
     if best.errors.mape > _TOO_FAR:
@@ -54,11 +53,10 @@ def best_model_sentence(name: str, log_ratio: float) -> str:
 
 def _slowdown_limits(fits: CurveFits, found: ModelFit) -> list[tuple[float, float]]:
     """For each factor that the fit passes between the limits tried, the limit in bytes."""
-    assert found.fit is not None
+    assert found.fitted is not None
     limits = fits.curve.limits
     asked = np.geomspace(float(limits[0]), float(limits[-1]), _STEPS)
-    predicted = found.model.predict(found.fit, fits.curve, asked, Context({}))
-    slowdown = predicted.slowdown
+    slowdown = found.fitted.predict(fits.curve, asked).slowdown
     passed = []
     for factor in _FACTORS:
         beyond = slowdown > factor

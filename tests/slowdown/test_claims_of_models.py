@@ -12,8 +12,8 @@ from curve_making import curve
 
 from edgebench.slowdown.context import Context, DeviceData
 from edgebench.slowdown.curves import Curve, FloatArray
-from edgebench.slowdown.models.base import CurvePrediction, Fit, Model
-from edgebench.slowdown.models.fitted import FittedModel, WorkloadModel
+from edgebench.slowdown.models.base import CurvePrediction
+from edgebench.slowdown.models.fitted import WorkloadModel
 from edgebench.slowdown.models.fitting import CurveFits, HeldOut, ModelFit
 from edgebench.slowdown.prediction import Prediction, Predictor
 from edgebench.slowdown.query import QueriedWorkload
@@ -23,21 +23,15 @@ from edgebench.words.model import model_sentences
 MIB = 1 << 20
 
 
-class Drawn(Model):
+class Drawn:
     """Its slowdown has the shape that a test gives it."""
 
-    name, formula, rank, per_curve = "drawn", "as drawn", 0, True
+    name = "drawn"
 
     def __init__(self, slowdown: Callable[[FloatArray], FloatArray]) -> None:
         self._slowdown = slowdown
 
-    def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
-        """There is nothing to learn."""
-        return Fit(self.name, ())
-
-    def predict(
-        self, fit: Fit, curve: Curve, limit_bytes: FloatArray, context: Context
-    ) -> CurvePrediction:
+    def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction:
         """The shape at these limits."""
         return CurvePrediction(curve.unlimited_s, self._slowdown(limit_bytes))
 
@@ -57,7 +51,7 @@ def fits(mape: float) -> CurveFits:
     """A fit whose slowdown goes from 3 at 50 MiB to 1 at 200, and errs by so much."""
     model = Drawn(lambda limits: np.interp(limits / MIB, [50, 200], [3.0, 1.0]))
     held_out = HeldOut(100.0 * MIB, predicted_s=1 + mape, measured_s=1.0, inside=True)
-    found = ModelFit(model, model.fit([], Context({})), (held_out,))
+    found = ModelFit(model.name, model, (held_out,))
     return CurveFits(curve(limits=(50.0, 200.0)), (found,))
 
 
@@ -78,7 +72,7 @@ def test_from_a_limit_up_is_true_of_all_wider_ones():
 
     nothing, model = Context({}), Drawn(dips)
     asked = replace(curve(), demand_bytes=100.0 * MIB)
-    known = WorkloadModel({asked.key: FittedModel(model, model.fit([], nothing), nothing)})
+    known = WorkloadModel({asked.key: model})
     data = DeviceData("board", "file", (asked,), nothing)
     predictor = Predictor(data, Viability(0.0, 0.1, 0), Known(known))
     least = predictor.least_within(QueriedWorkload((asked,)), 1.1, "total")
@@ -103,8 +97,7 @@ def unslowed_at(
     """Of a network that needs 100 MiB, ran at 50 and 80, and is slowed nowhere."""
     made = curve(limits=(50.0, 80.0), **{"swap_bytes": 20.0 * MIB, **settings})
     asked, context = replace(made, demand_bytes=100.0 * MIB), Context(tables or {})
-    model = Drawn(np.ones_like)
-    fitted = {asked.key: FittedModel(model, model.fit([], context), context)}
+    fitted = {asked.key: Drawn(np.ones_like)}
     swap_kind = asked.settings["swap_kind"]
     data = DeviceData("board", swap_kind, (asked,), context)
     predictor = Predictor(data, Edge(), Known(WorkloadModel(fitted, least_bytes)))  # type: ignore[arg-type]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -11,11 +10,17 @@ import numpy as np
 import pytest
 
 from edgebench.errors import ResultsError
-from edgebench.slowdown.context import CannotPredictError, Context
+from edgebench.slowdown.context import CannotPredictError
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.models.base import CurvePrediction, Fit, Model
-from edgebench.slowdown.models.fitting import HeldOut, errors_of, fit_all, fit_curve, fit_model
-from edgebench.slowdown.models.interpolated import Interpolated, fit_above_demand, measured_points
+from edgebench.slowdown.models.fitting import (
+    HeldOut,
+    errors_of,
+    fit_all,
+    fit_curve,
+    fit_interpolated,
+    left_out,
+)
+from edgebench.slowdown.models.interpolated import Interpolated, measured_points
 from edgebench.slowdown.stored_fits import (
     StoredFits,
     curve_fits_as_json,
@@ -26,7 +31,6 @@ from edgebench.slowdown.stored_fits import (
 MIB = 1 << 20
 #: Sweeps kept in the repository.
 KEPT = Path(__file__).parents[2] / "results" / "vm-2core-24g"
-NOTHING_MORE = Context({})
 #: EdgeCaffe's published totals of four networks, in seconds, at these limits in MiB.
 EDGECAFFE_LIMITS = (4096, 2048, 1024, 512, 256, 128)
 EDGECAFFE = {
@@ -37,28 +41,9 @@ EDGECAFFE = {
 }
 
 
-class _Unslowed(Model):
-    """A model that never slows anything."""
-
-    name, formula, rank, per_curve = "unslowed", "S = 1", 0, True
-
-    def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
-        return Fit(self.name, ())
-
-    def predict(
-        self, fit: Fit, curve: Curve, limit_bytes: np.ndarray, context: Context
-    ) -> CurvePrediction:
-        return CurvePrediction(curve.unlimited_s, np.ones(len(limit_bytes)))
-
-
-def fitted(model: Model, curve: Curve) -> Fit:
-    """The model's fit to a curve."""
-    return model.fit([curve], NOTHING_MORE)
-
-
-def left_out(curve: Curve, model: Model) -> tuple[HeldOut, ...]:
-    """A model's predictions of a curve's limits, each left out."""
-    return fit_model(model, curve).held_out
+def unslowed(curve: Curve) -> tuple[HeldOut, ...]:
+    """What a model that never slows anything says of a curve's limits."""
+    return left_out(curve, lambda limit: curve.unlimited_s)
 
 
 def true_slowdown(limits: np.ndarray, w: float, a: float, b: float) -> np.ndarray:
@@ -97,10 +82,10 @@ def edgecaffe_curve(schedule: str) -> Curve:
 def test_the_cubic_meets_its_points():
     """At measured limits it is their median; between, it never rises; beyond, it stays."""
     curve = made_curve((160, 80, 40), demand=200)
-    fit = fitted(Interpolated(), curve)
+    model = Interpolated.of(curve)
 
     def slowdown(*limits_mib: float) -> np.ndarray:
-        return Interpolated().predict(fit, curve, np.array(limits_mib) * MIB, Context({})).slowdown
+        return model.predict(curve, np.array(limits_mib) * MIB).slowdown
 
     assert slowdown(40, 80, 160) == pytest.approx(curve.medians)
     assert (np.diff(slowdown(*np.geomspace(20, 500, 99))) <= 1e-12).all()
@@ -112,11 +97,11 @@ def test_the_cubic_meets_its_points():
 def test_one_limit_above_the_demand_says_what_lies_between():
     """From the demand up it is as fast; a curve with a limit below the demand is no such curve."""
     curve = made_curve((300,), demand=100)
-    points = fit_above_demand(curve).starting("slowdown@")
+    points = Interpolated.above_demand(curve).fit.starting("slowdown@")
     assert [float(at) / MIB for at, _ in points] == pytest.approx([100, 300])
     assert {value for _, value in points} == {1.0}
     with pytest.raises(CannotPredictError):
-        fit_above_demand(made_curve((300, 80), demand=100))
+        Interpolated.above_demand(made_curve((300, 80), demand=100))
 
 
 def test_a_confirmed_point_is_never_passed_by():
@@ -143,7 +128,7 @@ def test_the_measured_interval_is_that_of_limits_left_out():
     widths = []
     for one in (straight, steep):
         between = np.sqrt(one.limits[1:] * one.limits[:-1])
-        found = Interpolated().predict(fitted(Interpolated(), one), one, between, NOTHING_MORE)
+        found = Interpolated.of(one).predict(one, between)
         assert found.interval is not None
         widths.append(np.max(found.interval[1] / found.interval[0]))
     assert widths[0] < 3 < widths[1]
@@ -151,23 +136,18 @@ def test_the_measured_interval_is_that_of_limits_left_out():
 
 def test_edgecaffes_published_points():
     """The 24 published points, each left out in turn: a third as far off as if never slowed."""
-    errors = {
-        model.name: errors_of(
-            [o for name in EDGECAFFE for o in left_out(edgecaffe_curve(name), model)]
-        )
-        for model in (_Unslowed(), Interpolated())
-    }
-    assert errors["interpolated"].count == 24
-    assert errors["interpolated"].mape < errors["unslowed"].mape / 3
-    assert errors["unslowed"].mape == pytest.approx(0.451, abs=0.002)
-    fits = [fit_curve(edgecaffe_curve(name)).fits for name in EDGECAFFE]
-    assert all([one.model.name for one in own] == ["interpolated"] for own in fits)
+    published = [edgecaffe_curve(name) for name in EDGECAFFE]
+    own = errors_of([o for curve in published for o in fit_interpolated(curve).held_out])
+    flat = errors_of([o for curve in published for o in unslowed(curve)])
+    assert own.count == 24
+    assert own.mape < flat.mape / 3
+    assert flat.mape == pytest.approx(0.451, abs=0.002)
 
 
 def test_errors_are_in_raw_time():
     """Held-out errors compare seconds, and outermost limits are told from inner ones."""
     curve = made_curve((160, 120, 80, 40))
-    held = left_out(curve, _Unslowed())
+    held = unslowed(curve)
     assert [one.inside for one in held] == [False, True, True, False]
     assert held[0].predicted_s == 3.0
     assert held[0].error == pytest.approx(1 / curve.medians[0] - 1)
@@ -207,14 +187,12 @@ def test_fits_survive_json():
     assert stored["recommended"] == "interpolated"
     assert stored["data"]["fingerprint"] == fingerprint(curve)
     limits = np.geomspace(40, 300, 20) * MIB
-    for one, data in zip(fits.fits, stored["models"], strict=True):
-        assert one.fit is not None
-        back = fit_from_json(data["fit"])
-        assert asdict(back) == asdict(one.fit)
-        before, after = (
-            one.model.predict(fit, curve, limits, NOTHING_MORE) for fit in (one.fit, back)
-        )
-        assert (before.slowdown == after.slowdown).all()
+    (one,), (data,) = fits.fits, stored["models"]
+    assert isinstance(one.fitted, Interpolated)
+    back = Interpolated(fit_from_json(data["fit"]))
+    assert asdict(back) == asdict(one.fitted)
+    before, after = (model.predict(curve, limits) for model in (one.fitted, back))
+    assert (before.slowdown == after.slowdown).all()
 
 
 def test_the_fingerprint_is_of_the_data():
@@ -244,8 +222,7 @@ def test_neighbours_bound_the_interval():
     curve = made_curve(limits, noise=0.01, repeats=3, demand=200)
     cliff = np.where(curve.limit_bytes < 50 * MIB, 60.0, 1.0)
     steep = replace(curve, seconds=curve.seconds * cliff)
-    fit = fitted(Interpolated(), steep)
-    found = Interpolated().predict(fit, steep, np.array([50.0, 100.0]) * MIB, NOTHING_MORE)
+    found = Interpolated.of(steep).predict(steep, np.array([50.0, 100.0]) * MIB)
     assert found.interval is not None
     by_limit = dict(zip(np.round(steep.limits / MIB), steep.medians, strict=True))
     (low, other), (high, most) = found.interval

@@ -19,7 +19,7 @@ from edgebench.slowdown.context import (
     machine_of,
     matching_device_data,
 )
-from edgebench.slowdown.models.simulated import Simulated
+from edgebench.slowdown.models.simulated import Simulated, learn
 
 SLOW = "read=5MB/s"
 #: The same sweep twice, but that storage was held in the second, which has fewer networks.
@@ -46,9 +46,8 @@ def by_storage(root: Path) -> dict[str, DeviceData]:
 def slowed(data: DeviceData) -> float:
     """How much AlexNet's loading is slowed at a tight limit, by the constants alone."""
     asked = next(c for c in data.curves if (c.network, c.phase) == ("alexnet", "load"))
-    fit = Simulated().fit([], data.context)
-    limits = asked.limits[:1]
-    return float(Simulated().predict(fit, asked.unseen(), limits, data.context).slowdown[0])
+    model = Simulated(learn([], data.context), data.context)
+    return float(model.predict(asked.unseen(), asked.limits[:1]).slowdown[0])
 
 
 def test_a_declared_speed_counts_for_its_own_storage_alone(both: Path) -> None:

@@ -11,7 +11,6 @@ from made_networks import TABLES, calibration, context, curve
 from edgebench.errors import ResultsError
 from edgebench.slowdown.context import Context, DeviceData
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.models.base import all_models
 from edgebench.slowdown.models.fitted import FittedModels
 
 NETWORKS = ("alexnet", "resnet18", "mobilenet_v2", "vgg11")
@@ -25,11 +24,6 @@ def models(curves: list[Curve], known: Context) -> FittedModels:
 def curves(**about: float) -> list[Curve]:
     """Of some networks the warm executions."""
     return [curve(name, "execute", noise=0.02, **about) for name in NETWORKS]
-
-
-def test_two_models_predict():
-    """Between a curve's own points, and elsewhere."""
-    assert [model.name for model in all_models()] == ["interpolated", "simulated"]
 
 
 def test_the_nearest_model_predicts_a_measured_workload():

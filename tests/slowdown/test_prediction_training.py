@@ -17,7 +17,7 @@ from edgebench.results.results import Results, load
 from edgebench.slowdown.calibration.device import save_calibration
 from edgebench.slowdown.context import CannotPredictError, device_data
 from edgebench.slowdown.models.fitting import fit_all
-from edgebench.slowdown.models.simulated import Simulated
+from edgebench.slowdown.models.simulated import Simulated, learn
 from edgebench.slowdown.simulator.profile import (
     demand_bytes,
     device_with_demand,
@@ -91,13 +91,13 @@ def test_steps_are_described_and_told_by_the_simulation(described: Results):
     """Each phase of a step has a prediction from the layers and the calibration alone."""
     (known,), _ = device_data(described)
     assert {curve.phase for curve in known.curves} == {*PHASES, "total"}
-    fit = Simulated().fit((), known.context)
+    model = Simulated(learn((), known.context), known.context)
     for curve in known.curves:
         limits = np.array([40.0, 80, 400]) * MIB
-        slowdown = Simulated().predict(fit, curve.unseen(), limits, known.context).slowdown
+        slowdown = model.predict(curve.unseen(), limits).slowdown
         assert slowdown[0] >= slowdown[1] >= slowdown[2] == 1
     backward = next(curve for curve in known.curves if curve.phase == "backward")
-    tight = Simulated().predict(fit, backward.unseen(), np.array([60.0 * MIB]), known.context)
+    tight = model.predict(backward.unseen(), np.array([60.0 * MIB]))
     assert tight.slowdown[0] > 1
 
 
@@ -138,9 +138,9 @@ def test_a_training_without_a_time_is_not_predicted(described: Results):
     (found,) = fits[0].fits
     assert found.errors is not None
     bare = known.curves[0].unseen(with_unlimited=False)
-    fit = Simulated().fit(known.curves, known.context)
+    model = Simulated(learn(known.curves, known.context), known.context)
     with pytest.raises(CannotPredictError, match="no unlimited trial"):
-        Simulated().predict(fit, bare, np.array([90.0 * MIB]), known.context)
+        model.predict(bare, np.array([90.0 * MIB]))
 
 
 @pytest.mark.process
@@ -153,11 +153,8 @@ def test_what_is_not_modelled_is_told_by_its_own_curves(trained: Results):
     described, tables = with_trainings(Results(sweeps))
     (known,), _ = device_data(described)
     with pytest.raises(CannotPredictError, match="filters"):
-        Simulated().predict(
-            Simulated().fit((), known.context),
-            known.curves[0].unseen(),
-            np.array([90.0 * MIB]),
-            known.context,
+        Simulated(learn((), known.context), known.context).predict(
+            known.curves[0].unseen(), np.array([90.0 * MIB])
         )
     assert "filters" in tables.reasons[0]
 

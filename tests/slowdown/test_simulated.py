@@ -11,8 +11,7 @@ from made_networks import MIB, TABLES, calibration, constant, context, curve
 from edgebench.boards.storage import parse_storage
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.models.base import Model
-from edgebench.slowdown.models.simulated import Simulated, wider
+from edgebench.slowdown.models.simulated import Simulated, learn
 
 CONTEXT = context()
 #: The networks that are left out in turn: one with a cliff, one that is slowed little.
@@ -24,11 +23,9 @@ def curves(phases: tuple[str, ...] = ("load", "first", "execute"), **about: floa
     return [curve(name, phase, **about) for name in TABLES for phase in phases]
 
 
-def told(model: Model, known: list[Curve], asked: Curve, limits: np.ndarray) -> np.ndarray:
-    """Seconds, by the model fitted to the known curves."""
-    fit = model.fit(known, CONTEXT)
-    found = model.predict(fit, asked.unseen(), limits, CONTEXT)
-    return found.slowdown * found.unlimited_s
+def model(known: list[Curve], of: Context = CONTEXT) -> Simulated:
+    """What is learnt from the known curves."""
+    return Simulated(learn(known, of), of)
 
 
 @pytest.mark.process
@@ -46,7 +43,8 @@ def test_the_simulation_is_arithmetic_on_the_device_s_constants(network: str):
     limits = np.array(
         [needed - 0.65 * weights, needed - 0.55 * weights, 1.2 * needed, 1.5 * needed]
     )
-    seconds = told(Simulated(), [], asked, limits)
+    found = model([]).predict(asked.unseen(), limits)
+    seconds = found.slowdown * found.unlimited_s
     slow = asked.unlimited_s + weights / 1e8
     assert seconds == pytest.approx([slow, slow, *[asked.unlimited_s] * 2], rel=0.02)
 
@@ -61,34 +59,32 @@ def test_a_time_without_a_limit_is_told_from_rates():
         for phase, rate in rates.items():
             made.append(replace(curve(name, phase), unlimited_seconds=np.array([rate * weights])))
     asked, others = made[0], [c for c in made if c.network != made[0].network]
-    fit = Simulated().fit(others, CONTEXT)
     nothing = asked.unseen(with_unlimited=False)
-    predicted = Simulated().predict(fit, nothing, asked.limits, CONTEXT)
+    predicted = model(others).predict(nothing, asked.limits)
     assert predicted.unlimited_s == pytest.approx(asked.unlimited_s, rel=0.2)
     with pytest.raises(CannotPredictError, match="no unlimited trial"):
-        Simulated().predict(Simulated().fit([], CONTEXT), nothing, asked.limits, CONTEXT)
+        model([]).predict(nothing, asked.limits)
 
 
 def test_what_the_simulation_lacks_is_said():
     """No calibration, another device's, or no layer table: each in its own words."""
     asked = curve("resnet18")
     with pytest.raises(CannotPredictError, match="not calibrated"):
-        Simulated().fit([], Context(TABLES))
-    fit = Simulated().fit([], CONTEXT)
+        model([], Context(TABLES))
     other = replace(asked, settings={**asked.settings, "device": "another"})
     with pytest.raises(CannotPredictError, match="calibration is of made-up"):
-        Simulated().predict(fit, other, asked.limits, CONTEXT)
+        model([]).predict(other, asked.limits)
     with pytest.raises(CannotPredictError, match="no layer table"):
-        Simulated().predict(fit, asked, asked.limits, Context({}, CONTEXT.calibration))
+        model([], Context({}, CONTEXT.calibration)).predict(asked, asked.limits)
 
 
 def test_a_faster_swap_slows_less():
     """The constants reach the answer: twice the rate, at most half the time of what is missed."""
     asked = curve("alexnet", "execute")
     quick = context(calibration(swap_in_bytes_per_s=constant(2e8)))
-    slow_fit, quick_fit = Simulated().fit([], CONTEXT), Simulated().fit([], quick)
-    slow = Simulated().predict(slow_fit, asked.unseen(), asked.limits, CONTEXT).slowdown - 1
-    fast = Simulated().predict(quick_fit, asked.unseen(), asked.limits, quick).slowdown - 1
+    slow, fast = (
+        model([], of).predict(asked.unseen(), asked.limits).slowdown - 1 for of in (CONTEXT, quick)
+    )
     assert (fast <= slow).all()
     assert fast[0] == pytest.approx(slow[0] / 2, rel=0.1)
 
@@ -110,8 +106,8 @@ def test_threads_have_a_factor_that_other_networks_show():
     """Two threads wait for one another three times as long as bytes take; one thread never."""
     for threads, factor in ((2, 3.0), (1, 1.0)):
         asked = waiting("alexnet", threads)
-        fit = Simulated().fit([waiting("vgg11", threads), waiting("resnet50", threads)], HELD)
-        found = Simulated().predict(fit, asked.unseen(), asked.limits, HELD).slowdown
+        known = [waiting("vgg11", threads), waiting("resnet50", threads)]
+        found = model(known, HELD).predict(asked.unseen(), asked.limits).slowdown
         expected = 1 + factor * (asked.medians - 1) / 3
         assert found == pytest.approx(expected, rel=0.15)
 
@@ -122,18 +118,18 @@ def test_two_slowed_limits_show_no_factor():
     for count, factors in ((2, 0), (3, 1)):
         few = np.isin(one.limit_bytes, one.limits[:count])
         known = replace(one, limit_bytes=one.limit_bytes[few], seconds=one.seconds[few])
-        assert len(Simulated().fit([known], HELD).starting("factor.")) == factors
+        assert len(learn([known], HELD).factors) == factors
 
 
 @pytest.mark.process
 def test_the_interval_holds_the_prediction_and_is_wider_elsewhere():
     """Its ends lie on both sides; for another device they are farther apart."""
     asked = curve("resnet18", "load")
-    fit = Simulated().fit(curves(), CONTEXT)
+    here = model(curves())
     for one in (asked.unseen(), asked.unseen(with_unlimited=False)):
         widths = []
-        for made in (fit, wider(fit, 2.0)):
-            found = Simulated().predict(made, one, asked.limits, CONTEXT)
+        for made in (here, replace(here, wider=2.0)):
+            found = made.predict(one, asked.limits)
             assert found.interval is not None
             low, high = found.interval
             assert (low < found.slowdown).all()
@@ -148,8 +144,8 @@ def test_every_prediction_is_possible():
     limits = np.geomspace(10e6, 5e9, 120)
     made = curves(noise=0.2, factor=0.5)
     for network in LEFT_OUT:
-        fit = Simulated().fit([one for one in made if one.network != network], CONTEXT)
+        others = model([one for one in made if one.network != network])
         for asked in (one for one in made if one.network == network):
-            slowdown = Simulated().predict(fit, asked.unseen(), limits, CONTEXT).slowdown
+            slowdown = others.predict(asked.unseen(), limits).slowdown
             assert (slowdown >= 1).all()
             assert (np.diff(slowdown) <= 1e-9).all()

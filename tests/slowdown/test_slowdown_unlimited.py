@@ -10,8 +10,7 @@ from made_networks import TABLES, context, curve
 
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.models.base import Fit
-from edgebench.slowdown.models.unlimited_time import fit_unlimited_times, unlimited_times_in
+from edgebench.slowdown.models.unlimited_time import fit_unlimited_times
 from edgebench.slowdown.simulator.cpu_time import Rates, predicted_s
 from edgebench.slowdown.simulator.profile import workload_for
 
@@ -58,13 +57,6 @@ def test_a_network_without_a_trial_is_told_by_rates_and_its_kind():
     found = fit_unlimited_times([c for c in made if c.network != "resnet50"], CONTEXT)
     told = [found.seconds(c.unseen(with_unlimited=False), CONTEXT) for c in asked]
     assert off(asked, told) < 0.1
-
-
-@pytest.mark.process
-def test_a_mixture_is_kept_with_a_fit():
-    """Its parameters give it back."""
-    found = fit_unlimited_times(curves(luck=0.2), CONTEXT)
-    assert unlimited_times_in(Fit("some", tuple(found.parameters()))) == found
 
 
 def test_without_trials_and_tables_nothing_is_told():

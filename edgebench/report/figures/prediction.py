@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from edgebench.report.figures import naming, scales, style
 from edgebench.slowdown.curves import WHOLES
 from edgebench.slowdown.models.base import LEVEL
-from edgebench.slowdown.models.interpolated import Interpolated
+from edgebench.slowdown.models.interpolated import INTERPOLATED
 from edgebench.units import MIB
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _panel(
     axis.apply(axes)
     axes.set_title(style.PHASE_TITLES[curve.answer])
     axes.axhline(1, color=style.MUTED, linewidth=0.8, zorder=1)
-    colour = style.model_looks(one.model or Interpolated.name)["color"]
+    colour = style.model_looks(one.model or INTERPOLATED)["color"]
     sizes = limits / MIB
     axes.plot(sizes, predicted.slowdown, color=colour, lw=1.7, zorder=3)
     if predicted.interval is not None:
@@ -120,7 +120,7 @@ def _shade(axes: Axes, one: Prediction, lowest: float) -> None:
 
 
 def _keys(one: Prediction) -> list[Artist]:
-    colour = style.model_looks(one.model or Interpolated.name)["color"]
+    colour = style.model_looks(one.model or INTERPOLATED)["color"]
     keys: list[Artist] = [
         Line2D([], [], color=colour, lw=1.7, marker="o", ms=5.5, mec="white", label="predicted"),
         Patch(color=colour, alpha=0.2, lw=0, label=f"its {LEVEL:.0%} interval"),

@@ -10,7 +10,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from edgebench.report.figures import naming, scales, style
-from edgebench.slowdown.context import Context
 from edgebench.slowdown.curves import PHASES, Curve, curves, upward_seconds, upward_slowdown
 from edgebench.slowdown.models.base import LEVEL
 from edgebench.slowdown.models.fitting import CurveFits, fit_curve
@@ -111,10 +110,9 @@ def _curve(
 
 
 def _fit(axes: Axes, axis: scales.LimitAxis, fits: CurveFits, colour: style.Colour) -> None:
-    drawn, lowest = fits.drawn, float(fits.curve.limits[0])
-    assert drawn.fit is not None
+    lowest = float(fits.curve.limits[0])
     limits = np.geomspace(lowest, axis.high * MIB, 150)
-    found = drawn.model.predict(drawn.fit, fits.curve, limits, Context({}))
+    found = fits.drawn.predict(fits.curve, limits)
     axes.plot(limits / MIB, found.slowdown, color=colour, lw=1.7, zorder=3)
     band = found.interval
     if band is not None and (band[1] / band[0]).max() < _WIDEST_BAND:

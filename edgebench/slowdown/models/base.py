@@ -1,19 +1,12 @@
-"""The interface of a model: fitted to curves, it predicts times at any limit.
-
-A model is one module of this package that registers itself with :func:`registered_model`.
-"""
+"""What a model of one curve says, and what it learnt, as data."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
+from typing import Protocol
 
-from edgebench.slowdown import models as package
-from edgebench.slowdown.context import CannotPredictError, Context
+from edgebench.slowdown.context import CannotPredictError
 from edgebench.slowdown.curves import Curve, FloatArray
 
 #: Of the intervals that are reported.
@@ -77,66 +70,20 @@ class CurvePrediction:
     interval: tuple[FloatArray, FloatArray] | None = None
 
 
-class Model(ABC):
-    """A form of slowdown against limit."""
+class CurveModel(Protocol):
+    """What predicts a curve."""
 
-    #: Its name in files and tables.
-    name: str
-    #: The formula or rule, in one line.
-    formula: str
-    #: Its place among all models, the simplest first.
-    rank: int
-    #: Whether it is fitted to one curve alone, so that it can't predict networks without trials.
-    per_curve: bool = False
+    @property
+    def name(self) -> str: ...  # noqa: D102
 
-    @abstractmethod
-    def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
-        """Fit to curves of one device and one kind of swap (to exactly one if ``per_curve``).
-
-        Raises:
-            CannotPredictError: there are too few curves or limits, or the context lacks something.
-        """
-
-    @abstractmethod
-    def predict(
-        self, fit: Fit, curve: Curve, limit_bytes: FloatArray, context: Context
-    ) -> CurvePrediction:
+    def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction:
         """Slowdown at each limit, never below 1.
 
         Args:
-            fit: what :meth:`fit` returned.
             curve: what to predict; its network, phase, settings and unlimited times are used, its
                 times below limits never.
             limit_bytes: the limits.
-            context: with the layer table of the curve's network.
 
         Raises:
-            CannotPredictError: the context lacks something, or no unlimited time is known.
+            CannotPredictError: something is not known of it that the model needs.
         """
-
-    def measured_unlimited_s(self, curve: Curve) -> float:
-        """The curve's measured unlimited seconds.
-
-        Raises:
-            CannotPredictError: it has none.
-        """
-        if len(curve.unlimited_seconds):
-            return curve.unlimited_s
-        raise CannotPredictError(f"{self.name} needs an unlimited trial of {curve.network}")
-
-
-_REGISTERED: dict[str, Model] = {}
-
-
-def registered_model(model: type[Model]) -> type[Model]:
-    """Decorates a model's class: adds it to :func:`all_models`."""
-    _REGISTERED[model.name] = model()
-    return model
-
-
-@cache
-def all_models() -> tuple[Model, ...]:
-    """Every model of this package, the simplest first."""
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-    return tuple(sorted(_REGISTERED.values(), key=lambda model: model.rank))

@@ -10,52 +10,19 @@ from typing import Protocol
 from edgebench.errors import ResultsError
 from edgebench.slowdown.context import CannotPredictError, Context, DeviceData
 from edgebench.slowdown.curves import Curve, FloatArray, by_engine
-from edgebench.slowdown.models.base import CurvePrediction, Fit, Model
-from edgebench.slowdown.models.fitting import fit_curve, fit_moved
+from edgebench.slowdown.models.base import CurveModel, CurvePrediction
+from edgebench.slowdown.models.fitting import fit_interpolated, fit_moved
 from edgebench.slowdown.models.interpolated import (
     Interpolated,
     bracket,
     bracket_reach,
-    fit_above_demand,
     measured_points,
 )
 from edgebench.slowdown.models.intervals import with_interval
-from edgebench.slowdown.models.simulated import KNOWN_REACH, Learnt, Simulated, learn
+from edgebench.slowdown.models.simulated import KNOWN_REACH, SIMULATED, Learnt, Simulated, learn
 from edgebench.units import format_size
 
 NO_MODEL_REMEDY = "edgebench calibrate, and then some networks: edgebench run quickstart"
-_NOTHING = Context({})
-
-
-class CurveModel(Protocol):
-    """What predicts one curve."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-
-    def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction: ...  # noqa: D102
-
-
-@dataclass(frozen=True)
-class FittedModel:
-    """A model with its fit and context."""
-
-    model: Model
-    fit: Fit
-    context: Context = _NOTHING
-
-    @property
-    def name(self) -> str:
-        """The model's."""
-        return self.model.name
-
-    def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction:
-        """The curve at these limits.
-
-        Raises:
-            CannotPredictError: the model lacks something.
-        """
-        return self.model.predict(self.fit, curve, limit_bytes, self.context)
 
 
 @dataclass(frozen=True)
@@ -63,7 +30,7 @@ class MovedModel:
     """What is simulated of a device, moved through the points that were measured of the curve."""
 
     device: DeviceCurves
-    name: str = Simulated.name
+    name: str = SIMULATED
 
     def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction:
         """The curve at these limits."""
@@ -174,18 +141,16 @@ class FittedModels:
                 return above
             what = f"no model can predict {name}: {error}"
             raise ResultsError(what, remedy=NO_MODEL_REMEDY) from None
-        fit = Fit(Simulated.name, tuple(learnt.parameters()))
-        model = FittedModel(Simulated(), fit, device.context)
+        model = Simulated(learnt, device.context)
         return WorkloadModel({curve.key: model for curve in curves})
 
 
 def _above_demand(curves: Sequence[Curve]) -> WorkloadModel | None:
     """What trials at limits above the demand tell; None if there are others, or none."""
     try:
-        fits = {curve.key: fit_above_demand(curve) for curve in curves}
+        fitted = {curve.key: Interpolated.above_demand(curve) for curve in curves}
     except CannotPredictError:
         return None
-    fitted = {key: FittedModel(Interpolated(), fit) for key, fit in fits.items()}
     return WorkloadModel(fitted, max(curve.demand_bytes or 0.0 for curve in curves))
 
 
@@ -194,17 +159,12 @@ def _own_models(curves: Sequence[Curve], device: DeviceCurves) -> WorkloadModel 
 
     The nearest to its own limits, each left out in turn.
     """
-    found, model = {}, Interpolated()
+    found = {}
     own_errors, moved_errors = [], []
     for curve in curves:
-        if not len(curve.limits):
+        if not len(curve.limits) or (own := fit_interpolated(curve)).fitted is None:
             return None
-        own = fit_curve(curve).fits[0]
-        try:
-            fit = own.fit or model.fit([curve], _NOTHING)
-        except CannotPredictError:
-            return None
-        found[curve.key] = FittedModel(model, fit)
+        found[curve.key] = own.fitted
         own_errors.append(own.log_ratio)
         moved_errors.append(device.moved_error(curve))
     if not _is_less(moved_errors, own_errors):

@@ -11,9 +11,9 @@ import numpy as np
 from edgebench.errors import ResultsError
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve, by_engine
-from edgebench.slowdown.models.base import Fit, Model, all_models
-from edgebench.slowdown.models.interpolated import measured_points
-from edgebench.slowdown.models.simulated import Learnt, Simulated, learn
+from edgebench.slowdown.models.base import CurveModel
+from edgebench.slowdown.models.interpolated import INTERPOLATED, Interpolated, measured_points
+from edgebench.slowdown.models.simulated import SIMULATED, Learnt, learn
 
 LEAST_LIMITS = 2
 #: Of more curves than this the others are counted, not named.
@@ -75,10 +75,17 @@ def errors_of(held: Sequence[HeldOut]) -> Errors:
 
 @dataclass(frozen=True)
 class ModelFit:
-    """A model's fit to a curve and its errors there; or the reason why it has none."""
+    """A model of a curve and its errors there; or the reason why it has none.
 
-    model: Model
-    fit: Fit | None
+    Attributes:
+        model: its name.
+        fitted: to the curve alone; None where that can't be, or other curves are needed.
+        held_out: what it says of each limit that was left out.
+        reason: why something is missing; None: nothing is.
+    """
+
+    model: str
+    fitted: CurveModel | None
     held_out: tuple[HeldOut, ...] = ()
     reason: str | None = None
 
@@ -93,41 +100,27 @@ class ModelFit:
         return self.errors.log_ratio if self.errors else None
 
 
-def fit_model(model: Model, curve: Curve) -> ModelFit:
-    """The model's fit to the curve, and what it says of each limit left out."""
-    nothing = Context({})
-
-    def without(limit: float) -> float:
-        part = model.fit([curve.without(limit)], nothing)
-        found = model.predict(part, curve, np.array([limit]), nothing)
-        return float(found.slowdown[0]) * found.unlimited_s
-
-    try:
-        fit = model.fit([curve], nothing)
-    except CannotPredictError as error:
-        return ModelFit(model, None, reason=str(error))
-    try:
-        return ModelFit(model, fit, _left_out(curve, without))
-    except CannotPredictError:
-        return ModelFit(model, fit, reason="too few limits to leave one out")
+def fit_interpolated(curve: Curve) -> ModelFit:
+    """The curve through its own points; kept, so that a second call costs nothing."""
+    return _fit_interpolated(_SameTrials(curve))
 
 
 def fit_moved(curve: Curve, learnt: Learnt, context: Context) -> ModelFit:
     """What is simulated of the curve, moved through its own other points, at each limit."""
-    model = Simulated()
     try:
         unlimited_s, shape = learnt.predict(curve, context)
     except CannotPredictError as error:
-        return ModelFit(model, None, reason=str(error))
+        return ModelFit(SIMULATED, None, reason=str(error))
 
     def without(limit: float) -> float:
         moved = shape.through(*measured_points(curve.without(limit)))
         return float(moved.at(np.array([limit]))[0]) * unlimited_s
 
-    return ModelFit(model, None, _left_out(curve, without))
+    return ModelFit(SIMULATED, None, left_out(curve, without))
 
 
-def _left_out(curve: Curve, predicted_s: Callable[[float], float]) -> tuple[HeldOut, ...]:
+def left_out(curve: Curve, predicted_s: Callable[[float], float]) -> tuple[HeldOut, ...]:
+    """Each limit of a curve that has some, and the seconds that are predicted of it."""
     limits = curve.limits if len(curve.limits) >= LEAST_LIMITS else ()
     return tuple(
         HeldOut(
@@ -154,9 +147,9 @@ class CurveFits:
         return min(known, key=lambda one: one.log_ratio or 0.0, default=None)
 
     @property
-    def drawn(self) -> ModelFit:
+    def drawn(self) -> CurveModel:
         """What a figure draws: the last that could be fitted to the curve alone."""
-        return [one for one in self.fits if one.fit][-1]
+        return [one.fitted for one in self.fits if one.fitted][-1]
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -200,13 +193,13 @@ def _moved(curves: Sequence[Curve], context: Context) -> dict[str, tuple[ModelFi
         learnt = learn(curves, context)
     except CannotPredictError as error:
         reason = str(error)
-        return {curve.key: (ModelFit(Simulated(), None, reason=reason),) for curve in curves}
+        return {curve.key: (ModelFit(SIMULATED, None, reason=reason),) for curve in curves}
     return {curve.key: (fit_moved(curve, learnt, context),) for curve in curves}
 
 
 def fit_curve(curve: Curve) -> CurveFits:
-    """The models of one curve; kept, so that a second call costs nothing."""
-    return CurveFits(curve, _fit_own(_SameTrials(curve)))
+    """The models that need this curve alone."""
+    return CurveFits(curve, (fit_interpolated(curve),))
 
 
 class _SameTrials:
@@ -226,8 +219,21 @@ class _SameTrials:
 
 
 @lru_cache(maxsize=1024)
-def _fit_own(trials: _SameTrials) -> tuple[ModelFit, ...]:
-    return tuple(fit_model(model, trials.curve) for model in all_models() if model.per_curve)
+def _fit_interpolated(trials: _SameTrials) -> ModelFit:
+    curve = trials.curve
+
+    def without(limit: float) -> float:
+        found = Interpolated.of(curve.without(limit)).predict(curve, np.array([limit]))
+        return float(found.slowdown[0]) * found.unlimited_s
+
+    try:
+        fitted = Interpolated.of(curve)
+    except CannotPredictError as error:
+        return ModelFit(INTERPOLATED, None, reason=str(error))
+    try:
+        return ModelFit(INTERPOLATED, fitted, left_out(curve, without))
+    except CannotPredictError:
+        return ModelFit(INTERPOLATED, fitted, reason="too few limits to leave one out")
 
 
 def shared_errors(curves: Sequence[CurveFits]) -> dict[str, Errors]:
@@ -235,10 +241,10 @@ def shared_errors(curves: Sequence[CurveFits]) -> dict[str, Errors]:
 
     A model without errors on any curve is left out.
     """
-    names = list(dict.fromkeys(o.model.name for c in curves for o in c.fits if o.errors))
-    shared = [c for c in curves if set(names) <= {one.model.name for one in c.fits if one.errors}]
+    names = list(dict.fromkeys(o.model for c in curves for o in c.fits if o.errors))
+    shared = [c for c in curves if set(names) <= {one.model for one in c.fits if one.errors}]
     found = {
-        name: [one for c in shared for o in c.fits if o.model.name == name for one in o.held_out]
+        name: [one for c in shared for o in c.fits if o.model == name for one in o.held_out]
         for name in names
     }
     return {name: errors_of(held) for name, held in found.items() if held}

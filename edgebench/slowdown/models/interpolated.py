@@ -8,20 +8,13 @@ Numerical Analysis 17(2), 1980).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from edgebench.slowdown.context import CannotPredictError, Context
+from edgebench.slowdown.context import CannotPredictError
 from edgebench.slowdown.curves import Curve, FloatArray
-from edgebench.slowdown.models.base import (
-    CurvePrediction,
-    Fit,
-    Model,
-    Parameter,
-    TooFewLimitsError,
-    registered_model,
-)
+from edgebench.slowdown.models.base import CurvePrediction, Fit, Parameter, TooFewLimitsError
 from edgebench.slowdown.models.intervals import (
     SLOWED,
     conformity_scores,
@@ -30,6 +23,7 @@ from edgebench.slowdown.models.intervals import (
 )
 from edgebench.slowdown.slowdown_function import SlowdownFunction, falling_values
 
+INTERPOLATED = "interpolated"
 Points = tuple[FloatArray, FloatArray]
 #: Each turn halves at least what is left of a rise that repeats allow to be evened out.
 _TURNS = 40
@@ -106,8 +100,8 @@ def bracket(points: Points, reach: float, limit_bytes: FloatArray) -> Points:
     return np.exp(np.minimum(low, high) - reach), np.exp(np.maximum(low, high) + reach)
 
 
-@registered_model
-class Interpolated(Model):
+@dataclass(frozen=True)
+class Interpolated:
     """ln S is a monotone cubic in ln M through the median at each limit.
 
     Medians that rise are evened out within their repeats. Where the demand is known it is a point
@@ -116,14 +110,16 @@ class Interpolated(Model):
     neighbours on both sides leave it.
     """
 
-    name = "interpolated"
-    formula = "ln S a monotone cubic in ln M through what was measured"
-    rank = 45
-    per_curve = True
+    fit: Fit
+    name: str = INTERPOLATED
 
-    def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
-        """A point a limit, and the reach of errors at limits left out."""
-        (curve,) = curves
+    @classmethod
+    def of(cls, curve: Curve) -> Interpolated:
+        """A point a limit, and the reach of errors at limits left out.
+
+        Raises:
+            TooFewLimitsError: it has no two points.
+        """
         x, y = measured_points(curve)
         if len(x) < 2:
             raise TooFewLimitsError("needs two limits, or one and the demand")
@@ -135,17 +131,36 @@ class Interpolated(Model):
         reach = reach_of(_left_out_scores(curve, SLOWED) or _left_out_scores(curve, 0.0))
         if reach is not None:
             points.append(Parameter(_REACH, reach))
-        return Fit(self.name, tuple(points))
+        return cls(Fit(INTERPOLATED, tuple(points)))
 
-    def predict(
-        self, fit: Fit, curve: Curve, limit_bytes: FloatArray, context: Context
-    ) -> CurvePrediction:
-        """Along the cubic."""
-        points = sorted((float(limit), value) for limit, value in fit.starting(_POINT))
+    @classmethod
+    def above_demand(cls, curve: Curve) -> Interpolated:
+        """From the demand up: as fast as at the tightest limit measured, which lies above it.
+
+        Raises:
+            CannotPredictError: it does not, or the demand is unknown.
+        """
+        demand = curve.demand_bytes
+        if demand is None or not len(curve.limits) or curve.limits.min() < demand:
+            raise CannotPredictError("it was measured at no limit above its demand alone")
+        slowdown = max(1.0, float(curve.medians[0]))
+        points = (demand, float(curve.limits.max()))
+        parameters = (Parameter(f"{_POINT}{at:.0f}", slowdown) for at in points)
+        return cls(Fit(INTERPOLATED, tuple(parameters)))
+
+    def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction:
+        """Along the cubic.
+
+        Raises:
+            CannotPredictError: it has no unlimited trial.
+        """
+        if not len(curve.unlimited_seconds):
+            raise CannotPredictError(f"{self.name} needs an unlimited trial of {curve.network}")
+        points = sorted((float(limit), value) for limit, value in self.fit.starting(_POINT))
         x, y = np.log(np.array(points)).T
-        unlimited_s, noise = self.measured_unlimited_s(curve), fit.get(_NOISE)
+        noise, reach = self.fit.get(_NOISE), self.fit.get(_REACH)
         bounds = None if noise is None else bracket((x, y), noise, limit_bytes)
-        return with_interval(unlimited_s, _cubic(x, y), limit_bytes, fit.get(_REACH), bounds)
+        return with_interval(curve.unlimited_s, _cubic(x, y), limit_bytes, reach, bounds)
 
 
 def _left_out_scores(curve: Curve, least: float) -> list[FloatArray]:
@@ -158,21 +173,6 @@ def _left_out_scores(curve: Curve, least: float) -> list[FloatArray]:
             slowdown = curve.slowdown[here]
             found.append(conformity_scores(_cubic(at, value), curve.limit_bytes[here], slowdown))
     return found
-
-
-def fit_above_demand(curve: Curve) -> Fit:
-    """From the demand up: as fast as at the tightest limit measured, which lies above it.
-
-    Raises:
-        CannotPredictError: it does not, or the demand is unknown.
-    """
-    demand = curve.demand_bytes
-    if demand is None or not len(curve.limits) or curve.limits.min() < demand:
-        raise CannotPredictError("it was measured at no limit above its demand alone")
-    slowdown = max(1.0, float(curve.medians[0]))
-    points = (demand, float(curve.limits.max()))
-    parameters = (Parameter(f"{_POINT}{at:.0f}", slowdown) for at in points)
-    return Fit(Interpolated.name, tuple(parameters))
 
 
 def _cubic(ln_limit: FloatArray, ln_slowdown: FloatArray) -> SlowdownFunction:

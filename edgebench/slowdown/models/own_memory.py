@@ -12,7 +12,6 @@ from statistics import median
 
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.models.base import Fit, Parameter
 from edgebench.slowdown.simulator.profile import (
     demand_bytes,
     device_for,
@@ -21,8 +20,6 @@ from edgebench.slowdown.simulator.profile import (
     workload_for,
 )
 from edgebench.slowdown.simulator.workload import Workload
-
-_OWN = "own."
 
 
 @dataclass(frozen=True)
@@ -44,16 +41,6 @@ class OwnMemory:
             return curve
         own = self.by_kind.get(_kind(workload), 0.0) * _layers(workload)
         return replace(curve, demand_bytes=demand_bytes(workload, device) + own)
-
-    def parameters(self) -> Iterator[Parameter]:
-        """As a fit keeps them."""
-        for kind, value in self.by_kind.items():
-            yield Parameter(_OWN + kind, value, "byte", fixed=True)
-
-
-def own_memory_in(fit: Fit) -> OwnMemory:
-    """What a fit keeps of it."""
-    return OwnMemory(dict(fit.starting(_OWN)))
 
 
 def fit_own_memory(curves: Sequence[Curve], context: Context) -> OwnMemory:

@@ -8,31 +8,27 @@ times of a network that never ran, and the memory of its own, are those of other
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 
 import numpy as np
 
 from edgebench.results.rounds import START
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve, FloatArray
-from edgebench.slowdown.models.base import CurvePrediction, Fit, Model, Parameter, registered_model
+from edgebench.slowdown.models.base import CurvePrediction
 from edgebench.slowdown.models.intervals import SLOWED, with_interval
-from edgebench.slowdown.models.own_memory import OwnMemory, fit_own_memory, own_memory_in
-from edgebench.slowdown.models.unlimited_time import (
-    UnlimitedTimes,
-    fit_unlimited_times,
-    unlimited_times_in,
-)
+from edgebench.slowdown.models.own_memory import OwnMemory, fit_own_memory
+from edgebench.slowdown.models.unlimited_time import UnlimitedTimes, fit_unlimited_times
 from edgebench.slowdown.simulator.profile import added_at, simulated_slowdown
 from edgebench.slowdown.slowdown_function import SlowdownFunction, never_rising
 
+SIMULATED = "simulated"
 #: How far measured slowdowns are from simulated ones: of a network at other limits than those that
 #: were measured, of one whose unlimited trials are known, and of one of which nothing is. Nine of
 #: ten of the kept sweeps' points that were slowed 1.5 times or more stay within.
 KNOWN_REACH, REACH, UNRUN_REACH = 0.37, 0.49, 0.49
-_FACTOR, _WIDER = "factor.", "wider"
 #: Of so many workloads of a kind the factor is learnt: each has to be simulated.
 _MOST = 6
 #: So many limits must show a factor, or without a calibration a slowdown of so much.
@@ -53,11 +49,6 @@ class Learnt:
     own: OwnMemory = field(default_factory=OwnMemory)
     factors: Mapping[str, float] = field(default_factory=dict)
 
-    def parameters(self) -> Iterator[Parameter]:
-        """As a fit keeps them."""
-        factors = (Parameter(_FACTOR + kind, value) for kind, value in self.factors.items())
-        return chain(self.times.parameters(), self.own.parameters(), factors)
-
     def predict(self, curve: Curve, context: Context) -> tuple[float, SlowdownFunction]:
         """Unlimited seconds, and the slowdown that is simulated.
 
@@ -70,11 +61,6 @@ class Learnt:
         factor = self.factors.get(kind_of(curve), 1.0)
         added = factor * np.expm1(found.ln_slowdown)
         return unlimited_s, never_rising(found.ln_limit, np.log1p(added))
-
-
-def learnt_in(fit: Fit) -> Learnt:
-    """What a fit keeps of it."""
-    return Learnt(unlimited_times_in(fit), own_memory_in(fit), dict(fit.starting(_FACTOR)))
 
 
 def learn(curves: Sequence[Curve], context: Context) -> Learnt:
@@ -143,28 +129,23 @@ def _factor(curve: Curve, context: Context) -> FloatArray:
     return np.asarray(seen[known] / simulated[known])
 
 
-@registered_model
-class Simulated(Model):
-    """S(M) = (T(∞) + T_io(M)) / T(∞), at a calibration's constants."""
+@dataclass(frozen=True)
+class Simulated:
+    """S(M) = (T(∞) + T_io(M)) / T(∞), at a calibration's constants.
 
-    name = "simulated"
-    formula = "S = 1 + what a limit moves, simulated, at calibrated costs / T"
-    rank = 50
+    Attributes:
+        learnt: unlimited times, own memory and factors.
+        context: with the constants, and the layer tables of what is asked.
+        wider: of the interval, as a multiple: 1 on the device that was learnt from.
+    """
 
-    def fit(self, curves: Sequence[Curve], context: Context) -> Fit:
-        """The rates of unlimited times, the networks' own memory, and the threads' factors."""
-        return Fit(self.name, tuple(learn(curves, context).parameters()))
+    learnt: Learnt
+    context: Context
+    wider: float = 1.0
+    name: str = SIMULATED
 
-    def predict(
-        self, fit: Fit, curve: Curve, limit_bytes: FloatArray, context: Context
-    ) -> CurvePrediction:
+    def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction:
         """The simulated slowdown, with an interval of errors on networks that were left out."""
-        unlimited_s, function = learnt_in(fit).predict(curve, context)
+        unlimited_s, function = self.learnt.predict(curve, self.context)
         reach = REACH if len(curve.unlimited_seconds) else UNRUN_REACH
-        reach *= fit.get(_WIDER) or 1.0
-        return with_interval(unlimited_s, function, limit_bytes, reach)
-
-
-def wider(fit: Fit, times: float) -> Fit:
-    """The fit with intervals that are so many times as wide, as for another device."""
-    return Fit(fit.model, (*fit.parameters, Parameter(_WIDER, times, fixed=True)))
+        return with_interval(unlimited_s, function, limit_bytes, self.wider * reach)

@@ -7,18 +7,16 @@ to the unlimited times of networks that ran. What they miss in all curves of a k
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.models.base import Fit, Parameter
 from edgebench.slowdown.simulator.cpu_time import Rates, fit_rates, predicted_s
 from edgebench.slowdown.simulator.profile import device_for, inference_for
 from edgebench.slowdown.simulator.workload import Workload
 
-_OFF, _RATE = "off.", "cpu."
 _NO_TIME = "no unlimited trial of it, nor of other networks to learn from"
 #: A workload of one network, a phase, and its unlimited seconds a pass.
 _Time = tuple[Workload, str, float]
@@ -48,21 +46,6 @@ class UnlimitedTimes:
         if by_rates is None:
             raise CannotPredictError(_NO_TIME)
         return float(np.exp(by_rates - self.off.get(_kind(curve), 0.0)))
-
-    def parameters(self) -> Iterator[Parameter]:
-        """As a fit keeps them."""
-        for f in fields(Rates) if self.rates else ():
-            yield Parameter(_RATE + f.name, getattr(self.rates, f.name), "s")
-        for kind, off in self.off.items():
-            yield Parameter(_OFF + kind, off, fixed=True)
-
-
-def unlimited_times_in(fit: Fit) -> UnlimitedTimes:
-    """The unlimited times that a fit keeps."""
-    values = [fit.get(_RATE + f.name) for f in fields(Rates)]
-    known = [value for value in values if value is not None]
-    rates = Rates(*known) if len(known) == len(values) else None
-    return UnlimitedTimes(rates, dict(fit.starting(_OFF)))
 
 
 def fit_unlimited_times(curves: Sequence[Curve], context: Context) -> UnlimitedTimes:
