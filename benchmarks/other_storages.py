@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgebench.slowdown.counted import CountedRound
 
 #: With the loader of which they were walked.
-PANELS = (("resnet18", "copy"), ("densenet121", "copy"), ("resnet18", "mmap"))
+PANELS = (("alexnet", "copy"), ("alexnet", "mmap"), ("googlenet", "mmap"))
 _FINE = 300
 
 

@@ -66,12 +66,6 @@ def _ledgers() -> Iterator[Claim]:
     yield says("at most {} % of the larger figure, or {} MiB", *small)
 
 
-def _model() -> Iterator[Claim]:
-    from edgebench.slowdown.simulator.references import PIECE_BYTES
-
-    yield says("in pieces of at most {} MiB", PIECE_BYTES >> 20)
-
-
 def _board() -> Iterator[Claim]:
     from edgebench.boards.board import ASSUMED_IDLE_BYTES
 
@@ -120,5 +114,4 @@ CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
     "docs/verbs/report.md": _report,
     "docs/verbs/watch.md": _watch,
     "docs/explanation/why-numbers-differ.md": _ledgers,
-    "docs/explanation/slowdown-model.md": _model,
 }

@@ -97,7 +97,7 @@ class CountedRound:
     curve: Curve
     misses: MissCurve
     computing_s: float
-    least_s: float = 0.0
+    least_s: float
 
     def again_bytes(self, limit_bytes: FloatArray) -> FloatArray:
         """Bytes read again at limits: between two counted ones in proportion to ln M."""
@@ -117,9 +117,15 @@ class CountedRound:
         return np.asarray(np.interp(np.log(limit_bytes), np.log(limits), values))
 
     def unlimited_s(self, here: StorageCosts, there: StorageCosts) -> float:
-        """The round without a limit: what it reads then takes another time there."""
-        reads = self.misses.unlimited_bytes * (there.file_s - here.file_s)
-        return max(self.curve.unlimited_s + reads, min(self.least_s, self.curve.unlimited_s))
+        """The round without a limit: what it reads then takes another time there.
+
+        What it waits for here grows or shrinks with that time. Computing may hide a part of the
+        reading here that is no longer hidden where reading takes longer.
+        """
+        known_s = self.curve.unlimited_s
+        waits_s = max(known_s - self.least_s, 0.0) * there.file_s / here.file_s
+        longer_s = self.misses.unlimited_bytes * (there.file_s - here.file_s)
+        return max(known_s + longer_s, min(self.least_s, known_s) + waits_s)
 
     def added_s(self, limit_bytes: FloatArray, costs: StorageCosts) -> FloatArray:
         """Seconds that limits add; of one thread."""

@@ -54,7 +54,7 @@ def curve(seconds: dict[int, float], network: str = "net", threads: int = 1, **a
 
 def of(one: Curve, reads: dict[int, int], computing_s: float = 1.0) -> CountedRound:
     """With what was counted."""
-    return CountedRound(one, misses(reads), computing_s)
+    return CountedRound(one, misses(reads), computing_s, least_s=2.0)
 
 
 def seconds_at(made: Any, one: Curve, limit_mib: float) -> float:
@@ -78,15 +78,15 @@ def test_bytes_take_the_time_of_the_storage_and_reading_overlaps_with_computing(
 def test_what_a_round_reads_without_a_limit_takes_the_time_of_the_storage_too() -> None:
     """100 MiB of cold weights: a second longer where a byte takes twice as long."""
     one = curve({100: 4.0})
-    cold = CountedRound(one, misses({100: 300}, unlimited_mib=100), 1.0)
+    cold = CountedRound(one, misses({100: 300}, unlimited_mib=100), 1.0, least_s=1.9)
     assert cold.unlimited_s(FAST, SLOW) == pytest.approx(3.0)
     assert cold.unlimited_s(FAST, FAST) == 2.0
 
 
 def test_no_storage_makes_shorter_what_is_computed() -> None:
-    """A round that computes for 1.5 s takes as long, however fast its weights come."""
+    """Of 2 s it computes 1.5 s; what it waits for takes half as long where a byte does."""
     cold = CountedRound(curve({100: 4.0}), misses({100: 300}, unlimited_mib=100), 1.0, least_s=1.5)
-    assert cold.unlimited_s(SLOW, FAST) == 1.5
+    assert cold.unlimited_s(SLOW, FAST) == pytest.approx(1.75)
     assert cold.unlimited_s(SLOW, SLOW) == 2.0
 
 
@@ -97,9 +97,9 @@ def test_faults_are_waited_for_where_little_is_read() -> None:
     faulted = replace(
         counted, points=tuple(replace(point, faults=1000) for point in counted.points)
     )
-    made = counted_models([CountedRound(one, faulted, 1.0)], FAST, replace(FAST, fault_s=1e-3))
+    made = counted_models([CountedRound(one, faulted, 1.0, 2.0)], FAST, replace(FAST, fault_s=1e-3))
     assert seconds_at(made, one, 200) == pytest.approx(2.0 + 0.25 + 1.0)
-    made = counted_models([CountedRound(one, faulted, 1.0)], FAST, replace(FAST, fault_s=1e-4))
+    made = counted_models([CountedRound(one, faulted, 1.0, 2.0)], FAST, replace(FAST, fault_s=1e-4))
     assert seconds_at(made, one, 100) == pytest.approx(4.0)
 
 
@@ -108,7 +108,7 @@ def test_directions_are_not_mixed() -> None:
     both = replace(
         misses({100: 300}), points=(*points({100: 300}), MissPoint(100 * MIB, "up", 9 * MIB))
     )
-    read = CountedRound(curve({100: 4.0}), both, 1.0).again_bytes(np.array([100.0 * MIB]))
+    read = CountedRound(curve({100: 4.0}), both, 1.0, 2.0).again_bytes(np.array([100.0 * MIB]))
     assert read.tolist() == [300 * MIB]
 
 

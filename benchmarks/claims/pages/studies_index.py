@@ -18,6 +18,6 @@ def claims() -> Iterator[Claim]:
     assert {one["cpu_model"] for one in machines} == {"AMD EPYC"}
     builds = Counter(one["kernel"] for one in machines)
     yield says(
-        "an AMD EPYC and {} builds of Linux 6.18, under which {}, {} and {} of the sweeps ran",
+        "an AMD EPYC and {} builds of Linux 6.18, under which {} and {} of the sweeps ran",
         *(len(builds), *sorted(builds.values(), reverse=True)),
     )

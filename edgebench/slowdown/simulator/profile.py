@@ -42,13 +42,11 @@ class Profile:
         io_s: seconds that each limit adds to one pass.
         moved: what moves in a pass: a row for each of the attributes of
             :class:`~edgebench.slowdown.simulator.movement_costs.MovementCosts`.
-        depth: ln(demand / M).
     """
 
     ln_limit: FloatArray
     io_s: FloatArray
     moved: FloatArray
-    depth: FloatArray
 
 
 def demand_bytes(workload: Workload, device: Device) -> float:
@@ -195,26 +193,21 @@ def _profile(
 ) -> Profile:
     """What moves in a round; on a device on which nothing costs anything."""
     question = ("profile", workload, free, phase, network, limits)
-    shape = (2 + len(fields(MovementCosts)), len(limits))
-    found = kept_counts(
-        question, shape, lambda: _simulated_profile(workload, free, phase, network, limits)
-    )
-    return Profile(found[0], np.zeros(len(limits)), found[2:], found[1])
+    shape = (len(fields(MovementCosts)), len(limits))
+    moved = kept_counts(question, shape, lambda: _moved(workload, free, phase, network, limits))
+    return Profile(np.log(np.array(limits)), np.zeros(len(limits)), moved)
 
 
-def _simulated_profile(
+def _moved(
     workload: Workload, free: Device, phase: str, network: str, limits: tuple[float, ...]
 ) -> FloatArray:
-    """The rows of a profile: logarithms of limits, depths, and what moves."""
     simulation = _simulation(workload, free, limits)
     whole, start = phase in WHOLES, phase == START
     places = range(len(workload.networks))
     here = [n for n in places if whole or workload.networks[n] == network]
     tasks = simulation.where(None if whole else phase, here)
     passes = max(1, workload.passes - 1) if phase == "execute" else 1
-    moved = [simulation.a_round(one, tasks, start) / passes for one in simulation.moved]
-    depth = np.log(demand_bytes(workload, free) / simulation.limit_bytes)
-    return np.array([np.log(simulation.limit_bytes), depth, *moved])
+    return np.array([simulation.a_round(one, tasks, start) / passes for one in simulation.moved])
 
 
 @lru_cache(maxsize=256)
