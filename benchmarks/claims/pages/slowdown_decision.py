@@ -21,8 +21,8 @@ def claims() -> Iterator[Claim]:
     one, two, free = m.COLUMNS
     asked = ((one, "total"), (two, "total"), (free, "total"), (free, "start"))
     yield says(
-        "steady rounds are off by {} % with one thread (without a walk {} %), by {} % with two ({} %) and"
-        " by {} % as is ({} %). Only starts as is gain: {} % ({} %)",
+        "steady rounds are then off by {} % with one thread ({} %). With two threads it is {} % ({} %), and"
+        " as is {} % ({} %). Only starts as is gain: {} % ({} %)",
         *(kept[(*place, walked)] for place in asked for walked in ("each in turn", "no")),
     )
 
