@@ -188,10 +188,13 @@ def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
     machines = _machines(results)
     groups, why_none = _limited_groups(results, machines)
     known, killed = [*groups], _grouped(killed_curves(results), machines)
+    limited = {curve.workload for own in groups.values() for curve in own}
     for curve in unlimited_curves(results):
         machine, device, own_kind, storage = _group_of(curve, machines)
         # An unlimited time holds whatever the swap is.
         kinds = [key[2] for key in known if (*key[:2], key[3]) == (machine, device, storage)]
+        # A phase that ran without a limit alone, of a workload that did not, is no whole workload.
+        kinds = [own_kind] if curve.workload in limited else kinds
         for kind in kinds or [own_kind]:
             one = curve if kind == own_kind else _with_other_swap(curve, kind)
             groups.setdefault((machine, device, kind, storage), []).append(one)

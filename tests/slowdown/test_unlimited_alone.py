@@ -12,6 +12,7 @@ from verb_making import SHAPE, calibration, predicted, run
 
 from edgebench.cli.predict import predict
 from edgebench.results.results import load
+from edgebench.slowdown import context
 from edgebench.slowdown.calibration.device import save_calibration
 from edgebench.slowdown.context import device_data
 from edgebench.slowdown.curves import curves, unlimited_curves
@@ -39,6 +40,21 @@ def test_unlimited_trials_are_curves_without_limits(both: Path):
     assert "resnet50" not in {one.network for one in curves(results)}
     (data,), _ = device_data(results)
     assert {one.network for one in data.curves} == {"alexnet", "vgg11", "resnet50"}
+
+
+def test_a_phase_without_a_limit_alone_is_no_workload_with_another_swap(
+    both: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A walk's start ran without a limit, its rounds below some: with other swap it is nothing."""
+    results = load(both)
+    total = next(one for one in curves(results) if one.phase == "total")
+    start = replace(total, phase="start", settings={**total.settings, "swap_kind": "zram"}).unseen()
+    walked = replace(total, settings=start.settings)
+    other = replace(total, workload="another")
+    monkeypatch.setattr(context, "curves", lambda _: [walked, other])
+    monkeypatch.setattr(context, "unlimited_curves", lambda _: [start])
+    found = {data.swap_kind: [one.phase for one in data.curves] for data in device_data(results)[0]}
+    assert found == {"zram": ["total", "start"], total.settings["swap_kind"]: ["total"]}
 
 
 @pytest.mark.heavy
