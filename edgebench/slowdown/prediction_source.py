@@ -38,7 +38,7 @@ from edgebench.workloads.engines.registry import file_engine
 from edgebench.workloads.preparation import describe_networks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from edgebench.boards.storage import StorageSpeed
     from edgebench.results.results import Results
@@ -96,13 +96,17 @@ class PredictionSource:
                 return predictor.predict_curves(subject, limit_bytes)
         return self.predictor.predict_curves(subject, limit_bytes)
 
-    @property
-    def tried(self) -> DeviceData:
-        """The first data with trials of what was asked for; without any the first."""
+    def tried(self, counted: Collection[str] = ()) -> DeviceData:
+        """The first data with trials of what was asked for; without any the first.
+
+        ``counted`` are ids of workloads that go before others: bytes of their rounds were counted.
+        """
         query = self.query
         if query is None or query.network is None:
             return self.data
-        return next((data for data, _ in self._every if tried_workloads(data, query)), self.data)
+        tried = [(data, tried_workloads(data, query)) for data, _ in self._every]
+        known = [data for data, own in tried if any(one.workload in counted for one in own)]
+        return next(iter([*known, *(data for data, own in tried if own), self.data]))
 
     @property
     def _every(self) -> list[tuple[DeviceData, Predictor]]:
@@ -194,7 +198,8 @@ def elsewhere(
             "stored fits are of one device",
             remedy="name their sweep: --results results --on raspberry-pi-4-4g",
         )
-    measured = source.tried
+    counted = counted_by_workload(source.results)
+    measured = source.tried(counted)
     here = measured.context.calibration
     if storage is not None:
         device = device_of_storage(measured, storage)
@@ -205,7 +210,6 @@ def elsewhere(
         device = device_of_board(board, here)
     data = data_of(measured, device)
     viability = LearntViability(viability_trials(source.results), measured)
-    counted = counted_by_workload(source.results)
     models = TransferredModels(measured, data, counted)
     # How fast storage is changes no kill.
     kills = measured_kills(source.results) if storage is not None else None

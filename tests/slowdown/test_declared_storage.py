@@ -20,6 +20,8 @@ from edgebench.slowdown.context import (
     matching_device_data,
 )
 from edgebench.slowdown.models.simulated import Simulated, learn
+from edgebench.slowdown.prediction_source import source_of
+from edgebench.slowdown.query import workload_query
 
 SLOW = "read=5MB/s"
 #: The same sweep twice, but that storage was held in the second, which has fewer networks.
@@ -113,3 +115,11 @@ def test_machines_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert groups[0].context.calibration is not None
     assert groups[1].context.calibration is None
     assert any("another machine" in words for words in lacking)
+
+
+def test_what_was_counted_goes_before_what_was_only_tried(both: Path) -> None:
+    """Elsewhere is answered from the storage on which the network's bytes were counted."""
+    source = source_of(both, workload_query("alexnet"))
+    held = {curve.workload for curve in by_storage(both)[SLOW].curves if curve.network == "alexnet"}
+    assert source.tried().storage == AS_IS
+    assert source.tried(held).storage == SLOW
