@@ -1,6 +1,6 @@
 """Which form of the slowdown model is right, on the same folds; and how right the one kept is.
 
-``python benchmarks/model_forms.py [SWEEP…]`` (half an hour the first time; what is simulated is
+``python benchmarks/model_forms.py [SWEEP…]`` (minutes the first time; what is simulated is
 kept) predicts starts and steady rounds of the kept sweeps that were slowed 1.5 times or more, each
 network by what the others show. What is learnt is learnt in each fold anew. The test part is not
 read.
