@@ -146,7 +146,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/boards.md": ("the slowdown is 1.5 or more",),
     "docs/verbs/batch.md": ("lie 3 % apart", "within 5 %"),
     "docs/verbs/calibrate.md": ("2 cores and 24 GB", "of 1 GiB, and with no swap"),
-    "docs/verbs/fit.md": ("`schema` is 4",),
+    "docs/verbs/fit.md": ("`schema` is 5",),
     "docs/verbs/layers.md": ("add up to 100 %", "at 40 % of its demand"),
     "docs/verbs/minimum.md": (
         *("it means 1.5 times as long", "makes it 95 %", "at least 1 MiB"),

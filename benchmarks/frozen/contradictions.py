@@ -159,11 +159,11 @@ def _fitted(sweep: Path, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[st
     # Both list the same curves in the same order.
     for row, fit in zip(rows, fits, strict=False):
         models = [one for one in fit["models"] if one["fit"]]
-        same = next((m for m in models if m["fit"]["model"] == row.get("recommended")), None)
+        same = next((m for m in models if m["model"] == row.get("recommended")), None)
         errors = same and same["leave_one_limit_out"]
         told = f"{row['error'][0]:.1f} %" if "error" in row else "no error"
         # A dash stands for no model.
-        named = same["fit"]["model"] if same else "–"
+        named = same["model"] if same else "–"
         error = f"{100 * errors['mape']:.1f} %" if errors else "no error"
         first = f"report: {row.get('recommended')}, {told}"
         second = f"fit: {named}, {error}"

@@ -169,8 +169,8 @@ def fit(sweep: Path) -> Any:
     from edgebench.results.results import load
     from edgebench.slowdown.context import context_of
     from edgebench.slowdown.curves import curves
+    from edgebench.slowdown.fit_files import curve_fits_as_json
     from edgebench.slowdown.models.fitting import fit_all
-    from edgebench.slowdown.stored_fits import curve_fits_as_json
     from edgebench.slowdown.training_tables import with_trainings
 
     loaded, _ = with_trainings(load(sweep))

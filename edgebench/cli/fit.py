@@ -50,9 +50,9 @@ def fit(results: Path, verbose: bool, as_json: bool) -> None:
     from edgebench.results.results import latest, load
     from edgebench.slowdown.context import context_of
     from edgebench.slowdown.curves import curves
+    from edgebench.slowdown.fit_files import curve_fits_as_json, save_fits
     from edgebench.slowdown.models.base import MODEL_SCHEMA
     from edgebench.slowdown.models.fitting import fit_all
-    from edgebench.slowdown.stored_fits import curve_fits_as_json, save_fits
     from edgebench.slowdown.training_tables import with_trainings
 
     loaded, trainings = with_trainings(load(latest(results)))

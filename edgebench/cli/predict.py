@@ -157,9 +157,6 @@ def _limits(asked: dict[str, Any], memory: str | None) -> list[str]:
 def _draw(source: PredictionSource, found: Sequence[Prediction], results: Path) -> list[Path]:
     from edgebench.report.figures.prediction import draw_predictions
 
-    if source.results is None:
-        remedy = "name their sweep: --results results --figure"
-        raise UsageError("stored fits can't be drawn without their results", remedy=remedy)
     return draw_predictions(source.results, found, source, results)
 
 

@@ -146,18 +146,6 @@ def _measured_limit(point: PointFacts) -> list[MeasuredLimit]:
     return [made] if ends else []
 
 
-def measured_by_curves(curves: Sequence[Curve]) -> list[MeasuredLimit]:
-    """What a workload's curves alone tell: how many trials there were is not among it."""
-    sizes = {float(size) for curve in curves for size in curve.limits}
-    lost = {size: name for curve in curves for name, at in curve.lost_bytes.items() for size in at}
-    made = [
-        MeasuredLimit(f"{size:.0f}", size, int(size in sizes), (size in sizes) + (size in lost))
-        for size in {*sizes, *(size for size, name in lost.items() if name in _ENDS)}
-    ]
-    free = [MeasuredLimit("max", math.inf, 1, 1)] if len(curves[0].unlimited_seconds) else []
-    return _ascending([*made, *free])
-
-
 def _ascending(limits: Iterable[MeasuredLimit]) -> list[MeasuredLimit]:
     return sorted(limits, key=lambda one: one.limit_bytes)
 

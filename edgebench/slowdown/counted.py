@@ -55,6 +55,8 @@ class StorageCosts:
         file_s: of a byte of a file that is read in order.
         fault_s: of a fault, beside the bytes that it brings back.
         waits: whether the workload may compute while the storage reads; not in zram.
+        held: whether the kernel holds it to a speed. Then it lets through at once what it saved up
+            while nothing was read.
     """
 
     swap_s: float
@@ -62,6 +64,7 @@ class StorageCosts:
     file_s: float
     fault_s: float = 0.0
     waits: bool = True
+    held: bool = False
 
     def again_s(self, loader: object) -> float:
         """Of a byte that is read again: mapped weights come from their file, all else from swap."""
@@ -74,12 +77,13 @@ def storage_costs(calibration: Calibration) -> StorageCosts:
     costs = device.costs
     swap_s = max(device.held_in_s, costs.in_s + costs.fault_s / device.fault_bytes)
     return StorageCosts(
-        # What comes back from zram is written there again.
-        swap_s=swap_s + costs.out_s if in_ram else swap_s,
+        # What comes back from zram takes the place of what is written there.
+        swap_s=swap_s + costs.out_s + costs.reclaim_s if in_ram else swap_s,
         mapped_s=device.mapped_s,
         file_s=max(device.held_file_s, 1 / calibration.file_read_bytes_per_s.value),
         fault_s=costs.fault_s,
         waits=not in_ram,
+        held=device.held_file_s > 0,
     )
 
 
@@ -119,13 +123,14 @@ class CountedRound:
     def unlimited_s(self, here: StorageCosts, there: StorageCosts) -> float:
         """The round without a limit: what it reads then takes another time there.
 
-        What it waits for here grows or shrinks with that time. Computing may hide a part of the
-        reading here that is no longer hidden where reading takes longer.
+        What computing, and what a held disk saved up, hides of the reading is hidden there too if
+        both disks are held, or neither is.
         """
         known_s = self.curve.unlimited_s
-        waits_s = max(known_s - self.least_s, 0.0) * there.file_s / here.file_s
-        longer_s = self.misses.unlimited_bytes * (there.file_s - here.file_s)
-        return max(known_s + longer_s, min(self.least_s, known_s) + waits_s)
+        least_s = min(self.least_s, known_s)
+        here_s, there_s = (self.misses.unlimited_bytes * one.file_s for one in (here, there))
+        hidden_s = here_s - (known_s - least_s) if here.held == there.held else 0.0
+        return least_s + max(there_s - hidden_s, 0.0)
 
     def added_s(self, limit_bytes: FloatArray, costs: StorageCosts) -> FloatArray:
         """Seconds that limits add; of one thread."""
@@ -170,9 +175,8 @@ def counted_rounds(curves: Iterable[Curve], counted: Mapping[str, MissCurve]) ->
         computing_s = once_s * int(about.get("warm") or 1) + (0.0 if mapped else first.unlimited_s)
         reading = first if mapped else load
         least_s = curve.unlimited_s - (reading.unlimited_s if reading else 0.0)
-        found.append(
-            CountedRound(curve, misses, computing_s, least_s + (once_s if mapped else 0.0))
-        )
+        least_s += once_s if mapped else 0.0
+        found.append(CountedRound(curve, misses, computing_s, least_s))
     return found
 
 

@@ -204,10 +204,8 @@ class TransferredModels:
     def _by_bytes(self) -> dict[str, CountedModel]:
         """By the key of a curve there what predicts it from counted bytes."""
         here, there = self._here.context, self._there.context.calibration
-        known, rounds = (
-            here.calibration or here.assumed,
-            counted_rounds(self._here.curves, self._counted),
-        )
+        known = here.calibration or here.assumed
+        rounds = counted_rounds(self._here.curves, self._counted)
         if known is None or there is None or not rounds:
             return {}
         found = counted_models(rounds, storage_costs(known), storage_costs(there), WIDER)

@@ -1,4 +1,4 @@
-"""From a path to predictions: the results or stored fits there, and missing layer tables."""
+"""From a path to predictions: the results there, and missing layer tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from edgebench.slowdown.query import (
     networks_in,
     tried_workloads,
 )
-from edgebench.slowdown.stored_fits import StoredFits, is_stored
 from edgebench.slowdown.training_tables import with_trainings
 from edgebench.slowdown.viability import LearntViability, viability_trials
 from edgebench.workloads.engines.registry import file_engine
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PredictionSource:
-    """What predictions are made from. ``results`` is None for stored fits.
+    """What predictions are made from.
 
     ``data`` and ``predictor`` are of the kind of swap and the storage that most matching curves
     have; ``others`` of the same device's others, where each curve is predicted by itself.
@@ -58,7 +57,7 @@ class PredictionSource:
 
     data: DeviceData
     predictor: Predictor
-    results: Results | None
+    results: Results
     warnings: list[str]
     others: tuple[tuple[DeviceData, Predictor], ...] = ()
     query: WorkloadQuery | None = None
@@ -131,20 +130,16 @@ def source_of(
     swap_kind: str | None = None,
     storage: str | None = None,
 ) -> PredictionSource:
-    """The results at or below a path, or the fits stored there, with the queried layer tables.
+    """The results at or below a path, with the queried layer tables.
 
     With a ``storage`` that was not measured, what was measured with another tells.
 
     Raises:
-        ResultsError: neither is there, or nothing can be predicted from it.
+        ResultsError: none are there, or nothing can be predicted from them.
         MachineError: the device was not calibrated with that kind of swap; no torch.
         UsageError: several devices, and none was named.
         WorkloadError: no such network.
     """
-    if is_stored(path):
-        fits = StoredFits(path)
-        predictor = Predictor(fits.data, LearntViability((), fits.data), fits, fits.measured)
-        return PredictionSource(fits.data, predictor, None, [])
     network, tables = query.network, None
     if network and query.reference and not may_have(path, network):
         # Refused before all results are read, if it can't be built.
@@ -190,14 +185,9 @@ def elsewhere(
     """The same networks where nothing was run: a board, a file of constants, another storage.
 
     Raises:
-        ResultsError: there are only stored fits, or constants are missing.
+        ResultsError: constants are missing.
         UsageError: no such board.
     """
-    if source.results is None:
-        raise ResultsError(
-            "stored fits are of one device",
-            remedy="name their sweep: --results results --on raspberry-pi-4-4g",
-        )
     counted = counted_by_workload(source.results)
     measured = source.tried(counted)
     here = measured.context.calibration

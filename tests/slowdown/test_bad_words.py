@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -122,38 +120,6 @@ def test_networks_and_devices_that_are_not_there(
     (tmp_path / "torn.py").write_text("def make(:\n")
     monkeypatch.chdir(tmp_path)
     refused(say("predict", "--results", root, "--memory", "90M", *words), 1, *fragments)
-
-
-@pytest.mark.parametrize(
-    ("change", "fragment"),
-    [
-        ("{", "it is damaged"),
-        ({"schema": 99}, "has schema 99; this edgebench reads up to"),
-        ({"data": {"unlimited_s": 1.0}}, "it has no limits_bytes"),
-    ],
-    ids=["torn", "newer", "no limits"],
-)
-def test_fits_that_are_damaged(
-    say: Say, fitted: Path, tmp_path: Path, change: str | dict[str, Any], fragment: str
-):
-    """A fit's file that is torn, of another make or newer: said of which file, and what to do."""
-    whole = next(file for file in fitted.glob("*/*/fits/alexnet*.json"))
-    file = tmp_path / "one.json"
-    if isinstance(change, dict):
-        change = json.dumps({**json.loads(whole.read_text()), **change})
-    file.write_text(change)
-    refused(
-        say("predict", "--results", file, "--memory", "90M"), 1, fragment, "one.json", "fit again"
-    )
-
-
-def test_fits_that_are_not_there_or_not_enough(say: Say, fitted: Path, tmp_path: Path):
-    """An empty folder of fits, a network that was not fitted, and a figure without trials."""
-    (tmp_path / "fits").mkdir()
-    refused(say("predict", "--results", tmp_path / "fits"), 1, "no fits here", "edgebench fit")
-    (folder,) = fitted.glob("*/*/fits")
-    refused(say("predict", "vgg11", "--results", folder), 1, "vgg11")
-    refused(say("predict", "--results", folder, "--figure", "--memory", "90M"), 2, "can't be drawn")
 
 
 def test_swap_that_was_never_calibrated(say: Say, root: Path):

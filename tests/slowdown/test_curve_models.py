@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from edgebench.errors import ResultsError
 from edgebench.slowdown.context import CannotPredictError
 from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.fit_files import curve_fits_as_json, fingerprint
 from edgebench.slowdown.models.fitting import (
     HeldOut,
     errors_of,
@@ -21,16 +21,8 @@ from edgebench.slowdown.models.fitting import (
     left_out,
 )
 from edgebench.slowdown.models.interpolated import Interpolated, measured_points
-from edgebench.slowdown.stored_fits import (
-    StoredFits,
-    curve_fits_as_json,
-    fingerprint,
-    fit_from_json,
-)
 
 MIB = 1 << 20
-#: Sweeps kept in the repository.
-KEPT = Path(__file__).parents[2] / "results" / "vm-2core-24g"
 #: EdgeCaffe's published totals of four networks, in seconds, at these limits in MiB.
 EDGECAFFE_LIMITS = (4096, 2048, 1024, 512, 256, 128)
 EDGECAFFE = {
@@ -97,9 +89,9 @@ def test_the_cubic_meets_its_points():
 def test_one_limit_above_the_demand_says_what_lies_between():
     """From the demand up it is as fast; a curve with a limit below the demand is no such curve."""
     curve = made_curve((300,), demand=100)
-    points = Interpolated.above_demand(curve).fit.starting("slowdown@")
-    assert [float(at) / MIB for at, _ in points] == pytest.approx([100, 300])
-    assert {value for _, value in points} == {1.0}
+    limits, slowdowns = map(np.exp, Interpolated.above_demand(curve).points)
+    assert limits / MIB == pytest.approx([100, 300])
+    assert set(slowdowns) == {1.0}
     with pytest.raises(CannotPredictError):
         Interpolated.above_demand(made_curve((300, 80), demand=100))
 
@@ -179,20 +171,20 @@ def test_a_curve_with_one_limit_is_named_beside_others():
     assert "only one limit: " in skipped[0]
 
 
-def test_fits_survive_json():
-    """A fit read back from JSON predicts and bounds exactly as before."""
+def test_fits_are_plain_json():
+    """What is written of a fit draws its curve anew: the points, with the demand as the last."""
     curve = made_curve((150, 120, 100, 80, 50), noise=0.02, repeats=3, demand=200)
     fits = fit_curve(curve)
     stored = json.loads(json.dumps(curve_fits_as_json(fits), allow_nan=False))
     assert stored["recommended"] == "interpolated"
     assert stored["data"]["fingerprint"] == fingerprint(curve)
-    limits = np.geomspace(40, 300, 20) * MIB
-    (one,), (data,) = fits.fits, stored["models"]
+    (model,), (one,) = stored["models"], fits.fits
+    points = model["fit"]
+    assert points["limits_bytes"] == [*curve.limits.round(), curve.demand_bytes]
     assert isinstance(one.fitted, Interpolated)
-    back = Interpolated(fit_from_json(data["fit"]))
-    assert asdict(back) == asdict(one.fitted)
-    before, after = (model.predict(curve, limits) for model in (one.fitted, back))
-    assert (before.slowdown == after.slowdown).all()
+    told = one.fitted.predict(curve, np.array(points["limits_bytes"]))
+    assert told.slowdown == pytest.approx(points["slowdowns"], rel=1e-6)
+    assert (points["noise"], points["reach"]) == (one.fitted.noise, one.fitted.reach)
 
 
 def test_the_fingerprint_is_of_the_data():
@@ -200,20 +192,6 @@ def test_the_fingerprint_is_of_the_data():
     curve = made_curve((150, 100, 50))
     assert fingerprint(curve) == fingerprint(replace(curve, settings={}))
     assert fingerprint(curve) != fingerprint(replace(curve, seconds=curve.seconds * 1.01))
-
-
-def test_kept_fits_of_schema_1_are_read():
-    """The fits kept with a sweep, of before `rung` became `model`, still predict."""
-    (folder,) = KEPT.glob("*-edgecaffe-f7f2d1/fits")
-    stored = json.loads(next(folder.glob("*.json")).read_text())
-    assert stored["schema"] == 1
-    assert "rungs" in stored
-    fits = StoredFits(folder)
-    curve = next(c for c in fits.data.curves if c.phase == "total")
-    model = fits.for_workload([curve], curve.network)
-    assert model.name == "interpolated"
-    slowdown = model.predict(curve, curve.limits).slowdown
-    assert slowdown == pytest.approx(curve.medians, rel=0.25)
 
 
 def test_neighbours_bound_the_interval():

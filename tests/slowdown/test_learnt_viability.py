@@ -78,7 +78,7 @@ def test_what_can_not_be_simulated_is_left_out():
 
 
 def test_without_trials_there_is_the_prior():
-    """Stored fits have none: limit + swap against the need, as for a network that ran."""
+    """Limit + swap against the need, as for a network that ran."""
     none = LearntViability((), DATA)
     one = DATA.curves[0]
     assert none.of([one.unseen(with_unlimited=False)]) == none.of([one])

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from made_sweep import MIB, make, slowdown
 from verb_making import SHAPE, predicted, run, said
 
-from edgebench.cli.fit import fit
 from edgebench.cli.predict import predict
 
 
@@ -79,19 +78,6 @@ def test_without_a_calibration_curves_speak(bare: Path):
     assert one["model"] == "interpolated"
     done = CliRunner().invoke(predict, ["--results", str(bare), "--memory", "110M"])
     assert "edgebench calibrate" in done.stderr
-
-
-def test_stored_fits_are_enough(bare: Path):
-    """What was fitted is predicted the same from the fits alone."""
-    run(fit, bare)
-    (folder,) = bare.glob("*/*/fits")
-    (stored,), (whole,) = (
-        predicted("--results", folder, "--memory", "110M"),
-        predicted("--results", bare, "--memory", "110M"),
-    )
-    for one, other in zip(stored["at"][0]["phases"], whole["at"][0]["phases"], strict=True):
-        assert one["seconds"] == pytest.approx(other["seconds"])
-    assert "vgg11" in said(predict, "vgg11", "--results", folder)
 
 
 @pytest.mark.process

@@ -73,7 +73,6 @@ BODIES: dict[str, Callable[[], None]] = {
     "reconcile": READERS["reconcile"],
     "page": _page,
     "running": _running,
-    "stored": verb("predict", "--results", str(SWEEP / "fits"), "--memory", "80M"),
     "run": verb("run", "s.toml", "--device", "board", "--results", "results"),
 }
 

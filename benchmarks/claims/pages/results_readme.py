@@ -18,7 +18,7 @@ ROWS = {
     AS_IS: "four schedules, on the disk as it is, {} trials",
     "validation": "both loaders, eight limits, {} trials",
     "validation-one-thread": "with one thread and reads held to 100 MB/s, {} records, of which {} were killed",
-    "validation-storage": "and 20,000 requests a second, {} records, of which {} were killed",
+    "validation-storage": "and 5,000 requests a second, {} records, of which {} were killed",
     "validation-zram": "with one thread and swap in zram, {} records, of which {} were killed",
     "validation-two-threads": "twelve networks with two threads, {} records, of which {} were killed",
     "validation-test": "walked in the same way, {} records, of which {} were killed",

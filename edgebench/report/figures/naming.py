@@ -25,7 +25,7 @@ _TOLD = {
     "loader": "{} loader",
     "batch": "batch {:g}",
     "image": "image {:g}",
-    "threads": "{:g} threads",
+    "threads": "threads {:g}",
     "page_cache": "{} page cache",
     "prompt": "prompt of {:g}",
     "new_tokens": "{:g} new tokens",

@@ -14,7 +14,7 @@ import numpy as np
 
 from edgebench.slowdown.context import CannotPredictError
 from edgebench.slowdown.curves import Curve, FloatArray
-from edgebench.slowdown.models.base import CurvePrediction, Fit, Parameter, TooFewLimitsError
+from edgebench.slowdown.models.base import CurvePrediction, TooFewLimitsError
 from edgebench.slowdown.models.intervals import (
     SLOWED,
     conformity_scores,
@@ -32,7 +32,6 @@ _SAME = 1e-9
 #: Nine of ten normal values are nearer than so many times their median distance; of a median that
 #: is of few trials itself, and of no less noise than this.
 _WIDER, _LEAST_NOISE = 2.44 * 1.4, 0.01
-_POINT, _NOISE, _REACH = "slowdown@", "noise", "reach.known"
 #: Limits between two that were measured, at which the cubic is computed.
 _STEPS = 16
 
@@ -108,9 +107,17 @@ class Interpolated:
     with slowdown 1. Below the tightest limit it stays what it was there: the least that it can be.
     The interval is that of the curve's own limits, each left out in turn, and no wider than the
     neighbours on both sides leave it.
+
+    Attributes:
+        points: logarithms of limits in bytes and of slowdowns, in order of limits.
+        noise: how far a trial may lie outside of what its neighbours leave (a logarithm); None:
+            unknown, so nothing bounds the interval.
+        reach: of the interval; None: it has none.
     """
 
-    fit: Fit
+    points: Points
+    noise: float | None = None
+    reach: float | None = None
     name: str = INTERPOLATED
 
     @classmethod
@@ -123,15 +130,8 @@ class Interpolated:
         x, y = measured_points(curve)
         if len(x) < 2:
             raise TooFewLimitsError("needs two limits, or one and the demand")
-        points = [
-            Parameter(f"{_POINT}{np.exp(at):.0f}", float(np.exp(value)))
-            for at, value in zip(x, y, strict=True)
-        ]
-        points.append(Parameter(_NOISE, bracket_reach(curve), fixed=True))
         reach = reach_of(_left_out_scores(curve, SLOWED) or _left_out_scores(curve, 0.0))
-        if reach is not None:
-            points.append(Parameter(_REACH, reach))
-        return cls(Fit(INTERPOLATED, tuple(points)))
+        return cls((x, y), bracket_reach(curve), reach)
 
     @classmethod
     def above_demand(cls, curve: Curve) -> Interpolated:
@@ -143,10 +143,8 @@ class Interpolated:
         demand = curve.demand_bytes
         if demand is None or not len(curve.limits) or curve.limits.min() < demand:
             raise CannotPredictError("it was measured at no limit above its demand alone")
-        slowdown = max(1.0, float(curve.medians[0]))
-        points = (demand, float(curve.limits.max()))
-        parameters = (Parameter(f"{_POINT}{at:.0f}", slowdown) for at in points)
-        return cls(Fit(INTERPOLATED, tuple(parameters)))
+        ends = np.log([demand, float(curve.limits.max())])
+        return cls((ends, np.full(2, max(0.0, float(np.log(curve.medians[0]))))))
 
     def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction:
         """Along the cubic.
@@ -156,11 +154,9 @@ class Interpolated:
         """
         if not len(curve.unlimited_seconds):
             raise CannotPredictError(f"{self.name} needs an unlimited trial of {curve.network}")
-        points = sorted((float(limit), value) for limit, value in self.fit.starting(_POINT))
-        x, y = np.log(np.array(points)).T
-        noise, reach = self.fit.get(_NOISE), self.fit.get(_REACH)
-        bounds = None if noise is None else bracket((x, y), noise, limit_bytes)
-        return with_interval(curve.unlimited_s, _cubic(x, y), limit_bytes, reach, bounds)
+        bounds = None if self.noise is None else bracket(self.points, self.noise, limit_bytes)
+        function = _cubic(*self.points)
+        return with_interval(curve.unlimited_s, function, limit_bytes, self.reach, bounds)
 
 
 def _left_out_scores(curve: Curve, least: float) -> list[FloatArray]:
