@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -14,6 +14,7 @@ from edgebench.measures.machine.noise import spread_doubts
 from edgebench.records import DEMAND, Doubt, EndedIn, LimitSetting
 from edgebench.results.columns import ColumnTable, working_sets
 from edgebench.results.kill_rate import KillRate
+from edgebench.results.once import once_for_results
 from edgebench.results.point_energy import PointEnergy, point_energy
 from edgebench.results.point_times import (
     WalkedRows,
@@ -28,6 +29,9 @@ from edgebench.results.trial_lines import parse_limits
 from edgebench.results.unmeasured import Unmeasured, unmeasured
 from edgebench.results.workload_key import WorkloadKey, workload_label
 from edgebench.throughput import THROUGHPUT, throughput_unit
+
+if TYPE_CHECKING:
+    from edgebench.results.results import Results
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,12 @@ def point_facts(sweep: Sweep) -> list[PointFacts]:
         for one in ids
     ]
     return with_slowdowns(made)
+
+
+@once_for_results
+def facts_of_points(results: Results) -> dict[str, list[PointFacts]]:
+    """By each sweep's name its points."""
+    return {sweep.name: point_facts(sweep) for sweep in results.sweeps}
 
 
 def with_slowdowns(points: Sequence[PointFacts]) -> list[PointFacts]:

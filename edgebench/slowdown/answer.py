@@ -94,12 +94,12 @@ Measured = Mapping[tuple[str, str], Sequence[MeasuredLimit]]
 
 def measured_limits(results: Results) -> Measured:
     """What was measured of each workload, as ``show`` has it."""
-    from edgebench.results.point_facts import point_facts
+    from edgebench.results.point_facts import facts_of_points
 
     found: dict[tuple[str, str], list[MeasuredLimit]] = {}
-    for sweep in results.sweeps:
-        for point in point_facts(sweep):
-            own = found.setdefault((sweep.name, point.key.id), [])
+    for name, points in facts_of_points(results).items():
+        for point in points:
+            own = found.setdefault((name, point.key.id), [])
             own += _measured_limit(point)
     return {key: _ascending(own) for key, own in found.items()}
 

@@ -24,9 +24,9 @@ from edgebench.boards.storage import AS_IS
 from edgebench.errors import ResultsError
 from edgebench.kills import LOST
 from edgebench.results.columns import COLUMNS as WORKING_SET
-from edgebench.results.facts import sweep_facts
 from edgebench.results.frames import DISTINCT, answering_rows
 from edgebench.results.once import once_for_results
+from edgebench.results.point_facts import facts_of_points
 from edgebench.results.rounds import START, STEADY
 from edgebench.results.workload_key import SWAP, workloads_of
 from edgebench.slowdown.simulator.allocator import MALLOC
@@ -415,10 +415,10 @@ def _walk_of(curve: Curve) -> tuple[str, str]:
 def _walked_slowdowns(results: Results) -> dict[tuple[str, str], dict[float, float]]:
     """Sweep and workload → limit in bytes → steady slowdown, of workloads that were walked."""
     found: dict[tuple[str, str], dict[float, float]] = {}
-    for sweep in results.sweeps:
-        for point in sweep_facts(sweep).points:
+    for name, points in facts_of_points(results).items():
+        for point in points:
             if point.steady_relative and point.limit_bytes and "total" in point.slowdowns:
-                own = found.setdefault((sweep.name, point.key.id), {})
+                own = found.setdefault((name, point.key.id), {})
                 own[float(point.limit_bytes)] = point.slowdowns["total"]
     return found
 
