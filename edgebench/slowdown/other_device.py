@@ -3,7 +3,8 @@
 Times without a limit are those of the device that was measured. What a limit adds to a steady round
 follows from the bytes that its rounds were counted to read
 (:mod:`~edgebench.slowdown.counted`), else from those that are simulated, at the other constants.
-The interval is that of the same errors on the measured device, made wider by :data:`WIDER`.
+The interval is that of the same errors on the measured device, made wider by :data:`WIDER` unless
+bytes were counted on the same device.
 """
 
 from __future__ import annotations
@@ -208,7 +209,8 @@ class TransferredModels:
         rounds = counted_rounds(self._here.curves, self._counted)
         if known is None or there is None or not rounds:
             return {}
-        found = counted_models(rounds, storage_costs(known), storage_costs(there), WIDER)
+        wider = 1.0 if self._there.device == self._here.device else WIDER
+        found = counted_models(rounds, storage_costs(known), storage_costs(there), wider)
         pairs = zip(self._here.curves, self._there.curves, strict=True)
         return {moved.key: found[curve.key] for curve, moved in pairs if curve.key in found}
 

@@ -223,6 +223,8 @@ def about_sentences(one: Prediction) -> Iterator[str]:
     measured = "measured without a limit alone" if unlimited else "not measured"
     ran = one.subject.was_run or one.subject.was_killed
     measured = "measured before" if ran else measured
+    if any(at.kind == "counted" for at in one.at):
+        measured = "measured on another storage"
     words = f"{measured}; other limits by model {one.model}" if one.model else measured
     yield words + (f"; demand {format_size(one.demand_bytes)}" if one.demand_bytes else "")
     if one.least_viable_bytes is not None:
