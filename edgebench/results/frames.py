@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from msgspec.structs import asdict
 
 from edgebench.records import LimitSetting, PhaseSum, TrialRecord, field_kinds
 from edgebench.results.columns import PARTS
@@ -85,17 +84,16 @@ PHASE_COLUMNS = (*IDENTITY, *SETTINGS, "pipeline", *CARRIED, "round", "stage", "
 
 def phases_frame(sweeps: Iterable[Sweep], trials: pd.DataFrame) -> pd.DataFrame:
     """One row per trial, round, network and phase."""
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[str, str, str | None, PhaseSum]] = []
     for sweep in sweeps:
         for record in sweep.records:
             stages = round_stages(record)
-            about = {"sweep": sweep.name, "trial": record.trial}
-            rows += [
-                {**about, "stage": stages.get(phase.round), **asdict(phase)}
-                for phase in record.phases
-            ]
-    own = ("sweep", "trial", "stage", *field_kinds(PhaseSum))
-    return with_trial(typed(rows, own), trials, PHASE_COLUMNS)
+            rows += [(sweep.name, record.trial, stages.get(p.round), p) for p in record.phases]
+    of_trial = {
+        name: [row[at] for row in rows] for at, name in enumerate(("sweep", "trial", "stage"))
+    }
+    own = {name: [getattr(row[3], name) for row in rows] for name in field_kinds(PhaseSum)}
+    return with_trial(typed_columns({**of_trial, **own}), trials, PHASE_COLUMNS)
 
 
 def with_trial(rows: pd.DataFrame, trials: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:

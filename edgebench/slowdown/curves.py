@@ -368,6 +368,7 @@ def killed_curves(results: Results) -> list[Curve]:
     return with_variables(found, results)
 
 
+@once_for_results
 def _any_swap(results: Results) -> dict[str, str]:
     keys = (key for sweep in results.sweeps for key in workloads_of(sweep.columns)[1])
     return {key.id: key.any_swap.id for key in keys}

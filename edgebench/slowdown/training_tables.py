@@ -40,6 +40,8 @@ class TrainingTables(Mapping[str, Sequence[Mapping[str, Any]]]):
             rows = own[shaping].drop_duplicates().to_dict("records")
             settings = [{"classes": _CLASSES, **_plain(row)} for row in rows]
             self._wanted.append({table_key(one): one for one in settings})
+        keys = (key for own in self._wanted for key in own)
+        self._names = dict.fromkeys(name for key in keys for name in (key, operations_key(key)))
         self._known: dict[str, Sequence[Mapping[str, Any]]] = {}
         self._reasons: dict[str, str] = {}
 
@@ -56,15 +58,13 @@ class TrainingTables(Mapping[str, Sequence[Mapping[str, Any]]]):
         return self._known[key]
 
     def __contains__(self, key: object) -> bool:
-        return any(key == one for one in self)
+        return key in self._names
 
     def __iter__(self) -> Iterator[str]:
-        for wanted in self._wanted:
-            for key in wanted:
-                yield from (key, operations_key(key))
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._names)
 
     def _describe(self, key: str) -> None:
         for wanted in self._wanted:
