@@ -92,6 +92,9 @@ def test_one_limit_above_the_demand_says_what_lies_between():
     limits, slowdowns = map(np.exp, Interpolated.above_demand(curve).points)
     assert limits / MIB == pytest.approx([100, 300])
     assert set(slowdowns) == {1.0}
+    at_demand = made_curve((100,), demand=100)
+    asked = np.array([100.0, 300.0]) * MIB
+    assert Interpolated.above_demand(at_demand).predict(at_demand, asked).slowdown[0] >= 1
     with pytest.raises(CannotPredictError):
         Interpolated.above_demand(made_curve((300, 80), demand=100))
 

@@ -32,6 +32,8 @@ _SAME = 1e-9
 #: Nine of ten normal values are nearer than so many times their median distance; of a median that
 #: is of few trials itself, and of no less noise than this.
 _WIDER, _LEAST_NOISE = 2.44 * 1.4, 0.01
+#: So many times the demand lies beside it.
+_BESIDE = 1.01
 #: Limits between two that were measured, at which the cubic is computed.
 _STEPS = 16
 
@@ -143,7 +145,8 @@ class Interpolated:
         demand = curve.demand_bytes
         if demand is None or not len(curve.limits) or curve.limits.min() < demand:
             raise CannotPredictError("it was measured at no limit above its demand alone")
-        ends = np.log([demand, float(curve.limits.max())])
+        # A limit may be the demand itself, and one point is no curve.
+        ends = np.log([demand, max(float(curve.limits.max()), _BESIDE * demand)])
         return cls((ends, np.full(2, max(0.0, float(np.log(curve.medians[0]))))))
 
     def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction:
