@@ -14,10 +14,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from edgebench.errors import WorkloadError
+from edgebench.errors import WorkloadError, error_words
 from edgebench.extras import need
 from edgebench.layers.disk import refuse_large_files
-from edgebench.layers.exported_program import read_program
 from edgebench.layers.known_networks import construct, input_shape, register_torchvision
 from edgebench.layers.own_function import OwnFunction, own_files, required_arguments
 from edgebench.layers.references import (
@@ -379,7 +378,10 @@ def _transformers() -> Any:
 
 
 class ExportedNetwork(NetworkSource):
-    """A program saved by ``torch.export``, as modules again."""
+    """A program saved by ``torch.export``, as modules again.
+
+    Reading the file may run code in it.
+    """
 
     #: What a file holds is read into memory; the file of a trial holds no weights.
     may_be_light = False
@@ -437,7 +439,17 @@ class ExportedNetwork(NetworkSource):
     def _load(self) -> torch.export.ExportedProgram:
         if self._path.name != self._HOLLOW:
             refuse_large_files([self._path])
-        return read_program(self._path)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return torch.export.load(self._path)
+        except Exception as error:
+            raise WorkloadError(
+                f"torch.export.load can't read {self._path.name}: {error_words(error)[:300]}",
+                where=str(self._path),
+                remedy="write it anew with this version of PyTorch: "
+                f'torch.export.save(torch.export.export(model, (x,)), "{self._path.name}")',
+            ) from error
 
 
 #: Kind of reference → what builds it.

@@ -202,8 +202,8 @@ def test_code_that_was_moved_is_the_same_network(folder: Path) -> None:
     ("text", "says", "remedy"),
     [
         ("timm:vit_tinny_patch16_224", "timm has no network", "timm:vit_tiny_patch16_224"),
-        ("broken.pt2", "can't be read as a program", "torch.export.save"),
-        ("another.pt2", "of another format, or of another version", "torch.export.save"),
+        ("broken.pt2", "torch.export.load can't read broken.pt2", "torch.export.save"),
+        ("another.pt2", "torch.export.load can't read another.pt2", "torch.export.save"),
         ("model.onnx", "torch does not run", "package.module:function"),
         ("transformers:empty", "no config.json", "save_pretrained"),
         ("transformers:pickled", "the weights are pickled", "save_pretrained"),
