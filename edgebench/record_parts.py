@@ -443,10 +443,6 @@ class Doubt(Struct, frozen=True, gc=False):
     limit: str | None = None
 
 
-#: Kinds that mean that a limit did not hold for the trial.
-BROKEN_LIMIT = ("left_cgroup", "cgroup_gone", "limit_changed", "limit_lifted")
-
-
 class EndedIn(Struct, frozen=True, gc=False):
     """What a trial was doing when its limit ended it.
 
@@ -487,7 +483,6 @@ class OutsideReport(Struct, frozen=True, gc=False):
         grown_bytes: by how much the processes of another cgroup grew. None: under a limit.
         grown_cgroup: which one. None: none grew by 1 MiB.
         grown_is_new: whether it was made after the trial had begun.
-        escaped: whether a process of the trial left its cgroup.
         locked_bytes: most memory locked (``mlock``). None: it ended within 0.1 s.
     """
 
@@ -498,7 +493,6 @@ class OutsideReport(Struct, frozen=True, gc=False):
     grown_bytes: Count | None = None
     grown_cgroup: str | None = None
     grown_is_new: bool = False
-    escaped: bool = False
     locked_bytes: Count | None = None
 
 

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, convert, field, to_builtins
 
 from edgebench.record_parts import (
-    BROKEN_LIMIT,
     LARGEST,
     LIMIT_WORDS,
     WRITTEN,
@@ -49,7 +48,6 @@ from edgebench.record_parts import (
 )
 
 __all__ = [
-    "BROKEN_LIMIT",
     "DEMAND",
     "FINAL_OUTCOMES",
     "LARGEST",
@@ -283,7 +281,7 @@ class TrialRecord(Struct, frozen=True, gc=False):
     @property
     def broken_limits(self) -> list[Doubt]:
         """Which of its limits did not hold."""
-        return [doubt for doubt in self.doubts if doubt.kind in BROKEN_LIMIT]
+        return [doubt for doubt in self.doubts if doubt.kind == "limit_changed"]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for ``json.dumps``."""

@@ -45,8 +45,8 @@ class Elsewhere:
         client: the known client that asks for it; None: the program is no known one.
         cgroup: the cgroup that grew meanwhile; None: none did.
         grown_bytes: by how much.
-        is_sure: whether the need is certainly not the program's: it is a known client, a process of
-            it left for another cgroup, or the cgroup was made meanwhile.
+        is_sure: whether the need is certainly not the program's: it is a known client, or the
+            cgroup was made meanwhile.
     """
 
     client: str | None
@@ -188,12 +188,12 @@ def _elsewhere_in(record: TrialRecord) -> Elsewhere | None:
     needed = record.demand_bytes or record.peak_bytes or 0
     command = record.settings.get("command")
     name = client_name(list(map(str, command))) if isinstance(command, (list, tuple)) else None
-    if report is None or needed > _CLIENT_BYTES or not (_waits(record) or report.escaped):
+    if report is None or needed > _CLIENT_BYTES or not _waits(record):
         return None
     grown = _grown(report, needed)
     if grown is None and name is None:
         return None
-    is_sure = name is not None or report.escaped or report.grown_is_new
+    is_sure = name is not None or report.grown_is_new
     is_idle = needed <= _IDLE_BYTES and _waits(record, _IDLE_SHARE)
     if not is_sure and not (is_idle and (grown or 0) >= _BESIDE_BYTES):
         return None
@@ -208,5 +208,5 @@ def _waits(record: TrialRecord, most_share: float = _CLIENT_SHARE) -> bool:
 
 def _grown(report: OutsideReport, needed_bytes: int) -> int | None:
     grown = report.grown_bytes or 0
-    least = max(_LEAST_BYTES if report.escaped else _GROWN_BYTES, _GROWN_TIMES * needed_bytes)
+    least = max(_GROWN_BYTES, _GROWN_TIMES * needed_bytes)
     return grown if grown >= least else None

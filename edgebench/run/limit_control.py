@@ -41,10 +41,6 @@ class LimitControl(AbstractContextManager["LimitControl"]):
         """The limits that the trial's record has; ``limits`` are those that it started with."""
         return limits
 
-    def last(self, limits: Limits) -> Limits:
-        """The limits as they were set last."""
-        return self.applied(limits)
-
     def _reply(self, data: bytes) -> None:
         """Send the answer.
 

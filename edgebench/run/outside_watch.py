@@ -115,13 +115,12 @@ class OutsideWatch:
             time.sleep(_PAUSE_S)
         self._left = alive
 
-    def told(self, record: TrialRecord, counters: Counters, *, escaped: bool) -> TrialRecord:
+    def told(self, record: TrialRecord, counters: Counters) -> TrialRecord:
         """The record with what was seen; shared segments that nobody can find are removed.
 
         Args:
             record: of the trial.
             counters: of its cgroup when its processes were gone.
-            escaped: whether a process was seen to leave its cgroup.
         """
         if not self._wanted:
             return record
@@ -140,7 +139,6 @@ class OutsideWatch:
             grown_bytes=self._others.grown_bytes,
             grown_cgroup=self._others.name,
             grown_is_new=self._others.is_new,
-            escaped=escaped,
             locked_bytes=self._locked_bytes,
         )
         return replace(record, outside=report)

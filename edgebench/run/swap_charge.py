@@ -100,11 +100,6 @@ class SwapCharge:
         """Whether it may move the limit."""
         return self._ram is not None and self._not_charged is None
 
-    @property
-    def last_bytes(self) -> int:
-        """The limit as it was set last."""
-        return self._now
-
     def _run(self) -> None:
         wait_s = _INTERVAL_S
         while not self._ended.wait(wait_s):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from edgebench.cgroups.demand import MapsWatch
-from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
+from edgebench.cgroups.interface import MEMORY_SIZES, Cgroup, HotFiles, Limits
 from edgebench.cgroups.join import environment_block, join_command
 from edgebench.cgroups.sampler_process import STAT_INTERVAL_S, SamplerProcess
 from edgebench.cgroups.used_files import FilesWatch
@@ -34,10 +34,9 @@ from edgebench.measures.strategies.gnu_time import (
     report_file,
 )
 from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
-from edgebench.records import GrowthReport, LimitSetting, TrialRecord, Watching
+from edgebench.records import Doubt, GrowthReport, LimitSetting, TrialRecord, Watching
 from edgebench.results.live_file import EVENTS, write_live_trial
 from edgebench.run.background import background_activity
-from edgebench.run.confinement import Confinement
 from edgebench.run.launch import (
     GoneError,
     check_start,
@@ -197,7 +196,6 @@ class _Measurement:
         copy = files.work / EVENTS if files.live else None
         process = WorkloadProcess(rate.beside(setup.echo), copy)
         noise, kills, control = NoiseWatch(), KillWatch(), self._control(process)
-        confinement = Confinement(cgroup, can_leave=setup.identity is None)
         limited, is_program = self._is_limited(applied), request.settings["kind"] in PROGRAMS
         # One trial of a program on an emulated board: are its libraries too much for that?
         sizes_board = is_program and request.limits.board is not None and not setup.starts_cold
@@ -210,8 +208,8 @@ class _Measurement:
             if files.live:
                 write_live_trial(files.live, live_trial_of(request, sampler, files.work))
             noise.start()
-            with confinement, used:
-                ended, report = self._run(hot, process, control, confinement, maps)
+            with used:
+                ended, report = self._run(hot, process, control, maps)
             counters = cgroup.read()
         finally:
             sampler_report = sampler.stop()
@@ -228,12 +226,8 @@ class _Measurement:
         told = cgroup.path.name, swap_bytes, counters.oom_kills, samples.swap_peak_bytes
         kill, unlogged = kills.report(*told)
         charge = self.watch.charge
-        last = replace(applied, memory_bytes=charge.last_bytes) if charge.moves else applied
-        broken = confinement.broken(
-            control.last(applied) if control else last,
-            is_moved=control is not None or charge.moves,
-            sampled_peak_bytes=samples.sampled_peak_bytes,
-        )
+        # A limit that moves is read back at each move.
+        broken = [] if control or charge.moves else self._changed_limits(applied)
         applied = control.applied(applied) if control else applied
         self._keep(sampler, process)
         return Measured(
@@ -259,7 +253,6 @@ class _Measurement:
             broken_limits=broken,
             ran_out=charge.ran_out,
             growth=growth,
-            escaped=confinement.has_left,
             ceiling_bytes=self.setup.parent.ceiling_bytes,
             rounds=self.rounds,
         )
@@ -309,6 +302,16 @@ class _Measurement:
         stat_s = setup.stat_interval_s or (STAT_INTERVAL_S if limited and hot.stat else None)
         return SamplerProcess(hot, self.files.work, setup.interval_s, stat_s), hot, unread
 
+    def _changed_limits(self, applied: Limits) -> list[Doubt]:
+        """Compare memory's limits with those that were set: the cgroup's owner can change them."""
+        now, changed = self.cgroup.read_limits(applied), []
+        for name in (*MEMORY_SIZES, "swap_bytes"):
+            sizes = {"from_bytes": getattr(applied, name), "to_bytes": getattr(now, name)}
+            if sizes["from_bytes"] != sizes["to_bytes"]:
+                known = {key: float(size) for key, size in sizes.items() if size is not None}
+                changed.append(Doubt("limit_changed", known, [name.removesuffix("_bytes")]))
+        return changed
+
     def _is_limited(self, applied: Limits) -> bool:
         """Whether a limit of memory is set, or will be while it runs."""
         request = self.request
@@ -319,7 +322,6 @@ class _Measurement:
         hot: HotFiles,
         process: WorkloadProcess,
         control: LimitControl | None,
-        confinement: Confinement,
         maps: MapsWatch,
     ) -> tuple[ProcessEnd, GnuTime | None]:
         request, identity = self.request, self.setup.identity
@@ -329,7 +331,6 @@ class _Measurement:
         outside, stop_after_s = self.watch.outside, request.settings.get("stop_after_s")
 
         def look(pid: int) -> None:
-            confinement.look(pid)
             maps.look()
             outside.command = pid
 

@@ -32,7 +32,6 @@ from edgebench.records import (
     is_count,
 )
 from edgebench.results.live_file import LiveTrial, boot_id
-from edgebench.run.confinement import SLACK_BYTES
 from edgebench.run.outcome import TrialEnd, trial_end
 from edgebench.run.output_rate import trial_throughput, why_no_rate
 from edgebench.run.process import ProcessEnd
@@ -123,7 +122,6 @@ class Measured:
     broken_limits: list[Doubt] = field(default_factory=list)
     ran_out: bool = False
     growth: GrowthReport | None = None
-    escaped: bool = False
     ceiling_bytes: int | None = None
     rounds: RoundSources = field(default_factory=RoundSources)
 
@@ -143,7 +141,6 @@ def record_of(
     notes, left_out = _notes(seen.events)
     peaks = _peaks(seen)
     counts = seen.rounds.counts(seen.events)
-    was_reset = seen.counters.peak_bytes is not None and peaks["peak_source"] == "sampled"
     return TrialRecord(
         **request.described(),
         outcome=verdict.outcome,
@@ -179,7 +176,7 @@ def record_of(
         throughput_per_s=trial_throughput(request.settings, seen.throughput_per_s, phases),
         notes=notes,
         noise=seen.noise,
-        doubts=_doubts(seen, left_out, was_reset=was_reset),
+        doubts=_doubts(seen, left_out),
         missing={
             **_missing(seen, limit, verdict, request),
             **seen.rounds.told_missing(counts),
@@ -205,9 +202,6 @@ def _peaks(seen: Measured) -> dict[str, Any]:
         # The worker resets the kernel's mark, so its spans' peaks count.
         spans: list[Any] = [event.get("peak_bytes") for event in seen.events]
         peak, source = max([counters.peak_bytes, *filter(is_count, spans)]), "kernel"
-        if (samples.sampled_peak_bytes or 0) > peak + SLACK_BYTES:
-            # Only the workload can have reset it.
-            peak, source = samples.sampled_peak_bytes, "sampled"
     saturated = counters.limit_hits > 0 if counters.limit_hits is not None else None
     if limit is None or (peak is not None and peak >= limit):
         saturated = limit is not None
@@ -244,7 +238,7 @@ def _notes(events: list[dict[str, Any]]) -> tuple[dict[str, Any], int]:
     return notes, left_out
 
 
-def _doubts(seen: Measured, notes_left_out: int, *, was_reset: bool) -> list[Doubt]:
+def _doubts(seen: Measured, notes_left_out: int) -> list[Doubt]:
     counts = {
         "no_events": seen.bad_events,
         "events_dropped": seen.dropped_events,
@@ -254,8 +248,6 @@ def _doubts(seen: Measured, notes_left_out: int, *, was_reset: bool) -> list[Dou
     ceiling, limit = seen.ceiling_bytes, seen.applied.lowest_bytes
     if ceiling is not None and seen.counters.oom_kills and (limit is None or limit > ceiling):
         told.append(Doubt("ceiling", {"ceiling_bytes": ceiling}))
-    if was_reset and seen.counters.peak_bytes is not None:
-        told.append(Doubt("mark_reset", {"mark_bytes": seen.counters.peak_bytes}))
     return [*seen.broken_limits, *told]
 
 

@@ -74,7 +74,7 @@ class TrialWatch:
         """The record with what was read."""
         seen, window_ns = self._sensors.readings, measured.ended.window_ns
         record = self._with_accelerator(self.charge.told(self._swap.told(record)), measured)
-        record = self.outside.told(record, measured.counters, escaped=measured.escaped)
+        record = self.outside.told(record, measured.counters)
         record = without_others(self._damon.told(record), record.other_swap_bytes)
         return with_energy(record, seen, measured.events, window_ns)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import gzip
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgebench.cgroups.counters import parse_counters
-from edgebench.cgroups.interface import Cgroup, Limits
+from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.process_maps import TouchedPages, forget_touched, touched_pages
 from edgebench.errors import CgroupError
 from edgebench.knee import EQUAL_BYTES, EQUAL_SHARE, KneeBracket, settled
@@ -210,10 +210,6 @@ class WalkControl(LimitControl):
         self._read_bytes = self._step_bytes = 0
         next(self._walk)
         self.steps.append(WalkStep(Visit(None), None))
-
-    def last(self, limits: Limits) -> Limits:
-        """Those of the limit that the walk came to."""
-        return replace(limits, memory_bytes=self.steps[-1].applied_bytes)
 
     def read_events(self) -> list[dict[str, Any]]:
         """The worker's events since the last call."""

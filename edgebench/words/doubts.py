@@ -146,17 +146,9 @@ SENTENCES: Mapping[str, Callable[[_Alike], str]] = {
     "unsteady_rounds": lambda _: (
         "rounds don't repeat, so steady is the median of all after the first: run more rounds"
     ),
-    "left_cgroup": lambda _: (
-        "a process of it left its cgroup: what that used was neither limited nor counted"
-    ),
-    "cgroup_gone": lambda _: "its cgroup was gone before it was read",
     "limit_changed": lambda found: (
         f"its limit of {found.names()} was changed while it ran: "
         f"from {found.size('from_bytes')} to {found.size('to_bytes')}"
-    ),
-    "limit_lifted": lambda found: (
-        f"it used {found.size('used_bytes')}, so its memory limit of {found.size('limit_bytes')} "
-        "was lifted for a while"
     ),
     "ceiling": lambda found: (
         f"the cgroup that edgebench runs in is limited to {found.size('ceiling_bytes')}: "
@@ -165,10 +157,6 @@ SENTENCES: Mapping[str, Callable[[_Alike], str]] = {
     "no_events": _left_out("lines", "no events and were left out"),
     "events_dropped": _left_out("events", "dropped: there were too many to keep"),
     "notes_left_out": _left_out("notes", "left out: they are too large"),
-    "mark_reset": lambda found: (
-        "its peak is that of the samples: the workload reset the kernel's mark, which says "
-        f"{found.size('mark_bytes')}"
-    ),
     "other_swap_area": lambda found: (
         f"{found.size('swap_bytes')} of its swap were in another area than its own "
         f"({found.names()}): swapoff it, or wait until the edgebench that it belongs to has ended"

@@ -207,9 +207,13 @@ def test_a_limit_that_did_not_hold_is_said_at_once(clock: Clock):
     progress = Collected()
     request = request_of("alexnet", "85%")
     progress.trial(request)
-    progress.finished(replace(record_of(request, 1.0, "ok"), doubts=[Doubt("cgroup_gone")]))
-    words = "limit not held: alexnet at 85% (85.0 MiB): its cgroup was gone before it was read"
-    assert progress.lines == [words]
+    doubt = Doubt("limit_changed", {"from_bytes": 64 << 20}, ["memory"])
+    progress.finished(replace(record_of(request, 1.0, "ok"), doubts=[doubt]))
+    words = (
+        "limit not held: alexnet at 85% (85.0 MiB): its limit of memory was changed while it ran"
+    )
+    (line,) = progress.lines
+    assert line.startswith(words)
 
 
 def scenario_in(folder: Path, seconds: float) -> Path:

@@ -96,11 +96,6 @@ def test_a_segment_that_was_removed_needs_no_command():
             {"grown_bytes": 90 * MIB, "grown_cgroup": "/jobs/7", "grown_is_new": True},
             "it only waits for work that is done elsewhere (the cgroup /jobs/7 grew by 90 MiB",
         ),
-        (
-            ("./submit",),
-            {"grown_bytes": 40 * MIB, "grown_cgroup": "/system.slice", "escaped": True},
-            "it only waits for work that is done elsewhere",
-        ),
     ],
 )
 def test_a_client_has_no_need_of_its_own(

@@ -162,7 +162,6 @@ def test_another_cgroup_that_grows_is_named(session: Session, tmp_path: Path) ->
         def check(held_s: float) -> None:
             words = [*_PYTHON, _ELSEWHERE, str(other), str(held_s)]
             record = seen(session, tmp_path, f"import subprocess; subprocess.run({words!r})")
-            assert record.outside.escaped
             assert record.outside.grown_bytes >= 60 * MIB
             assert record.outside.grown_cgroup.endswith(other.name)
 

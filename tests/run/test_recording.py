@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from edgebench.cgroups.counters import Counters
 from edgebench.cgroups.interface import Limits
@@ -20,7 +21,6 @@ from edgebench.records import (
     SamplerReport,
     Watching,
 )
-from edgebench.run.confinement import SLACK_BYTES
 from edgebench.run.process import ProcessEnd
 from edgebench.run.recorded_trials import RecordedTrials
 from edgebench.run.trial_record import (
@@ -175,26 +175,14 @@ def test_the_base_is_told_at_the_end_of_the_import() -> None:
     assert record(events=[{"event": "start", "id": []}, *EVENTS]).base_bytes == 40 * MIB
 
 
-@pytest.mark.promise(
-    "A peak that the workload reset is not reported: what was sampled is, with a warning."
-)
-def test_a_mark_below_the_samples_was_reset() -> None:
-    """Of a command that wrote to its cgroup's mark; what is charged ahead makes no difference."""
-    low = replace(COUNTERS, peak_bytes=5 * MIB)
-    made = record(counters=low, events=[])
-    assert (made.peak_bytes, made.peak_source) == (95 * MIB, "sampled")
-    assert made.doubts == [Doubt("mark_reset", {"mark_bytes": 5 * MIB})]
-    close = replace(COUNTERS, peak_bytes=95 * MIB - SLACK_BYTES)
-    assert record(counters=close, events=[]).doubts == []
-
-
 def test_a_limit_that_did_not_hold_is_said_of_the_trial_and_of_its_sweep() -> None:
     """In the record's doubts, and in the summary with the trial's name."""
-    made = record(broken_limits=[Doubt("left_cgroup")])
-    assert made.broken_limits == [Doubt("left_cgroup")]
+    changed = Doubt("limit_changed", {"from_bytes": 64 * MIB}, ["memory"])
+    made = record(broken_limits=[changed])
+    assert made.broken_limits == [changed]
     trials = RecordedTrials()
     trials.add(made)
-    assert trials.doubts([]) == [Doubt("left_cgroup", trial="0003")]
+    assert trials.doubts([]) == [structs.replace(changed, trial="0003")]
 
 
 def test_what_there_was_no_room_for_is_said() -> None:

@@ -16,7 +16,7 @@ from edgebench.cgroups.interface import Limits
 from edgebench.errors import CgroupError
 from edgebench.layers.disk import evict
 from edgebench.measures.strategies.gnu_time import report_file
-from edgebench.records import LimitSetting, TrialRecord
+from edgebench.records import Doubt, LimitSetting, TrialRecord
 from edgebench.run.session import Session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial import _limits_of as limits_of
@@ -234,6 +234,25 @@ def test_a_kill_in_a_cgroup_below_counts(session: Session, files: TrialFiles) ->
     assert record.outcome == "oom-killed", record.reason
     assert record.oom_kills
     assert not memory.exists()
+
+
+@pytest.mark.v2_core
+@pytest.mark.promise("A workload that changes its own limit is noticed, and the answer says so.")
+@pytest.mark.root
+def test_a_limit_that_was_changed_is_said(session: Session, files: TrialFiles) -> None:
+    """The kernel's limit at the end is not the one that was set; a kept limit has no doubt."""
+    memory = session.setup.parent.bases["memory"] / f"edgebench-{os.getpid()}-0001"
+    names = ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes", "memory.max")
+    code = (
+        f"import pathlib\nfor name in {names!r}:\n"
+        f" file = pathlib.Path({str(memory)!r}, name)\n"
+        " if file.exists():\n"
+        "  file.write_text('max' if name == 'memory.max' else '-1')\n"
+    )
+    record = trial(session, files, code, memory_mib=64)
+    assert record.outcome == "ok", record.reason
+    assert record.broken_limits[0] == Doubt("limit_changed", {"from_bytes": 64 * MIB}, ["memory"])
+    assert trial(session, files, "pass", memory_mib=64).broken_limits == []
 
 
 def test_memory_of_a_grandchild_is_counted(session: Session, files: TrialFiles) -> None:

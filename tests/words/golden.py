@@ -274,11 +274,9 @@ def doubts() -> Iterator[Doubt]:
     yield Doubt("throttle_events", {"events": 4}, ["core throttled"])
     yield from (Doubt(kind, spread) for kind in ("spread", "spread_known", "spread_wide"))
     yield from (Doubt(kind, far) for kind in ("short_repeat", "long_repeat"))
-    yield from map(Doubt, ("unsteady_rounds", "left_cgroup", "cgroup_gone"))
+    yield Doubt("unsteady_rounds")
     yield Doubt("limit_changed", {"from_bytes": 64 * MIB}, ["memory"])
-    yield Doubt("limit_lifted", {"used_bytes": 90 * MIB, "limit_bytes": 64 * MIB})
     yield from (Doubt(k, {"count": 2}) for k in ("no_events", "events_dropped", "notes_left_out"))
-    yield Doubt("mark_reset", {"mark_bytes": 5 * MIB})
     yield Doubt("ceiling", {"ceiling_bytes": 150 * MIB})
     yield Doubt("uncounted_swap_ram", {"taken_bytes": 72 * MIB}, ["zram"])
     yield Doubt("damon_paged_out", {"paged_out_bytes": 40 * MIB, "idle_s": 60})
@@ -301,7 +299,7 @@ def placed() -> Iterator[Doubt]:
         yield Doubt("foreign_cpu", share, workload=f"net{number}", limit=f"{10 * number}%")
     for limit in ("max", "60%", "40%", "30%", "20%"):
         yield Doubt("killed_with_swap_free", {"free_bytes": 70 * MIB}, [], None, "lenet", limit)
-    yield from (Doubt("left_cgroup", trial=trial) for trial in ("0001", "0007"))
+    yield from (Doubt("walk_events", trial=trial) for trial in ("0001", "0007"))
     for cause in ("under-voltage", "frequency capped", "under-voltage"):
         yield Doubt("throttled_for", {"lasted_s": 2.0}, [cause])
 
