@@ -457,43 +457,18 @@ class EndedIn(Struct, frozen=True, gc=False):
     layer: str | None = None
 
 
-class LeftFile(Struct, frozen=True, gc=False):
-    """What a trial left in memory when it had ended: a file of a tmpfs, or a shared segment.
-
-    Args:
-        path: a file's, or ``segment N`` with the number that ``ipcrm -m`` takes.
-        size_bytes: by how much it grew.
-        removed: whether it was removed after the trial: a segment that the trial made with the
-            private key, so that nobody finds it again, and that no process had attached.
-    """
-
-    path: str
-    size_bytes: Count
-    removed: bool = False
-
-
 class OutsideReport(Struct, frozen=True, gc=False):
-    """Memory of a program that its trial does not measure, as it was seen from outside.
+    """What a program left behind when its trial ended.
 
     Args:
         processes: how many still ran 0.1 s after the command's end; they were ended.
         names: their names.
         left_bytes: shared memory still charged to the trial when it had ended.
-        files: files of a tmpfs and shared segments that grew most; empty below 1 MiB.
-        grown_bytes: by how much the processes of another cgroup grew. None: under a limit.
-        grown_cgroup: which one. None: none grew by 1 MiB.
-        grown_is_new: whether it was made after the trial had begun.
-        locked_bytes: most memory locked (``mlock``). None: it ended within 0.1 s.
     """
 
     processes: Count = 0
     names: list[str] = field(default_factory=list)
     left_bytes: Count | None = None
-    files: list[LeftFile] = field(default_factory=list)
-    grown_bytes: Count | None = None
-    grown_cgroup: str | None = None
-    grown_is_new: bool = False
-    locked_bytes: Count | None = None
 
 
 class GrowthReport(Struct, frozen=True, gc=False):

@@ -24,7 +24,6 @@ from edgebench.record_parts import (
     FilesReport,
     GrowthReport,
     KillReport,
-    LeftFile,
     LimitSetting,
     Number,
     OutsideReport,
@@ -66,7 +65,6 @@ __all__ = [
     "FilesReport",
     "GrowthReport",
     "KillReport",
-    "LeftFile",
     "LimitSetting",
     "Number",
     "Outcome",
@@ -185,7 +183,7 @@ class TrialRecord(Struct, frozen=True, gc=False):
         sampler: the sampler. None: it never started.
         watched: how it was watched. None: an older record; ``memory.stat`` was read every 10 ms.
         kill: memory and swap at the first kill. None: no kill at the trial's own limit.
-        outside: memory that the trial does not measure. None: no command or function.
+        outside: what it left behind. None: no command or function.
         growth: whether its memory still grew at the end. None: no program, a limit, or less than a
             second.
         storage: how disks were held to a speed. None: as they are.

@@ -148,7 +148,7 @@ def _limit_flags(given: Mapping[str, Any]) -> list[str]:
 
 
 def _print_next_step(record: TrialRecord, command: Sequence[str]) -> None:
-    """What to type next; nothing of a client, whose work is to be measured elsewhere."""
+    """What to type next."""
     found, typed = unmeasured([record]), shlex.join(command)
     if found.growth and found.is_stopped:
         print_next(f"edgebench minimum --soak 10m -- {typed}")

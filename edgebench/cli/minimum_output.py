@@ -21,13 +21,11 @@ from edgebench.words.boards import minimum_board_sentence
 from edgebench.words.kills import kill_words
 from edgebench.words.minimum import reserve_lines, swap_ram_sentence
 from edgebench.words.searches import bracket_words, limit_end_words, limit_slowdown_words
-from edgebench.words.unmeasured import remove_command
 
 if TYPE_CHECKING:
     from edgebench.results.kill_rate import KillRate
     from edgebench.run.minimum_answer import Minimum
     from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
-    from edgebench.run.search import TriedLimit
 
 
 def print_minimum_json(found: Minimum, wanted: MinimumRequest | ProgramRequest) -> None:
@@ -115,8 +113,6 @@ def _print_better_measurement(found: Minimum, wanted: ProgramRequest, flags: Seq
         more, flags = ("--soak", "10m"), _without(flags, "--for")
     elif seen.processes and not (wanted.stop_after or wanted.soak):
         more = ("--for", "20s")
-    elif seen.left_bytes and seen.stays and not (wanted.reset or seen.leaves_others):
-        more = ("--reset", remove_command(seen))
     elif wanted.soak and reserve and not wanted.within:
         more = ("--within", f"{math.ceil(reserve.size_bytes / MIB)}M")
     if more:
@@ -157,12 +153,7 @@ _MARKS: dict[str, Mark] = {"ok": "ok", "timeout": "timeout"}
 
 def _print_details(found: Minimum) -> None:
     """Both ends of each answer, how often they were tried, and how sure that is."""
-    locked_bytes = found.unmeasured.locked_bytes
-
-    def ended(one: TriedLimit) -> str:
-        return limit_end_words(one, locked_bytes)
-
-    click.echo(f"{'least viable limit':<34}{bracket_words(found.viable, ended)}")
+    click.echo(f"{'least viable limit':<34}{bracket_words(found.viable, limit_end_words)}")
     for end in (found.viable.good, found.viable.bad):
         if end and (rate := end.kill_rate) and (end.trials > 1):
             words = f"at {format_size(end.limit_bytes)}: {kill_words(rate)}"

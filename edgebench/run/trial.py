@@ -150,7 +150,7 @@ def _recorded_trials(
     places = StoragePlaces.of(request.settings, request.weights)
     held = setup.storage.hold(request.limits.storage, places)
     cgroup = setup.parent.create(f"{os.getpid()}-{request.trial}")
-    watch = TrialWatch(setup, request, cgroup, files.work)
+    watch = TrialWatch(setup, request, cgroup)
     try:
         with background_activity(request.settings, request.trial) as surroundings:
             parts = setup, request, files, cgroup, observer, held, watch

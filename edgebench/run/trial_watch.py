@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgebench.cgroups.interface import Cgroup
@@ -34,27 +33,20 @@ _CALIBRATING = ("scan", "hot-base")
 class TrialWatch:
     """Reads within a ``with`` block, and then completes the trial's records."""
 
-    def __init__(
-        self, setup: TrialSetup, request: TrialRequest, cgroup: Cgroup, work: Path
-    ) -> None:
+    def __init__(self, setup: TrialSetup, request: TrialRequest, cgroup: Cgroup) -> None:
         self._sensors = SensorWatch(None if request.strategy else setup.sensors)
         self._accelerator = _accelerator(request, cgroup)
         own = setup.storage.swap.state.device if request.limits.swap_kind != "none" else None
         self._swap = SwapWatch(own, read_swap_areas, group_swap(cgroup.hot_files()))
         self.charge = _charge(setup, request, cgroup)
-        self.outside = OutsideWatch(
-            cgroup,
-            work,
-            wanted=request.strategy is None and request.settings["kind"] in PROGRAMS,
-            is_limited=request.limits.memory_bytes is not None,
-        )
+        is_program = request.settings["kind"] in PROGRAMS
+        self.outside = OutsideWatch(cgroup, wanted=is_program and request.strategy is None)
         self._damon = DamonWatch(SystemFiles())
         self._stack = ExitStack()
 
     def __enter__(self) -> TrialWatch:
         """Begin."""
         self._stack.enter_context(self._damon)
-        self._stack.enter_context(self.outside)
         self._stack.enter_context(self._swap)
         self._stack.enter_context(self.charge)
         self._stack.enter_context(self._sensors)

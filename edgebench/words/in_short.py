@@ -18,7 +18,7 @@ from edgebench.words.claims import IN_ONE_TRIAL, before_end, one_trial_words
 from edgebench.words.labels import limit_label, pass_words, throughput_of
 from edgebench.words.outcomes import outcome_words
 from edgebench.words.slowdown import later_start_words
-from edgebench.words.unmeasured import beside_need_parts, program_need_words
+from edgebench.words.unmeasured import program_need_words, unmeasured_parts
 
 #: More workloads than this are summed up in one sentence.
 _MOST = 6
@@ -63,7 +63,7 @@ def workload_sentence(workload: WorkloadFacts, name: str) -> str:
     need = workload.need
     unlimited = workload.unlimited
     words = [program_need_words(name, need, workload.unmeasured)]
-    opens = list(beside_need_parts(workload.unmeasured))
+    opens = list(unmeasured_parts(workload.unmeasured))
     if not workload.tried:
         if unlimited is None:
             return f"{words[0]}; no trial has finished."

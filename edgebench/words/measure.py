@@ -36,9 +36,8 @@ def measure_sentence(record: TrialRecord) -> str:
         return f"{how}; it held {held} of memory and is {growth_words(found)}."
     if need is not None:
         of_memory = "" if need.files_bytes else " of memory"
-        verb = "used" if found.hides_need else "needed"
-        itself = " itself" if found.hides_need or found.processes else ""
-        return f"{how} and {verb} {need_words(need)}{of_memory}{itself}."
+        itself = " itself" if found.processes else ""
+        return f"{how} and needed {need_words(need)}{of_memory}{itself}."
     if record.peak_bytes is None:
         return f"{how}; its need of memory is unknown."
     peak = format_size(record.peak_bytes)

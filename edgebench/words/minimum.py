@@ -32,9 +32,11 @@ _ABOUT = 0.97
 
 def minimum_sentence(found: Minimum) -> str:
     """``needs 412 MiB; takes 2 times as long below 300 MiB; killed below 180 MiB (…)``."""
-    open_parts = list(unmeasured_parts(found.unmeasured, repeats=True))
+    open_parts = list(unmeasured_parts(found.unmeasured))
     if found.unmeasured.hides_need:
-        parts = [_untold_words(found), *open_parts]
+        held = brief_size(found.demand_bytes)
+        grows = growth_words(found.unmeasured, found.size_bytes)
+        parts = [f"held {held} and is {grows}", *open_parts]
     else:
         parts = [_demand_words(found), *_level_parts(found), *open_parts]
         if found.size_bytes is not None:
@@ -78,14 +80,6 @@ def _why_it_varies(found: Minimum) -> str:
     if found.stop_after_s is not None:
         return f"it gets more or less far in {format_duration(found.stop_after_s)}"
     return "its threads, inputs or timing differ from run to run"
-
-
-def _untold_words(found: Minimum) -> str:
-    """In place of a need: what it held, and why that is none."""
-    if found.unmeasured.growth and found.unmeasured.is_stopped:
-        held = brief_size(found.demand_bytes)
-        return f"held {held} and is {growth_words(found.unmeasured, found.size_bytes)}"
-    return f"uses {brief_size(found.demand_bytes)} itself"
 
 
 def _level_parts(found: Minimum) -> Iterator[str]:

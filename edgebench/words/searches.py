@@ -22,9 +22,9 @@ def bracket_words(found: LimitBracket, how: Callable[[TriedLimit], str]) -> str:
     return _tried(good, how) + below
 
 
-def limit_end_words(one: TriedLimit, locked_bytes: int = 0) -> str:
-    """How the trials at that limit ended; ``locked_bytes``: what the program locks in memory."""
-    return _end_words(one.outcome, one.swap_free_bytes, locked_bytes)
+def limit_end_words(one: TriedLimit) -> str:
+    """How the trials at that limit ended."""
+    return _end_words(one.outcome, one.swap_free_bytes)
 
 
 def limit_slowdown_words(one: TriedLimit) -> str:
@@ -69,12 +69,9 @@ def _times(trials: int) -> str:
     return "once" if trials == 1 else f"{trials} trials"
 
 
-def _end_words(outcome: str, swap_free_bytes: int | None, locked_bytes: int = 0) -> str:
+def _end_words(outcome: str, swap_free_bytes: int | None) -> str:
     """How trials ended; of a kill that a lack of swap can't explain also why."""
     words = outcome_words(outcome).past
     if outcome == "ok" or swap_free_bytes is None:
         return words
-    why = f"see {OBSERVER_EFFECT}"
-    if locked_bytes:
-        why = f"{format_size(locked_bytes)} are locked in memory"
-    return f"{words} while {format_size(swap_free_bytes)} of swap were free: {why}"
+    return f"{words} while {format_size(swap_free_bytes)} of swap were free: see {OBSERVER_EFFECT}"

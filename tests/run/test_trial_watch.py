@@ -85,7 +85,7 @@ def watch(
     )
     request = TrialRequest("0001", "p", 0, 0, settings, limits or LimitSetting(), 9.0, **more)
     made: Any = cgroup
-    TrialWatch(setup, request, made, Path("work"))
+    TrialWatch(setup, request, made)
 
 
 def test_a_program_s_trial_is_watched_by_all(made: dict[str, Made], tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_a_program_s_trial_is_watched_by_all(made: dict[str, Made], tmp_path: Pa
     assert made["SensorWatch"].words == ("bank",)
     assert made["AcceleratorWatch"].words == ()
     assert made["SwapWatch"].words == (AREA, trial_watch.read_swap_areas, "swap of usage")
-    assert made["OutsideWatch"].words == (cgroup, Path("work"))
-    assert made["OutsideWatch"].options == {"wanted": True, "is_limited": True}
+    assert made["OutsideWatch"].words == (cgroup,)
+    assert made["OutsideWatch"].options == {"wanted": True}
 
 
 def test_a_trial_without_swap_has_no_area_of_its_own(made: dict[str, Made], tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_trial_without_swap_has_no_area_of_its_own(made: dict[str, Made], tmp_
     assert made["SwapWatch"].words[0] is None
     assert made["SwapCharge"].words[:2] == (None, None)
     assert made["AcceleratorWatch"].words == (cgroup.pids,)
-    assert made["OutsideWatch"].options == {"wanted": False, "is_limited": False}
+    assert made["OutsideWatch"].options == {"wanted": False}
 
 
 def test_a_strategy_s_own_trial_is_watched_by_itself(made: dict[str, Made], tmp_path: Path) -> None:

@@ -84,7 +84,6 @@ def search_lines() -> Iterator[str]:
         yield bracket_words(found, limit_end_words)
     yield bracket_words(LimitBracket(None, bad), limit_end_words)
     yield bracket_words(LimitBracket(good, slow), limit_slowdown_words)
-    yield limit_end_words(free, 64 * MIB)
     yield least_memory_sentence(LimitBracket(good, bad), "lenet", 8)
     yield least_memory_sentence(LimitBracket(None, bad), "lenet", 8)
     fits = TriedBatch(64, "ok", None, 2, 900 * MIB)
@@ -166,14 +165,13 @@ def _records() -> dict[str, TrialRecord]:
     lost = {"outcome": "oom-killed", "reason": "killed by the kernel", "exit_code": None}
     grows = GrowthReport(True, float(MIB), 300 * MIB, None, 20.0)
     known = {"demand_bytes": 412 * MIB, "peak_bytes": 412 * MIB, "sampled_peak_bytes": 412 * MIB}
-    small = dict.fromkeys(known, 9 * MIB)
-    beside = OutsideReport(grown_bytes=300 * MIB, grown_cgroup="/docker/1")
+    small = dict.fromkeys(known, 4 * MIB)
     stopped: dict[str, Any] = {"exit_code": None, "outside": OutsideReport()}
     return {
         "finished": _trial(**known),
         "with mapped files": _trial(**known, undroppable_bytes=55 * MIB),
         "outlived by a process": _trial(**known, outside=OutsideReport(1, ["sleep"])),
-        "a client": _trial(**small, command=("docker", "run", "x"), outside=beside),
+        "idle": _trial(**small, wall_s=3.0, cpu_s=0.1, outside=OutsideReport()),
         "still growing": _trial(**known, **stopped, growth=grows),
         "stopped": _trial(**known, **stopped),
         "need unknown": _trial(),
