@@ -184,8 +184,8 @@ class TrialRecord(Struct, frozen=True, gc=False):
         watched: how it was watched. None: an older record; ``memory.stat`` was read every 10 ms.
         kill: memory and swap at the first kill. None: no kill at the trial's own limit.
         outside: what it left behind. None: no command or function.
-        growth: whether its memory still grew at the end. None: no program, a limit, or less than a
-            second.
+        growth: whether its memory still grew when it was stopped. None: no program that ``--for``
+            stopped, a limit, or less than a second.
         storage: how disks were held to a speed. None: as they are.
         files: the files that a program used. None: no program, none seen, or not looked for under a
             limit.

@@ -150,13 +150,13 @@ def _limit_flags(given: Mapping[str, Any]) -> list[str]:
 def _print_next_step(record: TrialRecord, command: Sequence[str]) -> None:
     """What to type next."""
     found, typed = unmeasured([record]), shlex.join(command)
-    if found.growth and found.is_stopped:
+    if found.growth:
         print_next(f"edgebench minimum --soak 10m -- {typed}")
     elif found.processes:
         print_next(f"edgebench measure --for 20s -- {typed}")
     elif is_stopped(record):
         print_next(f"edgebench minimum --for {math.ceil(record.wall_s or 1)}s -- {typed}")
-    elif not found.hides_need:
+    else:
         print_next(f"edgebench minimum -- {typed}")
 
 

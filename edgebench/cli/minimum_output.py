@@ -60,7 +60,7 @@ def print_minimum(
     board = wanted.board
     words = printable(f"{shortened(found.name)} {found.sentence}")
     click.echo(click.wrap_text(words, _width(), "", "  "))
-    is_told = board and not found.unmeasured.hides_need
+    is_told = board and not found.unmeasured.growth
     more = [minimum_board_sentence(found, find_board(board))] if board and is_told else []
     for sentence in filter(None, [*more, swap_ram_sentence(found)]):
         click.echo(click.wrap_text(sentence, _width(), "", "  "))
@@ -109,7 +109,7 @@ def _print_better_measurement(found: Minimum, wanted: ProgramRequest, flags: Seq
     """What to type where the answer leaves memory out, or is none; whether there is something."""
     seen, reserve = found.unmeasured, found.reserve
     more: tuple[str, ...] = ()
-    if seen.growth and seen.is_stopped and not wanted.soak:
+    if seen.growth and not wanted.soak:
         more, flags = ("--soak", "10m"), _without(flags, "--for")
     elif seen.processes and not (wanted.stop_after or wanted.soak):
         more = ("--for", "20s")
@@ -117,9 +117,9 @@ def _print_better_measurement(found: Minimum, wanted: ProgramRequest, flags: Seq
         more = ("--within", f"{math.ceil(reserve.size_bytes / MIB)}M")
     if more:
         print_next(f"edgebench minimum {shlex.join([*flags, *more])} -- {found.name}")
-    elif seen.hides_need:
+    elif seen.growth:
         print_next(f"edgebench show {typed_path(found.folder)}")
-    return bool(more) or seen.hides_need
+    return bool(more or seen.growth)
 
 
 def _without(flags: Sequence[str], name: str) -> list[str]:

@@ -80,7 +80,7 @@ class Minimum:
     @property
     def fits(self) -> bool | None:
         """Whether the one limit is enough; None where the search was for the least one."""
-        if self.size_bytes is None or self.unmeasured.hides_need:
+        if self.size_bytes is None or self.unmeasured.growth:
             return None
         return (self.viable if self.fast is None else self.fast).good is not None
 
@@ -108,7 +108,7 @@ class Minimum:
     @cached_property
     def reserve(self) -> Reserve | None:
         """How much memory to give it; None where no need can be told."""
-        if self.unmeasured.hides_need:
+        if self.unmeasured.growth:
             return None
         demands = self.demands_bytes or (self.demand_least_bytes, self.demand_bytes)
         factor = self.slowdown if self.fast is not None else None

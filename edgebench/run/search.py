@@ -302,7 +302,7 @@ class LimitSearch(Planner):
         demand = demand_range(unlimited)
         if any(record.outcome != "ok" for record in unlimited) or demand is None:
             return []
-        hidden, tried = unmeasured(unlimited).hides_need, self.tried(planned, records)
+        hidden, tried = unmeasured(unlimited).growth, self.tried(planned, records)
         varies = differs(*demand) or any(is_killed_above(one, demand[1]) for one in tried)
         wanted_trials = rules.most_unlimited if varies and not hidden else rules.unlimited
         if len(unlimited) < wanted_trials:

@@ -34,7 +34,7 @@ from edgebench.measures.strategies.gnu_time import (
     report_file,
 )
 from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
-from edgebench.records import Doubt, GrowthReport, LimitSetting, TrialRecord, Watching
+from edgebench.records import Doubt, LimitSetting, TrialRecord, Watching
 from edgebench.results.live_file import EVENTS, write_live_trial
 from edgebench.run.background import background_activity
 from edgebench.run.launch import (
@@ -222,7 +222,9 @@ class _Measurement:
         until_ns = first_round_end_ns(events) if is_whole else None
         resident = _most_resident(used, report)
         samples = sampler.summary(maps.looks, until_ns, counters, resident)
-        growth = self._growth(sampler, ended, applied)
+        growth = None
+        if ended.stopped and is_program and request.strategy is None and not limited:
+            growth = judge_growth(*sampler.held_between(*ended.window_ns))
         told = cgroup.path.name, swap_bytes, counters.oom_kills, samples.swap_peak_bytes
         kill, unlogged = kills.report(*told)
         charge = self.watch.charge
@@ -256,15 +258,6 @@ class _Measurement:
             ceiling_bytes=self.setup.parent.ceiling_bytes,
             rounds=self.rounds,
         )
-
-    def _growth(
-        self, sampler: SamplerProcess, ended: ProcessEnd, applied: Limits
-    ) -> GrowthReport | None:
-        """Whether a program's memory still grew at its end; None: limited, or too short to tell."""
-        is_program = self.request.settings["kind"] in PROGRAMS and self.request.strategy is None
-        if not is_program or self._is_limited(applied):
-            return None
-        return judge_growth(*sampler.held_between(*ended.window_ns))
 
     def _control(self, process: WorkloadProcess) -> LimitControl | None:
         """What moves the limit while the worker lives, if anything does."""

@@ -31,9 +31,9 @@ def measure_sentence(record: TrialRecord) -> str:
         ends["ok"] = f"Stopped after {took}"
     how = ends.get(record.outcome, f"It {_failed(record)} after {took}")
     found, need = unmeasured([record]), need_of(record)
-    if found.growth and found.is_stopped:
+    if found.growth:
         held = format_size(need.total_bytes if need else record.peak_bytes or 0)
-        return f"{how}; it held {held} of memory and is {growth_words(found)}."
+        return f"{how}; it held {held} of memory and is {growth_words(found.growth)}."
     if need is not None:
         of_memory = "" if need.files_bytes else " of memory"
         itself = " itself" if found.processes else ""

@@ -33,9 +33,9 @@ _ABOUT = 0.97
 def minimum_sentence(found: Minimum) -> str:
     """``needs 412 MiB; takes 2 times as long below 300 MiB; killed below 180 MiB (…)``."""
     open_parts = list(unmeasured_parts(found.unmeasured))
-    if found.unmeasured.hides_need:
+    if found.unmeasured.growth:
         held = brief_size(found.demand_bytes)
-        grows = growth_words(found.unmeasured, found.size_bytes)
+        grows = growth_words(found.unmeasured.growth, found.size_bytes)
         parts = [f"held {held} and is {grows}", *open_parts]
     else:
         parts = [_demand_words(found), *_level_parts(found), *open_parts]

@@ -11,6 +11,7 @@ from edgebench.words.need import need_words
 
 if TYPE_CHECKING:
     from edgebench.need import Need
+    from edgebench.records import GrowthReport
     from edgebench.results.point_facts import PointFacts
     from edgebench.results.unmeasured import Unmeasured
 
@@ -27,10 +28,6 @@ def unmeasured_parts(found: Unmeasured) -> Iterator[str]:
     if found.left_bytes:
         size = brief_size(found.left_bytes)
         yield f"{size} of shared memory stay when it has ended (`ls -l /dev/shm`, `ipcs -m`)"
-    if found.growth and not found.is_stopped:
-        lasted = format_duration(found.growth.lasted_s or 0.0)
-        pace = pace_words(found)
-        yield f"still growing by {pace} when it ended after {lasted}: a longer run needs more"
 
 
 def unmeasured_notes(points: Iterable[PointFacts]) -> list[str]:
@@ -41,36 +38,32 @@ def unmeasured_notes(points: Iterable[PointFacts]) -> list[str]:
 
 
 def _notes(found: Unmeasured) -> Iterator[str]:
-    if found.growth and found.is_stopped:
-        yield growth_words(found)
+    if found.growth:
+        yield growth_words(found.growth)
     yield from unmeasured_parts(found)
 
 
 def program_need_words(name: str, need: Need | None, found: Unmeasured) -> str:
     """``train.py needs 412.0 MiB``; where trials can't tell that, what it used and why."""
-    if need is None and not found.growth:
-        return f"{name}: its need is unknown"
-    used = brief_size(need.total_bytes if need else found.growth.end_bytes if found.growth else 0)
-    if found.growth and found.is_stopped:
-        return f"{name} held {used} and is {growth_words(found)}"
-    return f"{name} needs {need_words(need) if need else used}"
+    if found.growth:
+        held = brief_size(need.total_bytes if need else found.growth.end_bytes)
+        return f"{name} held {held} and is {growth_words(found.growth)}"
+    return f"{name} needs {need_words(need)}" if need else f"{name}: its need is unknown"
 
 
-def growth_words(found: Unmeasured, limit_bytes: float | None = None) -> str:
+def growth_words(growth: GrowthReport, limit_bytes: float | None = None) -> str:
     """``still growing by 52 MiB/min after 20 s: no need can be told; 1 GiB is reached after …``."""
-    assert found.growth is not None
-    lasted = format_duration(found.growth.lasted_s or 0.0)
-    words = f"still growing by {pace_words(found)} after {lasted}: no need can be told"
-    after_s = found.reaches_s(limit_bytes) if limit_bytes else None
-    if limit_bytes is None or after_s is None:
+    per_minute = growth.bytes_per_s * 60 / MIB
+    pace = f"{per_minute:,.0f}" if per_minute >= 10 else f"{per_minute:.2g}"
+    lasted = format_duration(growth.lasted_s or 0.0)
+    words = f"still growing by {pace} MiB/min after {lasted}: no need can be told"
+    if limit_bytes is None or growth.lasted_s is None:
         return words
-    return f"{words}; {brief_size(limit_bytes)} is reached after about {_about(after_s)}"
-
-
-def pace_words(found: Unmeasured) -> str:
-    """``52 MiB/min``."""
-    per_minute = found.growth.bytes_per_s * 60 / MIB if found.growth else 0.0
-    return f"{per_minute:,.0f} MiB/min" if per_minute >= 10 else f"{per_minute:.2g} MiB/min"
+    left_bytes = max(0.0, limit_bytes - growth.end_bytes)
+    after_s = growth.lasted_s + left_bytes / growth.bytes_per_s
+    about = f"{after_s / 60:.0f} minutes" if after_s < 7200 else f"{after_s / 3600:.0f} hours"
+    about = f"{after_s:.0f} s" if after_s < 90 else about
+    return f"{words}; {brief_size(limit_bytes)} is reached after about {about}"
 
 
 def _outlived_words(found: Unmeasured) -> str:
@@ -84,9 +77,3 @@ def _outlived_words(found: Unmeasured) -> str:
         f"{found.processes} processes outlived the command and were ended ({names}): what they "
         "need from then on is not in the answer, --for 20s measures them too"
     )
-
-
-def _about(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.0f} hours"

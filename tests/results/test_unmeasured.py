@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from edgebench.records import GrowthReport, LimitSetting, OutsideReport, TrialRecord
-from edgebench.results.unmeasured import unmeasured
+from edgebench.results.unmeasured import Unmeasured, unmeasured
 from edgebench.units import MIB
 from edgebench.words.unmeasured import growth_words, unmeasured_parts
 
@@ -58,7 +58,6 @@ def test_a_command_that_does_next_to_nothing_gets_a_hint():
     """In each trial, for longer than a start; a program that works, or holds more, gets none."""
     idle = trial("docker", "run", "x", ends={"wall_s": 2.5})
     assert said(idle).startswith("it does next to nothing: does it start work elsewhere?")
-    assert not unmeasured([idle]).hides_need
     for ends in ({"wall_s": 1.9}, {"cpu_s": 0.2}):
         assert said(idle, trial("sh", ends={"wall_s": 2.5, **ends})) == ""
     assert said(structs.replace(idle, demand_bytes=6 * MIB)) == ""
@@ -69,23 +68,12 @@ GROWS = GrowthReport(True, MIB, 500 * MIB, None, 60.0)
 
 
 def test_a_program_that_is_stopped_while_it_grows_has_no_need():
-    """By --for or by its time limit: its pace, and when a limit is reached."""
-    for ends in ({"exit_code": None}, {"outcome": "timeout", "exit_code": None}):
-        found = unmeasured([trial("server", growth=GROWS, ends=ends)])
-        assert found.hides_need
-        assert growth_words(found, 1100 * MIB) == (
-            "still growing by 60 MiB/min after 1 min 00 s: no need can be told; 1.07 GiB is "
-            "reached after about 11 minutes"
-        )
-
-
-def test_a_program_that_ends_while_it_grows_has_a_need():
-    """What it needed is what it needs; a longer run needs more."""
-    record = trial("train", growth=GROWS)
-    assert not unmeasured([record]).hides_need
-    assert said(trial("start", growth=structs.replace(GROWS, lasted_s=1.2))) == ""
-    assert said(record) == (
-        "still growing by 60 MiB/min when it ended after 1 min 00 s: a longer run needs more"
+    """By --for: its pace, and when a limit is reached."""
+    record = trial("server", growth=GROWS, ends={"exit_code": None})
+    assert unmeasured([record]).growth == GROWS
+    assert growth_words(GROWS, 1100 * MIB) == (
+        "still growing by 60 MiB/min after 1 min 00 s: no need can be told; 1.07 GiB is "
+        "reached after about 11 minutes"
     )
 
 
@@ -94,5 +82,5 @@ def test_records_of_networks_leave_nothing_open():
     plain = TrialRecord(
         *("0001", "p001", 0, 0, {"kind": "inference"}, LimitSetting(), "ok"), started_utc=""
     )
-    assert not unmeasured([plain]).hides_need
+    assert unmeasured([plain]) == Unmeasured()
     assert said(plain) == ""
