@@ -115,7 +115,6 @@ def offloaded(network: str, memory: Sequence[str], folder: Path) -> dict[str, An
         "command": [*command, str(folder / "index.json")],
         "files": [str(folder)],
         "throughput_pattern": r"([\d.]+) passes/s",
-        "unit": "passes",
     }
     return _with_limits(network, workload, memory)
 

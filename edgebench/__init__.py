@@ -153,8 +153,6 @@ def minimum(
     budget: str | None = None,
     throughput: float | None = None,
     throughput_pattern: str | None = None,
-    throughput_json: str | None = None,
-    unit: str | None = None,
     files: Sequence[str | Path] | None = None,
     prompt: int | None = None,
     new_tokens: int | None = None,
@@ -181,8 +179,6 @@ def minimum(
         budget: stop searching after this time.
         throughput: also find the least limit at which it prints so many lines a second.
         throughput_pattern: a rate that it prints instead, a regular expression with one group.
-        throughput_json: or the path to a rate in JSON that it prints, as ``"results.0.rate"``.
-        unit: what the throughput counts, as ``"tokens"``.
         files: weights that it reads, evicted from the page cache before each trial.
         prompt: how many tokens a language model is given.
         new_tokens: have it generate so many tokens of text.
@@ -213,8 +209,6 @@ def minimum(
         "budget": budget,
         "throughput": throughput,
         "throughput_pattern": throughput_pattern,
-        "throughput_json": throughput_json,
-        "unit": unit,
         "files": files,
         "prompt": prompt,
         "new_tokens": new_tokens,

@@ -8,7 +8,7 @@ from typing import Any
 #: The slowdown in throughput, beside those of times: unlimited rate ÷ rate.
 THROUGHPUT = "throughput"
 #: What a program's settings have if its throughput is read from its output.
-_KEYS = ("throughput", "throughput_pattern", "throughput_json")
+_KEYS = ("throughput", "throughput_pattern")
 #: What is counted of text generation.
 TOKENS = "tokens"
 _LINES = "lines"
@@ -25,11 +25,10 @@ def generates_text(settings: Mapping[str, Any]) -> bool:
 
 
 def throughput_unit(settings: Mapping[str, Any]) -> str:
-    """What is counted: ``tokens``; empty where nobody says it."""
+    """What is counted: ``tokens`` or ``lines``; empty where a pattern finds the rate."""
     if generates_text(settings):
         return TOKENS
-    plain = settings.get("throughput") and not settings.get("throughput_pattern")
-    return str(settings.get("unit") or (_LINES if plain else ""))
+    return _LINES if settings.get("throughput") and not settings.get("throughput_pattern") else ""
 
 
 def throughput_words(per_second: float, unit: str) -> str:

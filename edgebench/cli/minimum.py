@@ -32,11 +32,6 @@ if TYPE_CHECKING:
 _MOST_NAMES = 3
 #: A search that may take longer says so after its first trial.
 _LONG_S = 60.0
-_PHASES = ("total", "load", "first", "execute", "prefill", "decode")
-
-
-#: What only a network has.
-_NETWORK_KEYS = ("phase", *options.NETWORK_KEYS)
 
 
 class NetworkOrProgram(options.NetworkOrCommand):
@@ -73,12 +68,6 @@ class NetworkOrProgram(options.NetworkOrCommand):
     help="Instead of lines, a rate that the program prints: a regular expression with one group, "
     "as '([\\d.]+) tokens/s'.",
 )
-@click.option(
-    "--throughput-json",
-    metavar="PATH",
-    help="Or a rate in JSON that the program prints, as results.0.tokens_per_s.",
-)
-@click.option("--unit", metavar="WORD", help="What the throughput counts, as tokens.")
 @options.files_option
 @click.option("--for", "stop_after", metavar="DURATION", help="Stop a program that never ends.")
 @click.option(
@@ -108,12 +97,6 @@ class NetworkOrProgram(options.NetworkOrCommand):
     "--killed",
     is_flag=True,
     help="Also find where it is killed, though swap can hold all that it needs.",
-)
-@click.option(
-    "--phase",
-    type=click.Choice(_PHASES),
-    default="total",
-    help="The phase whose slowdown counts; total: a steady round, after the start.",
 )
 @options.network_options
 @options.search_options
@@ -317,7 +300,7 @@ def minimum_request(
             "name a network, or a program after --",
             remedy="edgebench minimum -- python3 train.py",
         )
-    refused = _NETWORK_KEYS if command else PROGRAM_KEYS
+    refused = options.NETWORK_KEYS if command else PROGRAM_KEYS
     options.refuse_given(context, refused, "networks" if command else "programs (after --)")
     settings = {key: value for key, value in settings.items() if key not in refused}
     if not command:

@@ -34,8 +34,8 @@ ENGINE = (
     *("engine", "arena", "memory_pattern", "optimization", "prepacking", "xnnpack", "onednn"),
     *("xla", "accelerator"),
 )
-#: Settings of text generation, and the unit of a program's throughput.
-GENERATION = ("prompt", "new_tokens", "unit")
+#: Settings of text generation.
+GENERATION = ("prompt", "new_tokens")
 #: The workload's settings that every frame has; others follow them in ``trials`` if they occur.
 SETTINGS = (
     *("kind", "network", "schedule", "loader", "batch", "image", "rounds", "warm", "threads"),

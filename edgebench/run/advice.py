@@ -31,7 +31,7 @@ from edgebench.run.advice_trials import (
     paired_ratio,
 )
 from edgebench.run.command import check_command
-from edgebench.run.pace import Pace, pace_of_phase, pace_of_program
+from edgebench.run.pace import Pace, pace_of_program, pace_of_rounds
 from edgebench.run.search import demands_of, most_libraries
 from edgebench.run.sweep import SweepOptions, planned_trials, run_sweep
 from edgebench.run.trial_loop import Progress
@@ -60,9 +60,7 @@ def find_advice(request: AdviceRequest, options: SweepOptions, progress: Progres
     unlimited, limited = both_points(scenario)
     what = {"lossy": request.lossy, "kernel": request.kernel}
     candidates, untried = candidates_of(unlimited, limited, **what)
-    pace: Pace = (
-        pace_of_program if limited.settings["kind"] == "command" else pace_of_phase("round")
-    )
+    pace: Pace = pace_of_program if limited.settings["kind"] == "command" else pace_of_rounds
     budget_s = parse_duration(request.budget)
     planner = AdvicePlanner(candidates, pace, budget_s, scenario.seed, clock)
     every = [point for one in candidates for point in (one.unlimited, one.limited)]

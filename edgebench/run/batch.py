@@ -10,7 +10,7 @@ from edgebench.boards.storage import AS_IS
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.run.minimum import run_search
 from edgebench.run.minimum_requests import shares
-from edgebench.run.pace import pace_of_phase
+from edgebench.run.pace import pace_of_rounds
 from edgebench.run.search import (
     BatchSearch,
     LargestBatch,
@@ -121,7 +121,7 @@ def least_memory(
         CgroupError, MachineError, ResultsError: as :func:`edgebench.run.sweep.run_sweep` does.
     """
     scenario = _scenario(training, [batch], shares())
-    planner = LimitSearch(points(scenario), SearchGoal(), TrialRules(pace_of_phase("round")))
+    planner = LimitSearch(points(scenario), SearchGoal(), TrialRules(pace_of_rounds))
     sweep, planned, records = run_search(scenario, options, progress, planner)
     demand = next((r.demand_bytes for r in sweep.records if r.demand_bytes is not None), None)
     if demand is None:

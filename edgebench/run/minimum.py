@@ -20,14 +20,13 @@ from edgebench.run.command import check_command
 from edgebench.run.function import function_settings, name_of
 from edgebench.run.minimum_answer import Minimum
 from edgebench.run.minimum_requests import (
-    PHASES,
     PROGRAM_KEYS,
     MinimumRequest,
     ProgramRequest,
     minimum_scenario,
     program_scenario,
 )
-from edgebench.run.pace import median_pace, pace_of_phase, pace_of_program, start_of_rounds
+from edgebench.run.pace import median_pace, pace_of_program, pace_of_rounds, start_of_rounds
 from edgebench.run.scratch import scratch_folder
 from edgebench.run.search import (
     LimitBracket,
@@ -161,9 +160,8 @@ def _search_of(request: MinimumRequest | ProgramRequest, guess: LimitGuess | Non
     size_bytes = parse_size(request.within) if request.within else None
     if isinstance(request, ProgramRequest):
         return _program_search(request, size_bytes)
-    phase = PHASES[request.phase]
     goal = SearchGoal(request.allowed_slowdown, None, request.confirm, request.killed)
-    rules = TrialRules(pace_of_phase(phase), unlimited=1 if goal.slowdown is None else 2)
+    rules = TrialRules(pace_of_rounds, unlimited=1 if goal.slowdown is None else 2)
     scenario = minimum_scenario(request)
     planner = LimitSearch(points(scenario), goal, rules, guess)
     return _Search(request.network, scenario, planner, goal, size_bytes=size_bytes)
@@ -292,5 +290,5 @@ def predicted_guess(
     subject = find_workloads(source.data, wanted)[0]
     fast = None
     if request.allowed_slowdown is not None:
-        fast = source.predictor.least_within(subject, request.allowed_slowdown, request.phase)
+        fast = source.predictor.least_within(subject, request.allowed_slowdown)
     return LimitGuess(source.predictor.least_viable(subject, swap_bytes) or None, fast)

@@ -10,7 +10,7 @@ import psutil
 
 from edgebench.boards.storage import AS_IS
 from edgebench.errors import UsageError
-from edgebench.layers.names import GENERATE, STREAM
+from edgebench.layers.names import GENERATE
 from edgebench.scenario.flag_scenario import (
     inference_workload,
     requested_limits,
@@ -19,28 +19,16 @@ from edgebench.scenario.flag_scenario import (
 from edgebench.scenario.inference import loaders_of, schedules_of
 from edgebench.scenario.scenario import Scenario
 from edgebench.units import MIB, parse_swap
-from edgebench.workloads.engines.engine import WHOLE
 from edgebench.workloads.engines.registry import engine_of, file_engine
 
 #: A network's candidates: from this share of the demand down, each so much of the last.
 _WIDEST, _STEP, _COUNT = 1.3, 1.024, 150
 #: A program's candidates are sizes from here up to the machine's memory.
 _LEAST_BYTES = MIB
-#: What the phases are called on the command line, and in a record.
-PHASES = {
-    "total": "round",
-    "load": "load",
-    "first": "first",
-    "execute": "execute",
-    "prefill": "prefill",
-    "decode": "decode",
-}
 #: What can be set of a program alone.
 PROGRAM_KEYS = (
     "throughput",
     "throughput_pattern",
-    "throughput_json",
-    "unit",
     "files",
     "stop_after",
     "soak",
@@ -55,7 +43,7 @@ USUAL_SLOWDOWN = 2.0
 class MinimumRequest:
     """A network. ``swap``, ``storage``, ``board``, ``timeout`` and ``within`` as in a scenario.
 
-    ``slowdown``: the factor that ``phase`` may be slower by; None: 2 with swap, else viability
+    ``slowdown``: the factor that a round may be slower by; None: 2 with swap, else viability
     alone. ``killed``: also where it is killed, though the swap can hold all that it needs.
     ``schedule``: None is ``bulk``, and ``whole`` for a file; ``loader``: None is what a plain
     program does. ``confirm``: how many further trials
@@ -66,7 +54,6 @@ class MinimumRequest:
 
     network: str
     slowdown: float | None = None
-    phase: str = "total"
     schedule: str | None = None
     loader: str | None = None
     batch: int = 1
@@ -110,12 +97,11 @@ class ProgramRequest:
 
     ``slowdown``: the factor that it may be slower by; None: 2 with swap, else viability alone.
     ``throughput``: the least that it must get done in a second, told from what it prints: lines,
-    or the number of the one group of ``throughput_pattern``, or at the path ``throughput_json``;
-    ``unit`` says of what. ``files`` are evicted before each trial. ``stop_after`` ends a program
-    that never ends; ``soak`` too, and is its only trial without a limit: no limit is searched for,
-    but it is seen whether its memory levels off. ``reset`` is run before each trial, outside the
-    limit. ``timeout`` and ``budget`` (of all trials together) are derived from the unlimited time
-    where they are None.
+    or the number of the one group of ``throughput_pattern``. ``files`` are evicted before each
+    trial. ``stop_after`` ends a program that never ends; ``soak`` too, and is its only trial
+    without a limit: no limit is searched for, but it is seen whether its memory levels off.
+    ``reset`` is run before each trial, outside the limit. ``timeout`` and ``budget`` (of all
+    trials together) are derived from the unlimited time where they are None.
     ``confirm``, ``killed`` and ``within`` as in :class:`MinimumRequest`.
     """
 
@@ -123,8 +109,6 @@ class ProgramRequest:
     slowdown: float | None = None
     throughput: float | None = None
     throughput_pattern: str | None = None
-    throughput_json: str | None = None
-    unit: str | None = None
     files: tuple[str, ...] = ()
     stop_after: str | None = None
     soak: str | None = None
@@ -163,15 +147,6 @@ def minimum_scenario(request: MinimumRequest) -> Scenario:
     Raises:
         UsageError: a value is not possible; names the flag that sets it.
     """
-    if (request.phase in ("prefill", "decode")) > bool(request.new_tokens):
-        raise UsageError(
-            f"only text generation has the phase {request.phase}", remedy="add --new-tokens 16"
-        )
-    if request.phase == "execute" and request.used_schedule not in ("bulk", STREAM, WHOLE):
-        raise UsageError(
-            f"the schedule {request.used_schedule} has no warm executions",
-            remedy="ask for --phase first, or leave --schedule out",
-        )
     # Two rounds, so that no time rests on a single one.
     rounds = 1 if request.allowed_slowdown is None else 2
     workload = inference_workload(request, rounds=rounds, warm=1)
@@ -194,16 +169,13 @@ def program_scenario(request: ProgramRequest) -> Scenario:
         raise UsageError("--soak already stops it", remedy="leave out --for")
     stop_after = request.stop_after or request.soak
     counted = request.throughput is not None or stop_after is not None
-    named = request.throughput_pattern or request.throughput_json
     workload = {
         "kind": "command",
         "command": list(request.command),
         "cwd": str(Path.cwd()),
         "stop_after": stop_after,
-        "throughput": True if counted and not named else None,
+        "throughput": True if counted and not request.throughput_pattern else None,
         "throughput_pattern": request.throughput_pattern,
-        "throughput_json": request.throughput_json,
-        "unit": request.unit,
         "files": list(request.files) or None,
         "reset": list(request.reset) if request.reset else None,
     }

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import json
-import re
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from edgebench.records import PhaseSum, is_number
+from edgebench.processes import SYSTEM_ENVIRONMENT
+from edgebench.records import PhaseSum
 from edgebench.throughput import generates_text, reads_throughput
 
 #: Why a throughput is missing.
 NO_LINE = "it printed nothing; output that is held back in a buffer shows too late"
 UNBUFFERED = "let it print at once: python3 -u, or stdbuf -oL"
 NO_NUMBER = "no line of its output has a number where the pattern looks for one"
-NO_JSON = "its output has no JSON with a number at the path"
-#: No more of a line is searched: a pattern can take time that grows far faster than the line.
-_LONGEST_LINE = 1000
-#: So many places that look like the start of JSON may turn out not to be.
-_MOST_FALSE_STARTS = 1000
-#: In a path: every entry of a list.
-_EVERY = "*"
-_LINE_OF_JSON = re.compile(r"^[ \t]*([\[{])", re.MULTILINE)
-
-
-def why_no_rate(settings: Mapping[str, Any]) -> str:
-    """Why a program's output gave no rate."""
-    if settings.get("throughput_pattern"):
-        return NO_NUMBER
-    return NO_JSON if settings.get("throughput_json") else NO_LINE
+#: A pattern can take time that grows exponentially with a line: a process of its own searches, and
+#: is ended after this time.
+_SEARCH_S = 10.0
+TOO_LONG = f"its output was searched for the pattern for {_SEARCH_S:.0f} s without an end"
+_SEARCH = (
+    "import json, re, sys\n"
+    "pattern, output = json.load(sys.stdin)\n"
+    "lines = (line[:1000] for line in output.splitlines())\n"
+    "found = (one[1] for line in lines for one in re.finditer(pattern, line))\n"
+    "json.dump([text for text in found if text], sys.stdout)"
+)
 
 
 def trial_throughput(
@@ -52,14 +50,12 @@ class OutputRate:
 
     Args:
         pattern: a regular expression with one group, a number that is a rate by itself, as
-            ``([\\d.]+) tokens/s``; searched in each line.
-        path: where such a number stands in JSON that it prints: ``results.0.tokens_per_s``, or
-            ``*`` for all entries of a list. Without either, lines are counted.
+            ``([\\d.]+) tokens/s``; searched in the first
+            1000 characters of each line. Without it, lines are counted.
     """
 
-    def __init__(self, pattern: str | None = None, path: str | None = None) -> None:
-        self._pattern = re.compile(pattern) if pattern else None
-        self._path = path
+    def __init__(self, pattern: str | None = None) -> None:
+        self._pattern = pattern
         self._began = time.monotonic()
         self._first_s: float | None = None
         self._first_lines = self._lines = 0
@@ -80,67 +76,45 @@ class OutputRate:
 
         return both
 
-    def per_second(self, wall_s: float, output: str) -> float | None:
-        """The median of the numbers that pattern or path find; else lines per second.
+    def per_second(self, wall_s: float, output: str) -> tuple[float | None, str]:
+        """The median of the numbers that the pattern finds, or lines per second; and why not.
 
-        Lines count from the first on: until then the program starts. None: nothing was printed,
-        or no number is found.
+        Lines count from the first on: until then the program starts.
 
         Args:
             wall_s: how long the program ran.
             output: what it printed, as far as it was kept.
         """
         if self._pattern:
-            lines = (line[:_LONGEST_LINE] for line in output.splitlines())
-            found = (one[1] for line in lines for one in self._pattern.finditer(line))
-            numbers = [number for text in found if (number := _number(text))]
-            return statistics.median(numbers) if numbers else None
-        if self._path:
-            found_at = (number for one in _json_in(output) for number in _at(one, self._path))
-            rates = [float(number) for number in found_at if number > 0]
-            return statistics.median(rates) if rates else None
+            return _searched_rate(self._pattern, output)
         if self._first_s is None:
-            return None
+            return None, NO_LINE
         later = self._lines - self._first_lines
         if later and wall_s > self._first_s:
-            return later / (wall_s - self._first_s)
+            return later / (wall_s - self._first_s), ""
         # All came at once: only the whole time tells anything.
-        return self._lines / wall_s if wall_s > 0 else None
+        return (self._lines / wall_s, "") if wall_s > 0 else (None, NO_LINE)
 
 
-def _json_in(output: str) -> Iterator[Any]:
-    """Every object and list of JSON that begins a line of the output."""
-    decoder, place, false_starts = json.JSONDecoder(), 0, 0
-    while (begin := _LINE_OF_JSON.search(output, place)) and false_starts < _MOST_FALSE_STARTS:
-        try:
-            value, place = decoder.raw_decode(output, begin.start(1))
-        except (ValueError, RecursionError):
-            place, false_starts = begin.end(), false_starts + 1
-            continue
-        yield value
-
-
-def _at(value: Any, path: str) -> Iterator[float]:
-    """The numbers at a path of names, places in lists, and ``*``."""
-    values = [value]
-    for step in path.split("."):
-        values = [inner for one in values for inner in _inside(one, step)]
-    yield from filter(is_number, values)
-
-
-def _inside(value: Any, step: str) -> list[Any]:
-    if isinstance(value, Mapping):
-        return [value[step]] if step in value else []
-    if not isinstance(value, list):
-        return []
-    if step == _EVERY:
-        return value
-    place = int(step) if re.fullmatch(r"-?\d{1,9}", step) else len(value)
-    return [value[place]] if -len(value) <= place < len(value) else []
-
-
-def _number(text: str | None) -> float | None:
+def _searched_rate(pattern: str, output: str) -> tuple[float | None, str]:
     try:
-        return float((text or "").replace(",", ""))
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _SEARCH],
+            input=json.dumps([pattern, output]),
+            env=SYSTEM_ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            timeout=_SEARCH_S,
+            check=True,
+        )
+    except subprocess.TimeoutExpired:
+        return None, TOO_LONG
+    rates = [number for text in json.loads(done.stdout) if (number := _number(text))]
+    return (statistics.median(rates), "") if rates else (None, NO_NUMBER)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text.replace(",", ""))
     except ValueError:
         return None

@@ -20,14 +20,9 @@ if TYPE_CHECKING:
 Pace = Callable[[TrialRecord], float | None]
 
 
-def pace_of_phase(phase: str) -> Pace:
-    """The time of one pass of a phase in steady rounds; ``round`` is a whole one on the clock."""
-    return lambda record: phase_seconds(record, phase)
-
-
-def phase_seconds(record: TrialRecord, phase: str) -> float | None:
-    """The time of one pass of a phase, or of a whole ``round``; None if the trial has none."""
-    return trial_times(record).get("total" if phase == "round" else phase)
+def pace_of_rounds(record: TrialRecord) -> float | None:
+    """The time of a steady round on the clock; None if the trial has none."""
+    return trial_times(record).get("total")
 
 
 def pace_of_program(record: TrialRecord) -> float | None:
@@ -36,7 +31,7 @@ def pace_of_program(record: TrialRecord) -> float | None:
         return None
     if reads_throughput(record.settings):
         return 1 / record.throughput_per_s if record.throughput_per_s else None
-    return phase_seconds(record, "round")
+    return pace_of_rounds(record)
 
 
 def start_of_rounds(record: TrialRecord) -> float | None:

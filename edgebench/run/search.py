@@ -17,7 +17,7 @@ from edgebench.need import need_of
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.kill_rate import KillRate
 from edgebench.results.unmeasured import unmeasured
-from edgebench.run.pace import Pace, median_pace, phase_seconds, trials_by_point
+from edgebench.run.pace import Pace, median_pace, pace_of_rounds, trials_by_point
 from edgebench.scenario.planner import Planner
 from edgebench.scenario.points import PlannedTrial, Point, demand_of, limits_of
 from edgebench.units import MIB
@@ -419,7 +419,7 @@ def _tried_limit(
     """What the trials at one limit came to; ``base`` is the unlimited pace."""
     lost = next((record.outcome for record in own if record.outcome != "ok"), None)
     seconds = None if lost else median_pace(own, pace)
-    rounds = [s for one in own if (s := phase_seconds(one, "round")) is not None]
+    rounds = [s for one in own if (s := pace_of_rounds(one)) is not None]
     return TriedLimit(
         limit_bytes,
         lost or "ok",

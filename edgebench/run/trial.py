@@ -191,8 +191,7 @@ class _Measurement:
         setup, request, files, cgroup = self.setup, self.request, self.files, self.cgroup
         applied = self._limit()
         sampler, hot, unread = self._sampler(applied)
-        reads = (request.settings.get(f"throughput_{how}") for how in ("pattern", "json"))
-        rate = OutputRate(*reads)
+        rate = OutputRate(request.settings.get("throughput_pattern"))
         copy = files.work / EVENTS if files.live else None
         process = WorkloadProcess(rate.beside(setup.echo), copy)
         noise, kills, control = NoiseWatch(), KillWatch(), self._control(process)
@@ -222,6 +221,7 @@ class _Measurement:
         until_ns = first_round_end_ns(events) if is_whole else None
         resident = _most_resident(used, report)
         samples = sampler.summary(maps.looks, until_ns, counters, resident)
+        per_second, why_no_rate = rate.per_second(ended.wall_s, process.output_text())
         growth = None
         if ended.stopped and is_program and request.strategy is None and not limited:
             growth = judge_growth(*sampler.held_between(*ended.window_ns))
@@ -247,7 +247,8 @@ class _Measurement:
                 gnu_time=report,
                 samples=samples,
             ),
-            throughput_per_s=rate.per_second(ended.wall_s, process.output_text()),
+            throughput_per_s=per_second,
+            why_no_rate=why_no_rate,
             storage=self.held.report,
             walk=self._walk(control),
             missing={**cgroup.missing(), **unread, **unlogged, **maps.reasons()},

@@ -33,7 +33,7 @@ from edgebench.records import (
 )
 from edgebench.results.live_file import LiveTrial, boot_id
 from edgebench.run.outcome import TrialEnd, trial_end
-from edgebench.run.output_rate import trial_throughput, why_no_rate
+from edgebench.run.output_rate import trial_throughput
 from edgebench.run.process import ProcessEnd
 from edgebench.run.round_sources import RoundSources
 from edgebench.spans import collections_s, events_to_phases, finished_spans
@@ -115,6 +115,7 @@ class Measured:
     library_bytes: int | None = None
     files: FilesReport | None = None
     throughput_per_s: float | None = None
+    why_no_rate: str = ""
     storage: StorageReport | None = None
     walk: WalkControl | None = None
     missing: dict[str, str] = field(default_factory=dict)
@@ -256,7 +257,7 @@ def _missing(
 ) -> dict[str, str]:
     missing = dict(seen.missing)
     if seen.throughput_per_s is None and reads_throughput(request.settings):
-        missing["throughput_per_s"] = why_no_rate(request.settings)
+        missing["throughput_per_s"] = seen.why_no_rate
     if seen.gnu_time is None:
         missing["gnu_time"] = NO_REPORT
     if not seen.events:

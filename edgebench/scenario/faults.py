@@ -38,7 +38,7 @@ FLAGS = {
         for key in (
             *("schedule", "loader", "batch", "image", "input", "rounds", "threads", "prompt"),
             *("new_tokens", "optimizer", "precision", "checkpointing", "shape", "steps", "loss"),
-            *("data", "classes", "throughput_pattern", "throughput_json", "unit"),
+            *("data", "classes", "throughput_pattern"),
         )
     },
     "workload.stop_after": "--for",

@@ -20,7 +20,6 @@ from pydantic import (
     model_validator,
 )
 
-from edgebench.scenario.faults import KeysError, Named, refuse_both
 from edgebench.scenario.inference import InferenceWorkload
 from edgebench.scenario.keys import (
     KINDS,
@@ -38,21 +37,13 @@ from edgebench.scenario.keys import (
     tag_of,
 )
 from edgebench.scenario.training import TrainingWorkload
-from edgebench.throughput import reads_throughput
 from edgebench.workloads.memory_settings import FROZEN
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-#: What may stand before ``/s``: a word or two.
-_UNIT = re.compile(r"[^\W\d_][\w.-]{0,23}( [\w.-]{1,24})?")
-
-
 #: Keys of a command that are among its settings only where they are given.
-_OPTIONAL = (
-    *("stop_after_s", "throughput", "throughput_pattern", "throughput_json", "unit", "reset"),
-    "files",
-)
+_OPTIONAL = ("stop_after_s", "throughput", "throughput_pattern", "reset", "files")
 
 
 def _existing_folder(text: object, info: ValidationInfo) -> str:
@@ -100,23 +91,6 @@ def _one_number(pattern: str) -> str:
     return pattern
 
 
-def _path_in_json(path: str) -> str:
-    """Names and places in lists, between dots."""
-    if not path or any(not step.strip() for step in path.split(".")):
-        raise ValueError(
-            f"{path!r} is no path into JSON; write names and places in lists between dots: "
-            '"results.0.tokens_per_s"'
-        )
-    return path
-
-
-def _unit(text: str) -> str:
-    """A word or two, as they are printed before ``/s``."""
-    if not _UNIT.fullmatch(text):
-        raise ValueError(f"{text!r} is no unit; write what is counted in a word, as tokens")
-    return text
-
-
 def _variables(env: dict[str, str]) -> dict[str, str]:
     bad = next((n for n, v in env.items() if not n or "=" in n or "\0" in n + v), None)
     if bad is not None:
@@ -137,9 +111,6 @@ class CommandWorkload(TomlTable):
         throughput: its lines of output per second are recorded.
         throughput_pattern: regular expression with one group: a rate that it prints, in the first
             1000 characters of a line. The median is recorded.
-        throughput_json: path to a rate in JSON that it prints: names and places in lists between
-            dots, ``*`` for every entry. The median is recorded; not with ``throughput_pattern``.
-        unit: what a throughput counts, a word or two. Default: ``lines`` where lines are counted.
         files: files and folders that are evicted from the page cache before each trial, besides
             those it names or was seen to use.
         reset: a command run before each trial, outside the limit.
@@ -156,26 +127,10 @@ class CommandWorkload(TomlTable):
     throughput_pattern: Annotated[str, AfterValidator(_one_number)] | None = key(
         None, "'([\\d.]+) tokens/s'"
     )
-    throughput_json: Annotated[str, AfterValidator(_path_in_json)] | None = key(
-        None, '"results.0.tokens_per_s"'
-    )
-    unit: Annotated[str, AfterValidator(_unit)] | None = key(None, '"tokens"')
     files: Annotated[tuple[str, ...], BeforeValidator(_existing_files)] = key((), '["model.gguf"]')
     reset: Annotated[tuple[str, ...], BeforeValidator(_words)] | None = key(
         None, '["rm", "-f", "out.bin"]'
     )
-
-    @model_validator(mode="after")
-    def _one_throughput(self) -> Self:
-        if self.throughput_pattern and self.throughput_json:
-            raise refuse_both("throughput_pattern", "throughput_json")
-        if self.unit and not reads_throughput(self.model_dump()):
-            raise KeysError(
-                *(Named("unit"), " is what a throughput counts, and none is read; add "),
-                *(Named("throughput_pattern"), ", ", Named("throughput_json")),
-                " or throughput = true",
-            )
-        return self
 
     def networks(self) -> tuple[str, ...]:
         """None: which network a program runs is unknown."""

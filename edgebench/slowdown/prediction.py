@@ -145,14 +145,13 @@ class Predictor:
         model = self._models_of(subject)
         return [model.predict(curve, limit_bytes) for curve in subject.curves]
 
-    def least_within(self, subject: QueriedWorkload, slowdown: float, phase: str) -> float | None:
-        """The limit from which up a phase is slower by no more than a factor, in bytes.
+    def least_within(self, subject: QueriedWorkload, slowdown: float) -> float | None:
+        """The limit from which up a round is slower by no more than a factor, in bytes.
 
         Raises:
             ResultsError: no model can predict it.
         """
-        model = self._models_of(subject)
-        return self._least_within(model, subject, slowdown, phase)
+        return self._least_within(self._models_of(subject), subject, slowdown)
 
     def least_viable(self, subject: QueriedWorkload, swap_bytes: float | None) -> float | None:
         """The limit at which every second trial finishes with so much swap (0 if swap takes all).
@@ -163,10 +162,10 @@ class Predictor:
         return edge.least_bytes(0.5) if edge else None
 
     def _least_within(
-        self, model: WorkloadModel, subject: QueriedWorkload, slowdown: float, phase: str = "total"
+        self, model: WorkloadModel, subject: QueriedWorkload, slowdown: float
     ) -> float | None:
         demand = self._demand(subject)
-        curve = next((c for c in subject.curves if c.phase == phase), None)
+        curve = next((c for c in subject.curves if c.phase == "total"), None)
         if demand is None or curve is None:
             return None
         limits = _SEARCHED * demand

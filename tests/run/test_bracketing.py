@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from edgebench.errors import UsageError
 from edgebench.records import KillReport
-from edgebench.run.minimum import find_minimum
 from edgebench.run.minimum_requests import MinimumRequest, minimum_scenario
-from edgebench.run.pace import pace_of_phase
+from edgebench.run.pace import pace_of_rounds
 from edgebench.run.search import (
     LimitBracket,
     LimitGuess,
@@ -32,8 +31,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scenario"))
 from planner_worlds import DEMAND, World, hinge
 
 #: As a search of a network has them: what is compared is made twice without a limit.
-RULES = TrialRules(pace_of_phase("round"), unlimited=2)
-ALONE = TrialRules(pace_of_phase("round"))
+RULES = TrialRules(pace_of_rounds, unlimited=2)
+ALONE = TrialRules(pace_of_rounds)
 
 
 def candidates(swap: str = "4G") -> list[Point]:
@@ -148,12 +147,10 @@ def test_nothing_is_fast_enough():
     assert not found.settled
 
 
-def test_impossible_wishes_are_refused(tmp_path: Path):
-    """An unknown network, and a phase that a schedule hasn't, are told before anything runs."""
+def test_impossible_wishes_are_refused():
+    """An unknown network is told before anything runs."""
     with pytest.raises(UsageError, match="did you mean 'alexnet'"):
         minimum_scenario(MinimumRequest("alexnt"))
-    with pytest.raises(UsageError, match="no warm executions"):
-        find_minimum(MinimumRequest("lenet", 1.5, "execute", "linear"), None, None)
 
 
 @pytest.mark.promise("Models, planning and searches don't silently use such kills.")

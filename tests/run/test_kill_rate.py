@@ -13,7 +13,7 @@ from scipy import stats
 from edgebench.records import TrialRecord
 from edgebench.results.kill_rate import KillRate, binomial_interval
 from edgebench.run.minimum_requests import MinimumRequest, minimum_scenario
-from edgebench.run.pace import pace_of_phase
+from edgebench.run.pace import pace_of_rounds
 from edgebench.run.search import (
     PRECISION,
     LimitBracket,
@@ -99,7 +99,7 @@ def search(confirm: int) -> tuple[World, LimitBracket]:
     """A search in that world."""
     made = points(minimum_scenario(MinimumRequest("lenet", swap="4G")))
     world = Sometimes(made, hinge, killed_below=0.5)
-    goal, rules = SearchGoal(confirm=confirm), TrialRules(pace_of_phase("round"))
+    goal, rules = SearchGoal(confirm=confirm), TrialRules(pace_of_rounds)
     planner = LimitSearch(made, goal, rules, LimitGuess(0.5 * DEMAND))
     world.explore(planner)
     return world, viable_bracket(planner.tried(world.planned, world.records))

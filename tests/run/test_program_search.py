@@ -19,10 +19,11 @@ from edgebench.results.point_facts import PointFacts
 from edgebench.results.results import load
 from edgebench.results.rounds import trial_times
 from edgebench.results.unmeasured import Unmeasured
+from edgebench.run import output_rate
 from edgebench.run.batch import LeastMemory
 from edgebench.run.minimum_answer import Minimum
 from edgebench.run.minimum_requests import ProgramRequest, program_scenario
-from edgebench.run.output_rate import OutputRate
+from edgebench.run.output_rate import NO_NUMBER, TOO_LONG, OutputRate
 from edgebench.run.pace import pace_of_program, start_of_rounds
 from edgebench.run.reserve import reserve_for
 from edgebench.run.search import (
@@ -562,20 +563,29 @@ def test_lines_per_second_leave_out_the_start(monkeypatch: pytest.MonkeyPatch):
     feed = rate.beside(None)
     for text in (b"ready\n", b"1\n2\n3\n4\n", b"5\n6\n7\n8\n"):
         feed(text)
-    assert rate.per_second(14.0, "") == pytest.approx(2.0)
+    assert rate.per_second(14.0, "") == (pytest.approx(2.0), "")
 
 
+@pytest.mark.process
 def test_a_printed_rate_is_its_median():
     """A pattern's numbers are rates; lines no longer matter, and 1,024.5 is a number."""
     rate = OutputRate(r"([\d.,]+) tokens/s")
-    assert rate.per_second(9.0, "10 tokens/s\n12 tokens/s\n1,024.5 tokens/s\n") == 12.0
-    assert rate.per_second(9.0, "nothing here") is None
+    assert rate.per_second(9.0, "10 tokens/s\n12 tokens/s\n1,024.5 tokens/s\n") == (12.0, "")
+    assert rate.per_second(9.0, "nothing here") == (None, NO_NUMBER)
 
 
+@pytest.mark.process
 def test_a_line_that_never_ends_is_not_searched_to_its_end():
     """A pattern that looks at each letter again from each letter before it takes a moment."""
     rate = OutputRate(r"\w*=(\d+)")
-    assert rate.per_second(9.0, f"step=3\rstep=5\n{'x' * (1 << 20)}\n") == 4.0
+    assert rate.per_second(9.0, f"step=3\rstep=5\n{'x' * (1 << 20)}\n") == (4.0, "")
+
+
+@pytest.mark.process
+def test_a_pattern_that_never_ends_holds_nobody_up(monkeypatch: pytest.MonkeyPatch):
+    """It takes twice as long for each letter: the search is ended, and the reason says so."""
+    monkeypatch.setattr(output_rate, "_SEARCH_S", 0.5)
+    assert OutputRate("(a+)+$").per_second(9.0, f"{'a' * 40}!\n") == (None, TOO_LONG)
 
 
 @pytest.mark.parametrize("pattern", ["tokens/s", "([0-9]+) of ([0-9]+)", "([0-9]+"])

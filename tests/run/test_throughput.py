@@ -17,7 +17,6 @@ from edgebench.results.folder import ResultsFolder
 from edgebench.results.point_facts import point_facts
 from edgebench.results.results import load
 from edgebench.run.launch import GoneError, launch
-from edgebench.run.output_rate import OutputRate
 from edgebench.run.session import open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
@@ -29,47 +28,12 @@ from edgebench.words.slowdown import slowdown_sentences
 from edgebench.workloads.recorder import NO_DESCRIPTORS
 
 MIB = 1 << 20
-#: As programs print it: a line that is none, pretty JSON, JSON lines.
-PRINTED = """loading [ 100%]
-{"results": [
-  {"n": "warm-up", "rate": 8},
-  {"n": "run", "rate": 4}
-]}
-{"rate": 2.5}
-[{"rate": 7}, {"rate": NaN}]
-"""
-
-
-@pytest.mark.parametrize(
-    ("path", "rate"),
-    [
-        ("results.0.rate", 8),
-        ("results.-1.rate", 4),
-        ("results.*.rate", 6),
-        ("rate", 2.5),
-        ("*.rate", 7),
-        ("results.9.rate", None),
-        ("results.0.n", None),
-    ],
-)
-def test_a_rate_is_read_from_json(path: str, rate: float | None) -> None:
-    """By names, places in lists and every entry; what is no finite number does not count."""
-    assert OutputRate(None, path).per_second(1.0, PRINTED) == rate
-
-
-def test_brackets_that_are_no_json_end_the_search() -> None:
-    """Neither depth nor number of false starts makes the reading fail."""
-    assert OutputRate(None, "rate").per_second(1.0, "[" * 100_000) is None
-    assert OutputRate(None, "rate").per_second(1.0, "[\n" * 3_000 + '{"rate": 1}\n') is None
 
 
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
-        ({"unit": "tokens"}, "none is read"),
-        ({"throughput": True, "unit": "a unit of four words"}, "no unit"),
-        ({"throughput_json": "results..rate"}, "no path into JSON"),
-        ({"throughput_json": "rate", "throughput_pattern": "(.)"}, "can't both"),
+        ({"throughput_pattern": "rate"}, "has 0 groups"),
         ({"files": ["gone.gguf"]}, "no file or folder"),
         ({"files": "model.gguf"}, "as a list"),
     ],
@@ -89,12 +53,11 @@ def test_a_file_that_is_gone_fails_the_trial_in_words(tmp_path: Path) -> None:
 
 @pytest.fixture
 def swept(tmp_path: Path) -> Path:
-    """A program of 40 tokens per second, and 10 at a limit; its time never changes."""
+    """A program of 40 lines per second, and 10 at a limit; its time never changes."""
     settings = {
         "kind": "command",
         "command": ["llm"],
-        "throughput_json": "rate",
-        "unit": "tokens",
+        "throughput": True,
         "stop_after_s": 2.0,
     }
     with ResultsFolder.create(tmp_path, "board", "llm", "", {}, {}, {}) as folder:
@@ -121,11 +84,11 @@ def test_the_throughput_is_the_answer(swept: Path) -> None:
     assert [round(p.slowdown or 0) for p in points] == [1, 4, 8]
     (found,) = workload_facts(points)
     (said,) = sweep_sentences([found], {found.name: "llm"})
-    assert "40.1 tokens/s without a limit; takes 4 times as long (10 tokens/s) at 80.0 MiB" in said
-    assert slowdown_sentences(found)[0].startswith("Unlimited, it does 40.1 tokens/s (2 trials")
-    assert "does 40.1 tokens/s, and 10 tokens/s at 80.0 MiB" in more_memory_sentences(found)[-1]
+    assert "40.1 lines/s without a limit; takes 4 times as long (10 lines/s) at 80.0 MiB" in said
+    assert slowdown_sentences(found)[0].startswith("Unlimited, it does 40.1 lines/s (2 trials")
+    assert "does 40.1 lines/s, and 10 lines/s at 80.0 MiB" in more_memory_sentences(found)[-1]
     card = model_card(sweep, [found], {found.name: "llm"})
-    assert "| tokens/s | slowdown |" in card
+    assert "| lines/s | slowdown |" in card
     assert "| 40.1 | 1× |" in card
 
 
@@ -133,11 +96,11 @@ def test_the_throughput_is_fitted_and_drawn(swept: Path) -> None:
     """Its curve is unlimited rate ÷ rate, and it has a figure of its own."""
     results = load(swept)
     curve = next(one for one in curves(results) if one.phase == "throughput")
-    assert curve.unlimited_words == "40.1 tokens/s"
+    assert curve.unlimited_words == "40.1/s"
     assert [round(slowdown) for slowdown in curve.medians] == [8, 4]
     (figure,) = gallery.draw(results, "throughput")
-    assert figure.stem == "throughput-tokens"
-    assert figure.figure.axes[0].get_ylabel() == "tokens per second"
+    assert figure.stem == "throughput-lines"
+    assert figure.figure.axes[0].get_ylabel() == "lines per second"
 
 
 @pytest.mark.own_cgroup
@@ -148,9 +111,9 @@ def test_files_are_charged_to_the_trial_that_reads_them(tmp_path: Path) -> None:
     os.sync()
     # These pages are charged to this process.
     weights.read_bytes()
-    code = f"data = open({str(weights)!r}, 'rb').read(); print('{{\"rate\": 3}}')"
+    code = f"data = open({str(weights)!r}, 'rb').read(); print('rate 3')"
     settings = {"kind": "command", "command": [sys.executable, "-I", "-S", "-c", code]}
-    settings |= {"files": [str(tmp_path)], "throughput_json": "rate"}
+    settings |= {"files": [str(tmp_path)], "throughput_pattern": "rate (.+)"}
     folder = tmp_path / "trial"
     folder.mkdir()
     with open_session() as session:

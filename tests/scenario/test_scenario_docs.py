@@ -79,7 +79,7 @@ def example_text(folder: Path, name: str) -> str:
 
 
 #: Key of another kind of workload → the key that it needs beside it.
-NEEDED = {"unit": "throughput = true", "compiled": 'framework = "tensorflow"'}
+NEEDED = {"compiled": 'framework = "tensorflow"'}
 
 
 def other_text(folder: Path, text: str, field: str) -> str:

@@ -75,7 +75,7 @@ def test_from_a_limit_up_is_true_of_all_wider_ones():
     known = WorkloadModel({asked.key: model})
     data = DeviceData("board", "file", (asked,), nothing)
     predictor = Predictor(data, Viability(0.0, 0.1, 0), Known(known))
-    least = predictor.least_within(QueriedWorkload((asked,)), 1.1, "total")
+    least = predictor.least_within(QueriedWorkload((asked,)), 1.1)
     assert least is not None
     assert 0.9 <= least / (100 * MIB) < 0.93
 
