@@ -21,7 +21,6 @@ _DISTRIBUTIONS = {
     "_pytest": "pytest",
     "PIL": "seaborn",
     "dask": "distributed",
-    "h5py": "tensorflow",
     "keras": "tensorflow",
     "matplotlib": "seaborn",
     "numpy": "pandas",

@@ -151,7 +151,7 @@ def _longest_overlap(
 def _sum(spans: Sequence[Span]) -> PhaseSum:
     layers = [span for span in spans if span.layer is not None]
     counted = layers or spans
-    if spans[0].phase in _ON_THE_CLOCK:
+    if spans[0].phase in _ON_THE_CLOCK or (layers and layers[0].cpu_s is None):
         counted = [span for span in spans if span.layer is None] or spans
     passes = Counter(span.layer for span in counted)
     return PhaseSum(

@@ -18,9 +18,9 @@ inference      LeNet, layer by layer, two rounds: unlimited, at 130 % and at 95 
 training       LeNet on digits, two steps, unlimited: timed, and for four strategies
 pressed        a small training at 80 % with swap: timed, and for memory.stat
 walk           a small training through 150 % and 85 %, down and up, with swap
-onnx           a small ONNX file, by its layers: unlimited and at 130 %
-litert         the same network as a TFLite file
-tensorflow     the same network as a Keras file, unlimited
+onnx           a small ONNX file, with times of its nodes: unlimited and at 130 %
+litert         a small TFLite file
+tensorflow     a small Keras file, unlimited
 =============  ================================================================================
 """
 
@@ -119,7 +119,7 @@ _RECIPES = {
         + 'starts = ["150%"]\n',
         ("own_cgroup", "torch", "root", "swap"),
     ),
-    "onnx": _file("made_onnx", "small.onnx", 'schedule = "linear"\n' + _TWO_LIMITS),
+    "onnx": _file("made_onnx", "small.onnx", "node_times = true\n" + _TWO_LIMITS),
     "litert": _file("made_tflite", "small.tflite"),
     "tensorflow": _file("made_keras", "small.keras", '[limits]\nmemory = ["max"]\nswap = "none"\n'),
 }

@@ -92,9 +92,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/explanation/storage-speed.md": (
         *("and 4 KiB", "more than 10 % off", "three tries, 2 to 10 MB/s"),
     ),
-    "docs/how-to/onnx-and-tflite.md": (
-        *("between 0 and 1, whole numbers are 0 or 1", "an HDF5 file"),
-    ),
+    "docs/how-to/onnx-and-tflite.md": ("between 0 and 1, whole numbers are 0 or 1",),
     "docs/how-to/your-own-model.md": ("3x224x224", "numbers from 0 to 1;"),
     "results/README.md": (
         "with 24 GiB",

@@ -104,23 +104,19 @@ def layers(
     from edgebench.analysis.layer_costs.builder import layer_cost_tables
     from edgebench.analysis.layer_costs.peaks import layer_peak_tables
     from edgebench.analysis.layer_costs.selection import costs_at_limits, matching_tables
-    from edgebench.cli.layers_output import LayerView, print_layers, print_whole_network
+    from edgebench.cli.layers_output import LayerView, print_layers
     from edgebench.results.results import latest, load
 
     view = LayerView(*(asked.pop(name) for name in ("sort", "every", "verbose")))
     given = {n for n in asked if options.is_given(context, n)}
     summary = _measure(with_board(context, asked)) if source is None else None
     loaded = load(summary.folder if summary else latest(_readable(source, given)))
-    if print_whole_network(loaded, as_json):
-        _refuse(summary)
-        return
     tables, warnings = layer_cost_tables(loaded)
     if source is not None:
         chosen = {name: asked[name] for name in _CHOOSING if name in given}
         tables = matching_tables(tables, asked["network"], chosen)
     costs = costs_at_limits(tables, asked["memory"])
     memory = layer_peak_tables(loaded, tables)
-    whole = _whole(loaded, tables)
     draw = partial(_draw, loaded, tables, costs)
     files, why_not = figures_or_reason(draw) if figure else ([], [])
     unsure = (*loaded.warnings, *warnings, *why_not)
@@ -128,9 +124,9 @@ def layers(
         print_warnings(unsure)
         rows = [_as_json(table, seen) for table, seen in zip(tables, memory, strict=True)]
         data = {"path": loaded.path, "files": files, "tables": rows, **_schema()}
-        print_json(data | ({"whole": _whole_json(whole)} if whole else {}))
+        print_json(data)
     else:
-        print_layers(tables, costs, memory, view, whole, _facts(loaded, tables))
+        print_layers(tables, costs, memory, view, _facts(loaded, tables))
         print_figures(files)
         click.echo(f"results: {shown_path(loaded.path)}")
         print_warnings(unsure, None if view.verbose else "--verbose")
@@ -202,14 +198,6 @@ def _as_json(table: LayerCostTable, seen: LayerPeakTable | None) -> dict[str, An
     return {**table.to_json(), "memory": memory, "says": layer_cost_sentences(table)}
 
 
-def _whole(loaded: Results, tables: Sequence[LayerCostTable]) -> list[WorkloadFacts]:
-    """The networks of the tables as plain programs run them, if they were run so."""
-    from edgebench.workloads.engines.engine import WHOLE
-
-    facts = _facts(loaded, tables)
-    return [one for one in facts if one.settings.get("schedule") == WHOLE]
-
-
 def _facts(loaded: Results, tables: Sequence[LayerCostTable]) -> list[WorkloadFacts]:
     """What was measured of the networks of the tables."""
     from edgebench.results.facts import sweep_facts
@@ -220,20 +208,6 @@ def _facts(loaded: Results, tables: Sequence[LayerCostTable]) -> list[WorkloadFa
         for sweep in loaded.sweeps
         for one in sweep_facts(sweep).workloads
         if (sweep.path.name, "+".join(one.settings.get("networks", ()))) in cut
-    ]
-
-
-def _whole_json(whole: Sequence[WorkloadFacts]) -> list[dict[str, Any]]:
-    from edgebench.cli.layers_output import network_of
-    from edgebench.words.in_short import workload_sentence
-
-    return [
-        {
-            "network": network_of(one),
-            "demand_bytes": one.demand_bytes,
-            "says": workload_sentence(one, network_of(one)),
-        }
-        for one in whole
     ]
 
 

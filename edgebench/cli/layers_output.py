@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from edgebench.analysis.layer_costs.selection import sorted_layers
-from edgebench.analysis.layer_costs.table import LAYERS_SCHEMA
 from edgebench.boards.board import emulation_words
 from edgebench.boards.storage import AS_IS, storage_words
 from edgebench.cli.output import (
     make_console,
     print_answer,
-    print_json,
     print_lines,
-    print_next,
     print_table,
     print_title,
-    shown_path,
-    typed_path,
 )
-from edgebench.cli.run_output import run_answer
 from edgebench.results.workload_key import brief_names
-from edgebench.units import MIB, format_duration, format_size
+from edgebench.units import format_size
 from edgebench.words.boards import workload_board_sentence
-from edgebench.words.in_short import workload_sentence
 from edgebench.words.layers import (
-    HEAVIEST_TITLE,
     PEAKS_TITLE,
     cause_sentence,
     columns_legend,
     layers_sentence,
     limited_title,
-    lost_words,
     peak_method_words,
     unlimited_title,
     warning_sentences,
-    whole_network_sentence,
 )
-from edgebench.workloads.engines.registry import all_engines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,7 +38,6 @@ if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.peaks import LayerPeakTable
     from edgebench.analysis.layer_costs.table import LayerCostTable, LayerRow, PassCost, PhaseCost
     from edgebench.results.facts import WorkloadFacts
-    from edgebench.results.results import Results
 
 #: Layers shown without a terminal, and the fewest on a small one.
 _USUAL, _FEWEST = 12, 4
@@ -62,9 +49,6 @@ _FOOT = 8
 _OTHERS, _TYPE = 60, 11
 #: The columns' titles, and rows.
 LayerTable = tuple[Sequence[str], list[list[str]]]
-_PHASES = ("load", "first", "execute")
-#: So many of the heaviest operators are listed.
-_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -81,36 +65,28 @@ def print_layers(
     costs: Sequence[Sequence[PassCost]],
     memory: Sequence[LayerPeakTable | None],
     view: LayerView,
-    whole: Sequence[WorkloadFacts] = (),
     facts: Sequence[WorkloadFacts] = (),
 ) -> None:
     """The cause at each workload's tightest limit, and its layers there; or of every table.
 
-    ``whole``: the same networks as plain programs run them; then only these have a need.
-    ``facts``: all that was measured of them, for the boards that were emulated.
+    ``facts``: what was measured of them, for the boards that were emulated.
     """
     names = brief_names(map(_workload, tables))
-    print_answer([workload_sentence(one, str(network_of(one))) for one in whole])
-    as_whole = set(map(network_of, whole))
     for table, shown in zip(tables, costs, strict=True):
         name = names[_workload(table)] if len(tables) > 1 else ""
-        print_answer([layers_sentence(table, shown, name, table.network in as_whole)])
-    print_lines(dict.fromkeys(filter(None, map(workload_board_sentence, whole or facts))))
+        print_answer([layers_sentence(table, shown, name)])
+    print_lines(dict.fromkeys(filter(None, map(workload_board_sentence, facts))))
     console = make_console()
     for table, shown, seen in zip(tables, costs, memory, strict=True):
         rows = sorted_layers(table, view.sort, shown[-1].at.label if shown else None)
         count = len(rows) if view.every else _room(console, 1 + len(shown) + bool(seen))
-        demand = None if table.network in as_whole else table.demand_bytes
-        # A pass of layers one by one has a time and a limit that are not the network's.
-        is_cut, width = demand is None, console.width
+        demand, width = table.demand_bytes, console.width
         made = []
         if view.verbose or not shown:
-            made.append(
-                (unlimited_title(table, is_cut), *unlimited_table(table, rows, count, width))
-            )
+            made.append((unlimited_title(table), *unlimited_table(table, rows, count, width)))
         for cost in shown if view.verbose else shown[-1:]:
             cells = limited_table(table, cost, rows, count, width)
-            made.append((limited_title(cost, is_cut), *cells))
+            made.append((limited_title(cost), *cells))
         if seen and view.verbose:
             made.append((PEAKS_TITLE, *strategies_table(table, seen, rows[:count], width)))
         about = "" if demand is None else f" · demand {format_size(demand)}"
@@ -123,11 +99,6 @@ def print_layers(
         if seen and view.verbose:
             print_lines(map(peak_method_words, seen.methods))
     print_lines(["", columns_legend(costs, view.verbose)])
-
-
-def network_of(workload: WorkloadFacts) -> str:
-    """The network of a workload that has one."""
-    return "+".join(workload.settings["networks"])
 
 
 def _remarks(table: LayerCostTable, shown: Sequence[PassCost], verbose: bool) -> list[str]:
@@ -191,8 +162,8 @@ def limited_table(
             [
                 *(*named, _percent(_sum(one.extra_share for one in own))),
                 _ms(sum(one.extra_s for one in own)),
-                *(_ms(sum(step.load_s for step in steps)), _times(load)),
-                *(_ms(sum(step.execute_s for step in steps)), _times(execute)),
+                *(_ms(_sum(step.load_s for step in steps if step.load)), _times(load)),
+                *(_ms(_sum(step.execute_s for step in steps if step.first)), _times(execute)),
                 _count(_sum(step.major_faults for step in steps)),
             ]
         )
@@ -238,12 +209,13 @@ def _name(table: LayerCostTable, row: LayerRow, width: int) -> str:
 
 def _steps(steps: Iterable[PhaseCost | None]) -> str:
     """The sum over several layers."""
-    seconds = _sum(step.seconds.median for step in steps if step)
-    return "" if seconds is None else _ms(seconds)
+    return _ms(_sum(step.seconds.median for step in steps if step))
 
 
-def _ms(seconds: float) -> str:
-    """Milliseconds with three digits, without an exponent."""
+def _ms(seconds: float | None) -> str:
+    """Milliseconds with three digits, without an exponent; empty where there is no time."""
+    if seconds is None:
+        return ""
     value = seconds * 1e3
     if abs(value) >= 100:
         return f"{value:.0f}"
@@ -272,66 +244,3 @@ def _sum(values: Iterable[float | None]) -> float | None:
     """The sum of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
-
-
-def print_whole_network(results: Results, as_json: bool) -> bool:
-    """Print the phases of a network that every trial ran as a whole; False if it is none."""
-    schedules = results.trials["schedule"]
-    if not len(schedules) or not (schedules == "whole").all():
-        return False
-    if as_json:
-        whole = {"phases": _phases(results), "operators": _heaviest(results)}
-        print_json({"schema": LAYERS_SCHEMA, "path": results.path, "tables": [], "whole": whole})
-        return True
-    _print_words(results)
-    click.echo(f"\nresults: {shown_path(results.path)}")
-    print_next(f"edgebench show {typed_path(results.path)}")
-    return True
-
-
-def _print_words(results: Results) -> None:
-    """The answer, each phase's time by limit, and the operators with the most weights."""
-    engine = all_engines()[str(results.trials["engine"].iloc[0])].title
-    print_answer(run_answer(results.path))
-    print_lines(["", whole_network_sentence(engine), ""])
-    rows = [[one["limit"], *_cells(one)] for one in _phases(results)]
-    print_table(["limit", *_PHASES, "peak MiB"], rows)
-    print_lines(["", HEAVIEST_TITLE, ""])
-    heavy = [
-        [one["name"][:40], one["type"][:20], format_size(one["bytes"])]
-        for one in _heaviest(results)
-    ]
-    print_table(["operator", "type", "weights"], heavy, words=("operator", "type"))
-    lost = results.trials[results.trials["outcome"] != "ok"]
-    for label, outcomes in lost.groupby("limit_label", sort=False)["outcome"]:
-        print_lines([lost_words(str(label), Counter(map(str, outcomes)))])
-
-
-def _cells(one: dict[str, Any]) -> list[str]:
-    times = (one.get(phase) for phase in _PHASES)
-    shown = ("-" if seconds is None else format_duration(seconds) for seconds in times)
-    return [*shown, f"{one['peak_bytes'] / MIB:.0f}"]
-
-
-def _phases(results: Results) -> list[dict[str, Any]]:
-    from edgebench.results.frames import answering_rows
-
-    done = answering_rows(results.phases[results.phases["outcome"] == "ok"])
-    done = done.sort_values("memory_bytes", ascending=False, na_position="first", kind="stable")
-    found = []
-    for label, rows in done.groupby("limit_label", sort=False):
-        rows = rows.assign(each_s=rows["wall_s"] / rows["passes"])
-        medians = rows.groupby("phase")["each_s"].median()
-        times = {phase: float(medians[phase]) for phase in _PHASES if phase in medians}
-        found.append({"limit": str(label), **times, "peak_bytes": float(rows["peak_bytes"].max())})
-    return found
-
-
-def _heaviest(results: Results) -> list[dict[str, Any]]:
-    (networks,) = (sweep.networks.get("networks") or {} for sweep in results.sweeps[:1])
-    rows = [row for one in networks.values() for row in one["table"] if row["parameter_bytes"]]
-    rows.sort(key=lambda row: -row["parameter_bytes"])
-    return [
-        {"name": row["name"], "type": row["type"], "bytes": row["parameter_bytes"]}
-        for row in rows[:_SHOWN]
-    ]

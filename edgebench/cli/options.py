@@ -69,7 +69,9 @@ memory_option = click.option(
     "--memory", multiple=True, help="Limit, as 200M or 75% (of demand); may be repeated."
 )
 schedule_option = click.option(
-    "--schedule", default="bulk", help="Order of loading and executing layers."
+    "--schedule",
+    help="Order of loading and executing layers [default: bulk; of a file of another engine than "
+    "torch, whole].",
 )
 loader_option = click.option(
     "--loader",
@@ -272,11 +274,7 @@ input_option = click.option(
 
 
 _OF_NETWORKS = (
-    click.option(
-        "--schedule",
-        help="Order of loading and executing layers [default: bulk; of a file of another engine "
-        "than torch, whole].",
-    ),
+    schedule_option,
     loader_option,
     batch_option,
     image_option,

@@ -131,41 +131,6 @@ REMEDIES = (
         setting=with_settings('weights = torch.load("weights.pt", mmap=False)', loader=_COPIED),
         effort=LINE,
     ),
-    # The file is optimised before, and its weights are used where they lie in it.
-    Remedy(
-        name="mapped-ort",
-        group="weights",
-        title="ONNX Runtime maps a file of its own format, with weights as they lie in it",
-        costs="the file is made for this version of onnxruntime, and best on the same processor",
-        source="ONNX Runtime's ORT format, session.use_memory_mapped_ort_model",
-        changes="the last digits: it is optimised before it is saved",
-        unfit=_not_loaded_so("ort"),
-        setting=with_settings(
-            "options.optimized_model_filepath = 'model.ort'; then load model.ort with "
-            "session.use_memory_mapped_ort_model and session.use_ort_model_bytes_for_initializers",
-            loader="ort",
-        ),
-        effort=LINE,
-        promise=2,
-    ),
-    # Packed weights in a file are clean pages: they are dropped, not swapped.
-    Remedy(
-        name="saved-onnx-prepacking",
-        group="weights",
-        title="ONNX Runtime maps weights that were saved as its kernels want them",
-        costs="the file is made for this processor and this version of onnxruntime",
-        source="ONNX Runtime's session.save_external_prepacked_constant_initializers",
-        changes="the last digits: it is optimised before it is saved",
-        unfit=_not_loaded_so("packed"),
-        setting=with_settings(
-            "save it once with session.save_external_prepacked_constant_initializers and "
-            "session.optimized_model_external_initializers_file_name; then load what was saved",
-            loader="packed",
-            prepacking=True,
-        ),
-        effort=LINE,
-        promise=1,
-    ),
     # The range of float32 with fewer digits. Converted weights are copied: files are larger.
     Remedy(
         name="bfloat16-weights",

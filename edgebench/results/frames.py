@@ -32,7 +32,7 @@ TRAINING = (
 #: accelerator is missing where torch computes on the processor.
 ENGINE = (
     *("engine", "arena", "memory_pattern", "optimization", "prepacking", "xnnpack", "onednn"),
-    *("xla", "accelerator"),
+    *("xla", "node_times", "accelerator"),
 )
 #: Settings of text generation.
 GENERATION = ("prompt", "new_tokens")

@@ -49,6 +49,7 @@ _USUAL: dict[str, tuple[Any, str]] = {
     "memory_pattern": (True, "no memory pattern"),
     "optimization": ("all", "optimization {}"),
     "prepacking": (True, "no prepacking"),
+    "node_times": (False, "node times"),
     "xnnpack": (True, "no XNNPACK"),
     "prompt": (None, "prompt {}"),
     "new_tokens": (None, "{} new tokens"),

@@ -120,7 +120,7 @@ def check_command(command: Sequence[str]) -> None:
     if names_network(program):
         raise MachineError(
             f"{program!r} is a network, not a command",
-            remedy=f"edgebench layers {shlex.quote(program)} measures it",
+            remedy=f"edgebench minimum {shlex.quote(program)}",
         )
     if Path(program).is_file():
         raise MachineError(

@@ -207,6 +207,6 @@ def network_manifest(
             identity=identity,
         )
     if files:
-        also = prepare_files(files, running, cache=cache, image=image, identity=identity)
+        also = prepare_files(files, running, cache=cache, identity=identity)
         made = {key: {**made[key], **also[key]} for key in made}
     return made

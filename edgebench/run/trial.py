@@ -66,7 +66,7 @@ from edgebench.run.trial_record import (
 )
 from edgebench.run.trial_watch import TrialWatch
 from edgebench.run.used_files import PROGRAMS, is_warm
-from edgebench.safe_files import created, write
+from edgebench.safe_files import created, make_folder, write
 from edgebench.spans import first_round_end_ns
 from edgebench.text import printable
 from edgebench.workloads.engines.engine import WHOLE
@@ -343,7 +343,11 @@ class _Measurement:
             control or nullcontext(),
             opened as (descriptors, fds),
         ):
-            start = launch(worker_settings(request), descriptors)
+            settings = worker_settings(request)
+            if settings.get("node_times"):
+                settings["profile_folder"] = str(self.files.work / f"{request.trial}-profile")
+                make_folder(Path(settings["profile_folder"]), exist_ok=True)
+            start = launch(settings, descriptors)
             check_start(start)
             if kind in PROGRAMS:
                 self.setup.files.add_named(request.settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -10,11 +11,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from edgebench.boards.storage import parse_storage
+from edgebench.errors import UsageError
 from edgebench.scenario.faults import faults_of, flag_error
 from edgebench.scenario.keys import network_name
 from edgebench.scenario.limits import GRID, WALK
 from edgebench.scenario.scenario import SCHEMA, Scenario, scenario_of
-from edgebench.workloads.engines.engine import WHOLE
 from edgebench.workloads.engines.registry import file_engine
 
 
@@ -72,25 +73,27 @@ def layer_scenario(
 ) -> Scenario:
     """The scenario that ``edgebench layers`` measures, from the values of its flags.
 
-    A file that its engine can cut is also run as a whole, as a plain program runs it: only so its
-    need is known. The unlimited point is always among its points. Without ``repeats``, three trials
-    at each limit, or one walk, which has many rounds.
+    The unlimited point is always among its points. Without ``repeats``, three trials at each limit,
+    or one walk, which has many rounds.
 
     Raises:
-        UsageError: a value is not possible; names the flag that sets it.
+        UsageError: a value is not possible; names the flag that sets it. Or the network is in a
+            file whose engine times no layers.
     """
     places = {name: given.pop(name, None) for name in ("swap", "storage", "board")}
     limits = {name: value for name, value in places.items() if value is not None}
     limits |= {"memory": ["max", *(limit for limit in memory if limit != "max")], "plan": plan}
-    schedule = given.pop("schedule", None) or "bulk"
-    engine = file_engine(network)
-    schedules = [WHOLE, schedule] if engine and engine.by_layer else [schedule]
-    workload = {
-        "kind": "inference",
-        "network": network,
-        "schedule": list(dict.fromkeys(schedules)),
-        **given,
-    }
+    workload = {"kind": "inference", "network": network, **given}
+    if (engine := file_engine(network)) is None:
+        workload["schedule"] = given.get("schedule") or "bulk"
+    elif engine.layer_option is None:
+        minimum = f"edgebench minimum {shlex.quote(network)}"
+        raise UsageError(
+            f"{engine.title} executes {network} as a whole, and its layers can't be timed",
+            remedy=f"{minimum}; at one limit: {minimum} --within 200M",
+        )
+    else:
+        workload[engine.layer_option] = True
     repeats = repeats if repeats is not None else 1 if plan == WALK else 3
     return scenario_from_flags("layers", workload, limits, repeats=repeats)
 

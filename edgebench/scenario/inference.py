@@ -79,6 +79,8 @@ class InferenceWorkload(TomlTable):
         optimization: ONNX Runtime's graph optimizations. Default: ``"all"``.
         prepacking: ONNX Runtime keeps copies of weights in the layout of its kernels. Default:
             true.
+        node_times: ONNX Runtime's profiler times each node of the graph, as a layer; with one level
+            of ``optimization``. Default: false.
         xnnpack: LiteRT computes with XNNPACK. Default: true.
         onednn: TensorFlow's operators use oneDNN. Default: true.
         xla: TensorFlow compiles the network with XLA, in its first execution. Default: false.
@@ -125,6 +127,7 @@ class InferenceWorkload(TomlTable):
         None, '"all"'
     )
     prepacking: Axis[bool] | None = key(None, "[true, false]")
+    node_times: Axis[bool] | None = key(None, "true")
     xnnpack: Axis[bool] | None = key(None, "[true, false]")
     onednn: Axis[bool] | None = key(None, "[true, false]")
     xla: Axis[bool] | None = key(None, "[true, false]")
@@ -209,25 +212,21 @@ class InferenceWorkload(TomlTable):
             if getattr(self, axis) is not None and not any(axis in e.axes for e in found.values()):
                 titles = " or ".join(e.title for e in all_engines().values() if axis in e.axes)
                 raise ValueError(f"{axis} is an option of {titles}, which no network here uses")
+        if self.node_times and len(self.optimization or ()) > 1:
+            raise ValueError("node_times needs one level of optimization: each has other nodes")
+        for name in self.schedule or ():
+            if not any(name in engine.schedules for engine in found.values()):
+                known = ", ".join(dict.fromkeys(n for e in found.values() for n in e.schedules))
+                titles = " and ".join(engine.title for engine in found.values())
+                hint = "it runs a file as a whole: leave schedule out"
+                hint = hint if known == WHOLE else f"it has {known}"
+                raise ValueError(f"{titles} has no schedule {name!r}; {hint}")
         for engine in found.values():
-            lacking = [name for name in self.schedule or () if name not in engine.schedules]
-            if engine.by_layer and lacking:
-                known = ", ".join(engine.schedules)
-                raise ValueError(f"{engine.title} has no schedule {lacking[0]!r}; it has {known}")
-            self._check_loaders(engine)
+            lacking = [name for name in self.loader or () if name not in engine.loaders]
+            if len(engine.loaders) > 1 and lacking:
+                known = ", ".join(engine.loaders)
+                raise ValueError(f"{engine.title} has no loader {lacking[0]!r}; it has {known}")
         return list(found.values())
-
-    def _check_loaders(self, engine: Engine) -> None:
-        """The engine has the loaders that are given, with these schedules."""
-        given = self.loader or ()
-        lacking = [name for name in given if name not in engine.loaders]
-        if len(engine.loaders) > 1 and lacking:
-            known = ", ".join(engine.loaders)
-            raise ValueError(f"{engine.title} has no loader {lacking[0]!r}; it has {known}")
-        whole = next((name for name in given if name in engine.whole_loaders), None)
-        if whole and schedules_of(engine, self.schedule) != (WHOLE,):
-            words = f"the loader {whole!r} has a network as a whole; write "
-            raise KeysError(words, Named("schedule", WHOLE))
 
     def _check_accelerator(self, engines: Sequence[Engine]) -> None:
         """Networks can be executed on the accelerators."""
@@ -350,5 +349,5 @@ def loaders_of(engine: Engine, given: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def schedules_of(engine: Engine, given: Sequence[str] | None) -> tuple[str, ...]:
-    """The schedules that an engine runs: those given, its default, or the only one it can."""
-    return tuple(given) if given and engine.by_layer else engine.schedules[:1]
+    """The schedules that an engine runs: those given that it has, or its default."""
+    return tuple(one for one in given or () if one in engine.schedules) or engine.schedules[:1]

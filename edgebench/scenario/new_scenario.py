@@ -107,12 +107,15 @@ def _about(wanted: NewScenario) -> list[_Line]:
 
 
 def _inference(wanted: NewScenario) -> list[_Line]:
-    known = wanted.network in NETWORKS
+    known, engine = wanted.network in NETWORKS, file_engine(wanted.network or "")
+    schedule: list[_Line] = [
+        ("schedule", "bulk", 'load all layers, then execute them; or "linear": one by one')
+    ]
     image: list[_Line] = [("# image", 224, "width and height of the input; default: the network's")]
     return [
         ("kind", "inference", "load the network's layers and execute them"),
         ("network", wanted.network, 'a list runs several: ["resnet18", "alexnet"]'),
-        ("schedule", "bulk", 'load all layers, then execute them; or "linear": one by one'),
+        *(schedule if engine is None else []),
         _loader_line(wanted.network),
         ("batch", 1, "inputs that are executed at once"),
         *(image if known else []),

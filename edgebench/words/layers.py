@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from edgebench.results.spread import SLIGHT
@@ -29,8 +28,6 @@ OVERLAPS = 1.01
 _ALONE, _TOGETHER = 0.4, 0.5
 #: The share from which the extra time is "nearly all" in one phase.
 _NEARLY_ALL = 0.9
-#: A limit to try is so much above one that killed.
-_MORE = 1.1
 _PHASES = {"load": "loading", "execute": "executing"}
 _LEGEND = "medians of the trials; "
 _UNLIMITED_LEGEND = (
@@ -39,7 +36,6 @@ _UNLIMITED_LEGEND = (
 )
 _LIMITED_LEGEND = "extra %: the layer's share of the extra time of a round"
 PEAKS_TITLE = "peaks of loading and first execution by memory strategy, unlimited, MiB"
-HEAVIEST_TITLE = "Operators with the most weights:"
 
 
 def no_cause_sentence(table: LayerCostTable | None) -> str:
@@ -136,16 +132,11 @@ def _together(
     return f"{len(rows)} layers of {name}", rows
 
 
-def layers_sentence(
-    table: LayerCostTable, shown: Sequence[PassCost], name: str, is_cut: bool
-) -> str:
+def layers_sentence(table: LayerCostTable, shown: Sequence[PassCost], name: str) -> str:
     """The need, the slowdown at the tightest limit that is shown and the layers that cause it.
 
-    Limits that no trial finished follow, or come first where there is no other. ``is_cut``: its
-    layers were loaded one by one, which needs other memory and time than the network as a whole.
+    Limits that no trial finished follow, or come first where there is no other.
     """
-    if is_cut:
-        return layer_shares_sentence(table, shown[-1] if shown else None)
     need = table.demand_bytes
     words = [f"{name or table.network} needs {format_size(need)}"] if need is not None else []
     lost = [unfinished_sentence(limit, table) for limit in table.unfinished]
@@ -157,10 +148,8 @@ def layers_sentence(
     return "; ".join([*words, cause_sentence(table, tightest), *lost]) + "."
 
 
-def unlimited_title(table: LayerCostTable, is_cut: bool) -> str:
-    """Above the layers without a limit: how long a round takes, if it is the network's."""
-    if is_cut:
-        return "unlimited, by layer"
+def unlimited_title(table: LayerCostTable) -> str:
+    """Above the layers without a limit: how long a round takes."""
     clock = format_duration(table.unlimited.clock_s.median)
     return f"unlimited: a round takes {clock}{_warm(table)}"
 
@@ -172,10 +161,8 @@ def _warm(table: LayerCostTable) -> str:
     return f", {times:g} warm executions in it" if times else ""
 
 
-def limited_title(cost: PassCost, is_cut: bool) -> str:
-    """Above the layers at a limit: how long a round takes, if it is the network's."""
-    if is_cut:
-        return f"at {cost.at.limit}, by layer"
+def limited_title(cost: PassCost) -> str:
+    """Above the layers at a limit: how long a round takes."""
     clock = format_duration(cost.at.clock_s.median)
     return f"at {cost.at.limit}: a round takes {clock}, {times_as_long(cost.slowdown)}"
 
@@ -191,51 +178,6 @@ def peak_method_words(method: PeakMethod) -> str:
     """How a strategy measures a peak, and its error."""
     off = "" if method.error_bytes is None else f"±{method.error_bytes / MIB:.2g} MiB: "
     return f"{method.strategy}: {method.method}; {off}{method.error_source}"
-
-
-def whole_network_sentence(engine: str) -> str:
-    """Why a network that an engine runs as a whole has no layers, and what is shown instead."""
-    return (
-        f"{engine} loads and executes it as a whole, so its layers have no times of their own. Its "
-        "phases, medians of the trials (execute: one warm execution):"
-    )
-
-
-def lost_words(label: str, outcomes: Mapping[str, int]) -> str:
-    """``at 25%: 2 oom-killed``."""
-    return f"at {label}: {', '.join(f'{n} {outcome}' for outcome, n in outcomes.items())}"
-
-
-def layer_shares_sentence(table: LayerCostTable, cost: PassCost | None) -> str:
-    """One sentence on layers that were loaded one by one: their shares, and nothing of the whole.
-
-    Each has a session of its own, so their memory and time are not those of the network.
-    """
-    lost = _too_little_for_layers(table)
-    if cost is None or not cost.surely_slower or cost.extra_s <= 0:
-        worst = sorted(table.layers, key=lambda row: -row.share)[:3]
-        most = joined_words(f"{layer_label(table, row)} ({row.share:.0%})" for row in worst)
-        return f"Layer by layer, without a limit, most time is in {most}{lost}."
-    label = cost.at.label
-    worst = sorted(table.layers, key=lambda row: -_extra_share(row, label))[:3]
-    most = joined_words(
-        f"{layer_label(table, row)} ({_extra_share(row, label):.0%})" for row in worst
-    )
-    return f"Layer by layer, most of the extra time at {label} is in {most}{lost}."
-
-
-def _too_little_for_layers(table: LayerCostTable) -> str:
-    """That a limit killed layers one by one, which need more than the whole; what to type."""
-    killed = [one for one in table.unfinished if "oom-killed" in one.outcomes]
-    if not killed:
-        return ""
-    where = joined_words(format_limit(one.label, one.limit_bytes) for one in killed)
-    words = f"; killed at {where}, where only the whole file may fit"
-    demand, widest = table.demand_bytes, max(one.limit_bytes or 0.0 for one in killed)
-    why = f", as layers with a session each need {format_size(demand)}" if demand else ""
-    size = math.ceil(max(demand or 0.0, widest * _MORE) / MIB)
-    swap = ", or --swap 2G," if table.settings.get("swap_kind") == "none" else ""
-    return f"{words}{why}: --memory {size}M{swap} lets them finish"
 
 
 def unlimited_sentence(table: LayerCostTable) -> str:
@@ -286,7 +228,9 @@ def warning_sentences(table: LayerCostTable) -> list[str]:
             )
     if all(one.clock_s.count == 1 for one in passes):
         found.append("one trial per limit, so their spread is unknown; try --repeats 3")
-    if all(row.unlimited.peak_bytes is None for row in table.layers):
+    if table.settings.get("node_times"):
+        found.append("nodes have no peaks: ONNX Runtime's profiler knows times, and no memory")
+    elif all(row.unlimited.peak_bytes is None for row in table.layers):
         found.append("no peaks: this kernel can't reset its high-water mark")
     if table.collections_s:
         found.append(collection_note(table.collections_s))

@@ -16,6 +16,8 @@ has ended (:mod:`edgebench.workloads.record_buffer`), all others at once.
     kernel can't reset its mark. The last four are the whole process's, from ``getrusage``;
     ``maxrss_bytes`` is its largest resident set so far, the mark that GNU time prints in the end.
 
+    Of a span that an engine's own profiler timed only ``t_ns`` is known.
+
 ``{"event": "note", "t_ns": …, "data": {…}}``
     Anything else worth keeping: library versions, threads, a digest of the output.
 
@@ -111,6 +113,12 @@ def end_line(
         f'"major_faults": {spent.major_faults}, "minor_faults": {spent.minor_faults}, '
         f'"maxrss_bytes": {spent.maxrss_bytes}}}\n'
     )
+
+
+def timed_lines(number: int, place: SpanPlace, start_ns: int, end_ns: int) -> str:
+    """A span of which only the times are known."""
+    start = start_line(number, place, 0, start_ns, {"usage_bytes": None, "swap_bytes": None})
+    return f'{start}{{"event": "end", "id": {number}, "t_ns": {end_ns}}}\n'
 
 
 def spent_between(before: Used, after: Used) -> tuple[int, int, int, int]:

@@ -88,27 +88,23 @@ def prepare_files(
     workload: Sequence[Mapping[str, Any]],
     *,
     cache: Path,
-    image: int | None,
     identity: Identity | None,
 ) -> dict[str, Any]:
-    """What trials of networks in files load (network → path), and their layer tables.
+    """What trials of networks in files load (network → path), and the files' sizes.
 
-    ``workload``: the settings of all trials, for the schedules and loaders that they need.
+    ``workload``: the settings of all trials.
 
     Raises:
-        WorkloadError: a file can't be read, or its engine lacks one of its operators.
+        WorkloadError: a file can't be loaded or executed by its engine.
         MachineError: an engine is not installed.
     """
-    own = [one for one in workload if set(one["networks"]) & set(files)]
-    request = {
-        "files": dict(files),
-        "cache": str(cache),
-        "schedules": sorted({one["schedule"] for one in own}),
-        "loaders": sorted({one["loader"] for one in own}),
-        "batch": min(one["batch"] for one in own),
-        "image": image,
-        "input": own[0].get("input"),
-    }
+    asked = {}
+    for name, path in files.items():
+        own = [one for one in workload if name in one["networks"]]
+        settings = min(own, key=lambda one: one["batch"])
+        loaders = sorted({one["loader"] for one in own})
+        asked[name] = {"path": path, "settings": settings, "loaders": loaders}
+    request = {"files": asked, "cache": str(cache)}
     return _answer("prepare-files", request, identity, "the files could not be made ready")
 
 

@@ -28,6 +28,7 @@ from edgebench.workloads.events import (
     note_line,
     spent_between,
     start_line,
+    timed_lines,
 )
 from edgebench.workloads.record_buffer import RecordBuffer
 from edgebench.workloads.round_counters import RoundCount, RoundCounters
@@ -188,6 +189,12 @@ class Recorder:
     def note(self, **data: Any) -> None:
         """Record anything else worth keeping."""
         self._line(note_line(time.monotonic_ns(), data))
+
+    def timed(self, place: SpanPlace, start_ns: int, end_ns: int) -> None:
+        """Record a span that an engine timed: of its memory and CPU time nothing is known."""
+        with self._lock:
+            number = next(self._ids)
+        self._line(timed_lines(number, place, start_ns, end_ns))
 
     def accelerator_event(self, **data: Any) -> None:
         """Record what an accelerator is, or what it did."""

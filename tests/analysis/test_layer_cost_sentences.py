@@ -17,11 +17,9 @@ from layer_cost_results import (
     write_events,
 )
 
-from edgebench.analysis.layer_costs.table import UnfinishedLimit
 from edgebench.results.point_facts import point_facts
 from edgebench.results.results import load
-from edgebench.units import MIB
-from edgebench.words.layers import layer_cost_sentences, layer_shares_sentence
+from edgebench.words.layers import layer_cost_sentences
 
 EVERY = ("conv", "fc", "act")
 
@@ -194,17 +192,3 @@ def test_overlap_is_told(tmp_path: Path):
         write_events(path, trial, overlapping(Made()))
     words = words_of(path)
     assert "partial overlaps layers: their times add up to 4.0 s in a round of 3.0 s" in words
-
-
-def test_layers_killed_where_the_whole_fits_say_what_to_type(tmp_path: Path) -> None:
-    """The cut graph's kill is no statement on the file; a limit is named that its layers need."""
-    made = table_of(make(tmp_path, [Made()]))
-    limit = UnfinishedLimit("34M", 34 * MIB, {"oom-killed": 3}, "killed for memory")
-    settings = {**made.settings, "swap_kind": "none"}
-    table = replace(made, unfinished=[limit], demand_bytes=42.5 * MIB, settings=settings)
-    said = layer_shares_sentence(table, None)
-    assert "; killed at 34.0 MiB, where only the whole file may fit, as layers with a" in said
-    assert said.endswith("need 42.5 MiB: --memory 43M, or --swap 2G, lets them finish.")
-    again = layer_shares_sentence(replace(table, demand_bytes=30 * MIB), None)
-    assert "--memory 38M, or" in again
-    assert "killed" not in layer_shares_sentence(made, None)

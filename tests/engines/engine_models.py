@@ -1,8 +1,13 @@
-"""Small networks in files, made on the spot: the same weights in ONNX, TFLite and Keras files."""
+"""Small networks in files: ONNX files made on the spot, a TFLite and a Keras file that are kept.
+
+``files/small.keras`` is Keras's ``Sequential([Input((16, 16, 3), name="picture"), Conv2D(8, 3,
+strides=2, activation="relu"), Flatten(), Dense(10)])``, and ``files/small.tflite`` what
+``TFLiteConverter.from_keras_model`` makes of it.
+"""
 
 from __future__ import annotations
 
-import zipfile
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +17,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper
 TensorProto = onnx.TensorProto
+FILES = Path(__file__).parent / "files"
 
 
 def small_network(batch: int | str = 1, opset: int = 17) -> Any:
@@ -93,37 +99,13 @@ def made_with_weights_beside(folder: Path, name: str = "beside.onnx") -> tuple[P
 
 
 def made_tflite(folder: Path, name: str = "small.tflite") -> Path:
-    """The same network as a TFLite file."""
-    pytest.importorskip("ai_edge_litert")
-    from benchmarks.engines.tflite_maker import tflite_of
-
-    path = folder / name
-    path.write_bytes(tflite_of(small_network()))
-    return path
+    """A network as a TFLite file; its batch is dynamic."""
+    return Path(shutil.copy(FILES / "small.tflite", folder / name))
 
 
 def made_keras(folder: Path, name: str = "small.keras") -> Path:
     """The same network as a Keras file."""
-    from benchmarks.engines.keras_maker import keras_of
-
-    path = folder / name
-    path.write_bytes(keras_of(small_network()))
-    return path
-
-
-def remade_keras(file: Path, **replaced: Any) -> Path:
-    """The file with words of its description replaced: ``old=new``."""
-    with zipfile.ZipFile(file) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    config = members["config.json"].decode()
-    for old, new in replaced.items():
-        assert old in config
-        config = config.replace(old, new)
-    members["config.json"] = config.encode()
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    return file
+    return Path(shutil.copy(FILES / "small.keras", folder / name))
 
 
 def run_settings(network: str, engine: str, folder: Path, **other: Any) -> dict[str, Any]:

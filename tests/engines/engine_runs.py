@@ -8,10 +8,10 @@ from typing import Any
 from engine_models import run_settings
 
 from edgebench.workloads.engines.file_preparation import manifest_of_files
+from edgebench.workloads.engines.registry import file_engine
+from edgebench.workloads.events import SpanPlace
 from edgebench.workloads.inference import run_inference
 from edgebench.workloads.recorder import Recorder
-
-SCHEDULES, LOADERS = ("whole", "bulk", "linear"), ("copy", "mmap")
 
 
 class Notes(Recorder):
@@ -22,6 +22,7 @@ class Notes(Recorder):
         self.notes: dict[str, Any] = {}
         self.phases: list[tuple[str, int | None]] = []
         self.times: list[tuple[str, str, int, int]] = []
+        self.nodes: list[tuple[SpanPlace, int]] = []
         self._profile = profile
 
     @property
@@ -32,6 +33,10 @@ class Notes(Recorder):
     def operator_time(self, phase: str, operator: str, calls: int, own_ns: int) -> None:
         """Keep it."""
         self.times.append((phase, operator, calls, own_ns))
+
+    def timed(self, place: SpanPlace, start_ns: int, end_ns: int) -> None:
+        """Keep its place and time."""
+        self.nodes.append((place, end_ns - start_ns))
 
     def note(self, **data: Any) -> None:
         """Keep it."""
@@ -44,16 +49,11 @@ class Notes(Recorder):
 
 
 def prepared(file: Path, cache: Path, **other: Any) -> dict[str, Any]:
-    """The manifest's part of one file."""
-    request = {
-        "files": {file.name: str(file)},
-        "cache": str(cache),
-        "schedules": SCHEDULES,
-        "loaders": LOADERS,
-        "batch": 1,
-        "image": None,
-        **other,
-    }
+    """The manifest's part of one file, for trials with these settings."""
+    engine = file_engine(file.name)
+    settings = run_settings(file.name, engine.name if engine else "", Path(), **other)
+    asked = {"path": str(file), "settings": settings, "loaders": ["copy", "mmap"]}
+    request = {"files": {file.name: asked}, "cache": str(cache)}
     found: dict[str, Any] = manifest_of_files(request)["networks"][file.name]
     return found
 

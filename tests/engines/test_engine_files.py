@@ -43,44 +43,12 @@ def test_changed_weights_beside_a_file_make_another_network(tmp_path: Path):
         prepared(file, tmp_path / "cache")
 
 
-@pytest.mark.promise("A file of a network can't fill the memory through functions in functions.")
-@pytest.mark.parametrize(
-    ("deep", "words"), [(30, "with its functions in place it has 1,073,741,"), (0, "calls itself")]
-)
-def test_functions_that_double_each_other_are_refused(tmp_path: Path, deep: int, words: str):
-    """Each calls the one before twice: some kilobytes stand for a thousand million nodes."""
-    model = small_network()
-    domain = "own"
-    model.opset_import.add(domain=domain, version=1)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
-    bodies = [
-        ("f0", "f0" if deep == 0 else None),
-        *((f"f{n}", f"f{n - 1}") for n in range(1, deep)),
-    ]
-    for name, called in bodies:
-        calls = [
-            helper.make_node(called or "Relu", [one], [two], domain=domain if called else "")
-            for one, two in (("x", "y"), ("y", "z"))
-        ]
-        model.functions.append(helper.make_function(domain, name, ["x"], ["z"], calls, opsets))
-    last = model.graph.node[-1]
-    output = last.output[0]
-    last.output[0] = "before"
-    call = helper.make_node(bodies[-1][0], ["before"], [output], domain=domain)
-    model.graph.node.append(call)
-    (tmp_path / "a.onnx").write_bytes(model.SerializeToString())
-    with pytest.raises(WorkloadError, match=words):
-        prepared(tmp_path / "a.onnx", tmp_path / "cache")
-
-
 @pytest.mark.parametrize("place", ["initializer", "node"])
-@pytest.mark.parametrize("name", ["../secret.data", "{}/secret.data", "link.data", ""])
-def test_weights_outside_the_files_folder_are_not_read(tmp_path: Path, place: str, name: str):
-    """A file of another's can't have any other file read: by path, by link, or from a node."""
+def test_weights_outside_the_files_folder_are_not_copied(tmp_path: Path, place: str):
+    """Their copy would lie outside the prepared folder."""
     (tmp_path / "secret.data").write_bytes(bytes(1 << 20))
     folder = tmp_path / "models"
     folder.mkdir()
-    (folder / "link.data").symlink_to(tmp_path / "secret.data")
     model = small_network()
     (tensor,) = (one for one in model.graph.initializer if one.name == "w2")
     if place == "node":
@@ -88,14 +56,14 @@ def test_weights_outside_the_files_folder_are_not_read(tmp_path: Path, place: st
         tensor = model.graph.node[-1].attribute[0].t
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
-    tensor.external_data.add(key="location", value=name.format(tmp_path))
+    tensor.external_data.add(key="location", value="../secret.data")
     (folder / "a.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(WorkloadError, match="it names weights outside its own folder"):
         prepared(folder / "a.onnx", tmp_path / "cache")
 
 
 def _damaged(folder: Path, name: str) -> Path:
-    whole = (made_onnx(folder) if name.endswith("onnx") else made_tflite(folder)).read_bytes()
+    whole = made_onnx(folder).read_bytes()
     path = folder / f"cut-{name}"
     path.write_bytes(whole[: len(whole) // 2])
     return path
@@ -117,14 +85,6 @@ def _unknown_operator(folder: Path, name: str) -> Path:
     return path
 
 
-def _operator_of_no_opset(folder: Path, name: str) -> Path:
-    model = small_network()
-    model.graph.node[1].op_type = "Frobnicate"
-    path = folder / f"unknown-{name}"
-    onnx.save(model, str(path))
-    return path
-
-
 def _opset_to_come(folder: Path, name: str) -> Path:
     path = folder / f"late-{name}"
     onnx.save(small_network(opset=99), str(path))
@@ -139,37 +99,17 @@ def _larger_than_memory(folder: Path, name: str) -> Path:
     return path
 
 
-def _custom_operator(folder: Path, name: str) -> Path:
-    """What a converter writes for an operator that TFLite has not."""
-    file = made_tflite(folder)
-    import flatbuffers
-    from ai_edge_litert import schema_py_generated as schema
-
-    model = schema.ModelT.InitFromPackedBuf(file.read_bytes(), 0)
-    code = model.operatorCodes[0]
-    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
-    code.customCode = b"Frobnicate"
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    path = folder / f"custom-{name}"
-    path.write_bytes(bytes(builder.Output()))
-    return path
-
-
 @pytest.mark.parametrize(
     ("make", "name", "words"),
     [
-        (_damaged, "a.onnx", "no ONNX file, or not a whole one"),
-        (_other, "a.onnx", "no ONNX file, or not a whole one"),
-        (_damaged, "a.tflite", "no TFLite file, or not a whole one"),
-        (_other, "a.tflite", "no TFLite file, or not a whole one"),
-        (_unknown_operator, "a.onnx", "Frobnicate"),
-        (_operator_of_no_opset, "a.onnx", r"ONNX does not have: Frobnicate \(opset 17\)"),
+        (_damaged, "a.onnx", "ONNX Runtime can't read it: Error parsing message"),
+        (_other, "a.onnx", "ONNX Runtime can't read it: Error parsing message"),
+        (_other, "a.tflite", "LiteRT can't load it: "),
+        (_unknown_operator, "a.onnx", "ONNX Runtime can't load it: .*Frobnicate"),
         (_opset_to_come, "a.onnx", "it is of opset 99, and this version reads up to"),
         (_larger_than_memory, "a.onnx", "4096.00 GiB and must be read into memory"),
         (_larger_than_memory, "a.tflite", "are free on this machine"),
         (_larger_than_memory, "a.keras", "are free on this machine"),
-        (_custom_operator, "a.tflite", "LiteRT refuses it: .*Frobnicate"),
     ],
 )
 def test_a_bad_file_is_refused_in_one_sentence(tmp_path: Path, make: Any, name: str, words: str):
@@ -195,9 +135,9 @@ def test_an_input_of_text_is_asked_for_and_given(tmp_path: Path):
     path = tmp_path / "text.onnx"
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 2)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(path))
-    with pytest.raises(WorkloadError, match="'words' takes text") as refused:
+    with pytest.raises(WorkloadError, match="'words' is string n") as refused:
         prepared(path, tmp_path / "cache")
-    assert refused.value.remedy == """describe them: --input 'words=string "hello"'"""
+    assert """ --input 'words=string "hello"'""" in str(refused.value.remedy)
     told = {"words": 'string "hello"'}
     folder = Path(prepared(path, tmp_path / "cache", input=told)["folder"])
     digest = run("text.onnx", "onnxruntime", folder, input=told).notes["output_sha256"]["text.onnx"]
@@ -216,28 +156,14 @@ def test_a_whole_onnx_file_is_measured_as_it_is(tmp_path: Path):
                 entry.value = "parts/weights.bin"
     onnx.save(model, str(file))
     folder = Path(prepared(file, tmp_path / "cache")["folder"])
-    for loader in ("copy", "mmap"):
-        copy = folder / f"whole-{loader}" / "as-is"
-        assert (copy / file.name).read_bytes() == file.read_bytes()
-        beside = copy / "parts" / "weights.bin"
-        assert beside.read_bytes() == (tmp_path / "parts" / "weights.bin").read_bytes()
-        # A cold trial finds it outside the page cache.
-        assert beside in weights_in([folder])
+    assert (folder / "file" / file.name).read_bytes() == file.read_bytes()
+    beside = folder / "file" / "parts" / "weights.bin"
+    assert beside.read_bytes() == (tmp_path / "parts" / "weights.bin").read_bytes()
+    # A cold trial finds it outside the page cache.
+    assert beside in weights_in([folder])
+    # They are mapped anyway, so there is no other form.
+    assert not (folder / "mapped").exists()
     assert run(file.name, "onnxruntime", folder).notes["output_sha256"]
-
-
-def test_an_output_of_unknown_rank_is_no_fault(tmp_path: Path):
-    """The engine finds it by itself; of an input it can't, and the file is refused."""
-    model = small_network()
-    model.graph.output[0].type.tensor_type.ClearField("shape")
-    file = tmp_path / "ranks.onnx"
-    onnx.save(model, str(file))
-    folder = Path(prepared(file, tmp_path / "cache")["folder"])
-    assert run(file.name, "onnxruntime", folder).notes["output_sha256"]
-    model.graph.input[0].type.tensor_type.ClearField("shape")
-    onnx.save(model, str(file))
-    with pytest.raises(WorkloadError, match="Field 'shape'"):
-        prepared(file, tmp_path / "other")
 
 
 def test_a_missing_engine_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

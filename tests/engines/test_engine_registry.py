@@ -38,8 +38,6 @@ def test_names_and_formats_need_no_heavy_library():
     assert engines_for("a.TFLITE") == ("litert",)
     assert engines_for("a.keras") == ("tensorflow",)
     assert engines_for("resnet18") == ("torch",)
-    assert not engine_of("litert").by_layer
-    assert engine_of("onnxruntime").by_layer
 
 
 def test_each_option_is_a_column_and_in_a_label():
@@ -55,46 +53,43 @@ def test_torch_is_behind_the_same_interface():
     """Its engine answers as the others do: what it can, what it needs, and who runs a name."""
     torch = all_engines()["torch"]
     assert torch.schedules == BY_LAYER
-    assert not hasattr(torch, "prepare")
+    assert not hasattr(torch, "parts")
 
 
 #: A whole engine: its file holds a number, by which its input is multiplied.
 TINY = """
-from edgebench.workloads.engines.engine import WHOLE, note_runtime
+from edgebench.workloads.engines.engine import note_runtime
 from edgebench.workloads.engines.file_inputs import FileInput
-from edgebench.workloads.engines.file_preparation import keep_whole
-from edgebench.workloads.engines.files import FileEngine, WholeFileModel
+from edgebench.workloads.engines.files import EngineModel, FileEngine
 
 
 class Tiny(FileEngine):
     name, title = "tiny", "Tiny"
-    formats, libraries, schedules, loaders = (".tiny",), ("numpy",), (WHOLE,), ("copy",)
-    preparation = "tiny_engine:prepare"
+    formats, libraries, loaders = (".tiny",), ("numpy",), ("copy",)
+    remedy = "write a number to it"
 
     def import_library(self, settings, recorder):
         note_runtime(recorder, tiny="1")
 
-    def model(self, folder, settings, profile):
-        return TinyModel(folder, ".tiny", settings)
+    def model(self, file, settings, profile=None):
+        return TinyModel(file, settings)
 
 
-class TinyModel(WholeFileModel):
-    def load(self, unit):
-        self.factor = float(self._file.read_text())
+class TinyModel(EngineModel):
+    def load(self):
+        self.factor = float(self.file.read_text())
 
-    def run(self, unit, inputs):
-        return {"y": inputs["x"] * self.factor}
+    def inputs(self):
+        return [FileInput("x", "float32", (None, 3))]
 
-    def unload(self, unit):
+    def run(self, inputs):
+        return inputs["x"] * self.factor
+
+    def unload(self):
         del self.factor
 
-    def output_bytes(self, outputs):
-        return outputs["y"].tobytes()
-
-
-def prepare(request):
-    inputs = [FileInput("x", "float32", (None, 3))]
-    return {"table": [], "parameter_bytes": 4, **keep_whole(request, inputs, ["y"])}
+    def output_bytes(self, output):
+        return output.tobytes()
 """
 
 
@@ -121,15 +116,15 @@ def test_an_engine_of_another_package_is_found_and_runs(installed: Path):
     assert engines_for(str(file)) == ("tiny",)
     assert next(iter(all_engines())) == "torch"
     assert file_engine(str(file)) is engine_of("tiny")
-    common = {"batch": 2, "image": None}
-    request = {"files": {str(file): str(file)}, "cache": str(installed / "cache"), **common}
-    made = manifest_of_files({**request, "schedules": ["whole"], "loaders": ["copy"]})
+    common = {"batch": 2, "image": None, "seed": 3}
+    asked = {"path": str(file), "settings": common, "loaders": ["copy"]}
+    made = manifest_of_files({"files": {str(file): asked}, "cache": str(installed / "cache")})
     about = made["networks"][str(file)]
     assert (about["engine"], about["file_bytes"]) == ("tiny", 3)
     notes = Notes()
     rounds = {"schedule": "whole", "loader": "copy", "rounds": 2, "warm": 1, "page_cache": "warm"}
     weights = {str(file): about["folder"]}
-    own = {"engine": "tiny", "networks": [str(file)], "weights": weights, "seed": 3}
+    own = {"engine": "tiny", "networks": [str(file)], "weights": weights}
     run_inference({**own, **rounds, **common}, notes)
     assert notes.told["tiny"] == "1"
     assert len(notes.told["output_sha256"][str(file)]) == 64

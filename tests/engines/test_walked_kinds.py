@@ -41,9 +41,9 @@ def _nothing(folder: Path) -> Path:
 #: What to make first, and the workload's table.
 KINDS: dict[str, tuple[Callable[[Path], Path], str]] = {
     "onnx": (made_onnx, 'kind = "inference"\nnetwork = "small.onnx"'),
-    "onnx by layers": (
+    "onnx by nodes": (
         made_onnx,
-        'kind = "inference"\nnetwork = "small.onnx"\nschedule = "linear"',
+        'kind = "inference"\nnetwork = "small.onnx"\nnode_times = true',
     ),
     "tflite": (made_tflite, 'kind = "inference"\nnetwork = "small.tflite"'),
     "keras": (made_keras, 'kind = "inference"\nnetwork = "small.keras"'),
@@ -61,7 +61,7 @@ KINDS: dict[str, tuple[Callable[[Path], Path], str]] = {
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(kind, marks=() if kind == "onnx by layers" else pytest.mark.long)
+        pytest.param(kind, marks=() if kind == "onnx by nodes" else pytest.mark.long)
         for kind in KINDS
     ],
 )

@@ -74,7 +74,7 @@ def test_what_fits_whom():
 
 @pytest.mark.process
 def test_remedies_of_engines_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Mapped weights of any kind with no packed copies; two files of weights never together."""
+    """Mapped weights with no packed copies."""
     monkeypatch.chdir(tmp_path)
     for name in ("a.onnx", "a.tflite"):
         (tmp_path / name).touch()
@@ -85,15 +85,10 @@ def test_remedies_of_engines_go_together(tmp_path: Path, monkeypatch: pytest.Mon
         return {one.name for one in tried}
 
     onnx, tflite = pairs("a.onnx"), pairs("a.tflite")
-    for weights in ("mapped-weights", "mapped-ort"):
-        assert f"{weights}+no-onnx-prepacking" in onnx
-    assert "saved-onnx-prepacking" in onnx
-    files = ("mapped-weights", "mapped-ort", "saved-onnx-prepacking")
-    assert not {f"{one}+{other}" for one in files for other in files} & onnx
-    assert not {n for n in onnx if "saved-onnx-prepacking" in n and "no-onnx-prepacking" in n}
+    assert "mapped-weights+no-onnx-prepacking" in onnx
     # A plain program maps it already.
     assert {"no-xnnpack"} in [set(name.split("+")) - {"one-thread"} for name in tflite]
-    assert not {"mapped-weights", "mapped-ort"} & tflite
+    assert "mapped-weights" not in tflite
 
 
 @pytest.mark.process

@@ -57,6 +57,7 @@ ENGINE_OPTIONS = {
     "memory_pattern": "model.onnx",
     "optimization": "model.onnx",
     "prepacking": "model.onnx",
+    "node_times": "model.onnx",
     "xnnpack": "model.tflite",
     "onednn": "model.keras",
     "xla": "model.keras",

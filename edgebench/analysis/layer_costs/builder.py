@@ -89,7 +89,7 @@ def layer_cost_tables(results: Results) -> LayerCostTables:
     from edgebench.results.frames import answering_rows
 
     tables: list[LayerCostTable] = []
-    reasons: list[tuple[tuple[str, str] | None, ResultsError]] = []
+    left_out: list[str] = []
     # The prefill is a language model's first execution.
     layers = results.layers.assign(phase=results.layers["phase"].replace("prefill", "first"))
     walked, doubted = walked_ratios(results), _doubted(results)
@@ -100,15 +100,11 @@ def layer_cost_tables(results: Results) -> LayerCostTables:
             timed = by_repeat(trials, answering_rows(own))
             tables.append(_table(settings, trials, timed, clocks, walked, doubted))
         except ResultsError as error:
-            named = (str(settings["sweep"]), str(settings.get("network")))
-            reasons.append((named if settings.get("schedule") == WHOLE else None, error))
+            left_out.append(error.what)
     if not tables:
         where = str(results.sweeps[0].path)
-        what = "; ".join(dict.fromkeys(one.what for _, one in reasons)) or "no trial here"
+        what = "; ".join(dict.fromkeys(left_out)) or "no trial here"
         raise ResultsError(what, where=where, remedy=NO_LAYERS_REMEDY)
-    # A file is run as a whole beside its cut graph: only so its need is known.
-    cut = {(table.sweep, table.network) for table in tables}
-    left_out = [one.what for place, one in reasons if place not in cut]
     return LayerCostTables(tables, left_out)
 
 
@@ -117,7 +113,8 @@ def _workloads(trials: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFr
 
     for _, rows in trials.groupby(["sweep", "workload"], sort=False):
         settings = rows.iloc[0][["sweep", *DISTINCT]].dropna()
-        yield {str(k): v for k, v in settings.items()}, rows
+        # Plain values: an option may be one of NumPy's truth values.
+        yield {str(k): v for k, v in settings.to_dict().items()}, rows
 
 
 def _of(trials: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:

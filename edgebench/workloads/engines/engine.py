@@ -56,17 +56,12 @@ class Engine(ABC):
     #: How it can have weights in memory, the way of a plain program first, which is the default;
     #: one with a single way uses that for any loader.
     loaders: ClassVar[tuple[str, ...]] = LOADERS
-    #: Loaders that have a network as a whole alone.
-    whole_loaders: ClassVar[tuple[str, ...]] = ()
     #: Keys of a scenario that set its options; each is an axis.
     axes: ClassVar[tuple[str, ...]] = ()
     #: Why it has no times of operators; None: it has.
     no_operator_times: ClassVar[str | None] = None
-
-    @property
-    def by_layer(self) -> bool:
-        """Whether it can load and execute by layer."""
-        return self.schedules != (WHOLE,)
+    #: The one of its options with which it times the layers of a file; None: it can't.
+    layer_option: ClassVar[str | None] = None
 
     @abstractmethod
     def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:

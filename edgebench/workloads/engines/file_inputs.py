@@ -1,7 +1,8 @@
-"""Inputs of a network in a file, from the file's own description: names, types, shapes."""
+"""Inputs of a network in a file, as its engine or a person describes them: names, types, shapes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -12,28 +13,26 @@ from edgebench.text import choice_hint, joined_words
 
 #: Whole numbers are below this one: as an index each finds something, as a mask each is valid.
 _INTEGERS_BELOW = 2
+_NUMBERS = re.compile(r"(u?int|float)(8|16|32|64)|bool")
 #: Dimensions of a picture.
 _PICTURE_DIMENSIONS = 4
-#: What an example has for a size that nothing tells; an axis of the batch, and a picture's side.
-_GUESS, _ONE, _SIDE = 128, 1, 224
-#: Names, and parts of names, by which the first axis is the batch's, or a length instead.
-_BATCHES, _LENGTHS = ("n", "b", "bs"), ("seq", "len", "time", "token", "frame", "step", "word")
-#: Names that exporters give to any axis: two axes with one of them need not be alike.
-_NO_NAMES = ("", "?", "None")
-GUESSED = f"{_GUESS} is a guess, and some networks take other sizes alone"
+#: What an example has for a picture's side, and for any other size that the file doesn't have.
+_SIDE, _LENGTH = 224, 128
 
 
 @dataclass(frozen=True)
 class FileInput:
-    """One input; ``dtype`` is numpy's name of its type, or ``string``.
+    """One input.
 
-    A dimension is a size, or a name or None where it is dynamic; dimensions with the same name have
-    the same size.
+    ``dtype`` is numpy's name of its type, or ``string``; empty: any tensor. A dimension is a size,
+    or a name or None where it is dynamic; dimensions with the same name have the same size. A shape
+    of None is in no file. One that is ``optional`` is left out unless it is described.
     """
 
     name: str
     dtype: str
-    shape: tuple[int | str | None, ...]
+    shape: tuple[int | str | None, ...] | None
+    optional: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -42,14 +41,15 @@ class FileInput:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> FileInput:
         """What :meth:`to_json` made."""
-        return cls(data["name"], data["dtype"], tuple(data["shape"]))
+        shape = data["shape"]
+        return cls(**{**data, "shape": None if shape is None else tuple(shape)})
 
 
 @dataclass(frozen=True)
 class WantedInputs:
     """What the inputs shall be: as described in ``described``, as a scenario's ``input`` has them.
 
-    Of other inputs ``batch`` and ``image`` fill dynamic dimensions.
+    Of other inputs ``batch`` fills the first dimension, and ``image`` the sides of a picture.
     """
 
     batch: int = 1
@@ -58,69 +58,50 @@ class WantedInputs:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> WantedInputs:
-        """Those of a workload's settings, or of a request to prepare it."""
+        """Those of a workload's settings."""
         return cls(settings["batch"], settings.get("image"), settings.get("input"))
 
     def specs(self, inputs: Sequence[FileInput], where: str) -> dict[str, InputSpec]:
         """Input → its description, for as many as have one; the batch is in the shapes.
 
         Raises:
-            WorkloadError: the file has no such input, or one of another type or size.
+            WorkloadError: the file has no such input, or one whose type has no such value.
         """
         given = {} if self.described is None else parse_inputs(self.described)
         known = {one.name: one for one in inputs}
         if ONLY in given:
-            if len(inputs) != 1:
+            needed = [one.name for one in inputs if not one.optional]
+            if len(needed) != 1:
                 raise WorkloadError(
-                    f"the file has {len(inputs)} inputs, so each needs its name",
+                    f"the file has {len(needed)} inputs, so each needs its name",
                     where=where,
-                    remedy=f"it has {', '.join(known)}: {example_of(inputs)}",
+                    remedy=f"it has {', '.join(needed)}: {example_of(inputs)}",
                 )
-            given = {inputs[0].name: given[ONLY]}
-        for name in given:
+            given = {needed[0]: given[ONLY]}
+        found = {}
+        for name, spec in given.items():
             if name not in known:
                 what = f"the file has no input {name!r}"
                 raise WorkloadError(what, where=where, remedy=choice_hint(name, known))
-        found = {name: spec.batched(self.batch) for name, spec in given.items()}
-        return {name: _checked_spec(known[name], spec, where) for name, spec in found.items()}
-
-
-def _checked_spec(one: FileInput, spec: InputSpec, where: str) -> InputSpec:
-    """The description with the file's own type, which takes such an input."""
-    dtype = spec.dtype or one.dtype
-    fits = dtype == one.dtype and (
-        spec.shape is None
-        or (
-            len(spec.shape) == len(one.shape)
-            and all(
-                not isinstance(own, int) or own == size
-                for own, size in zip(one.shape, spec.shape, strict=True)
-            )
-        )
-    )
-    if not fits:
-        shape = "" if spec.shape is None else f" {'x'.join(map(str, spec.shape))}"
-        raise WorkloadError(
-            f"the input {one.name!r} of the file is {_words_of(one)}, not {dtype}{shape}",
-            where=where,
-            remedy=f"describe it as the file has it: {example_of([one])}",
-        )
-    if spec.value is not None:
-        try:
-            spec = replace(spec, value=spec.value_as(dtype, one.name))
-        except UsageError as error:
-            raise WorkloadError(error.what, where=where, remedy=error.remedy) from error
-    return replace(spec, dtype=dtype)
+            dtype = spec.dtype or known[name].dtype or "float32"
+            try:
+                value = None if spec.value is None else spec.value_as(dtype, name)
+            except UsageError as error:
+                raise WorkloadError(error.what, where=where, remedy=error.remedy) from error
+            found[name] = replace(spec.batched(self.batch), dtype=dtype, value=value)
+        return found
 
 
 def _words_of(one: FileInput) -> str:
+    if one.shape is None:
+        return one.dtype or "a tensor of any shape"
     sizes = ["?" if size is None else str(size) for size in one.shape]
     shape = (" x " if any(isinstance(size, str) for size in one.shape) else "x").join(sizes)
     return f"{one.dtype} {shape}" if one.shape else f"{one.dtype}, a single value"
 
 
 def example_of(inputs: Sequence[FileInput]) -> str:
-    """How to describe inputs on the command line; sizes that nothing tells are guessed."""
+    """How to describe inputs on the command line; sizes that the file doesn't have are examples."""
     return " ".join(f"--input {_quoted(f'{one.name}={_example(one)}')}" for one in inputs)
 
 
@@ -136,195 +117,75 @@ def _quoted(text: str) -> str:
 def _example(one: FileInput) -> str:
     if one.dtype == STRING:
         return f'{STRING} "hello"'
-    if not one.shape:
+    if one.shape == ():
         return "true" if one.dtype == "bool" else "1"
-    shape = "x".join(str(_guess(one, place)) for place in range(len(one.shape)))
-    values = "" if "float" in one.dtype else " zeros" if one.dtype == "bool" else " <1000"
-    return f"{one.dtype} {shape}{values}"
-
-
-def _guess(one: FileInput, place: int) -> int:
-    size = one.shape[place]
-    if isinstance(size, int):
-        return size
-    if _is_batch(one, place, alone=True):
-        return _ONE
-    return _SIDE if (size or "").lower().startswith(("height", "width")) else _GUESS
-
-
-def _is_batch(one: FileInput, place: int, *, alone: bool) -> bool:
-    """Whether a dynamic dimension is the batch's: by its name, or as the first of an input.
-
-    Not where it may as well be a length: by its name, or where it is the file's only dimension
-    (``alone``: no other input has any).
-    """
-    name = str(one.shape[place] or "").lower()
-    if "batch" in name:
-        return True
-    if place or any(part in name for part in _LENGTHS):
-        return False
-    return len(one.shape) > 1 or not alone or name in _BATCHES or one.dtype == STRING
-
-
-def _is_alone(inputs: Sequence[FileInput]) -> bool:
-    return sum(bool(one.shape) for one in inputs) == 1
-
-
-def concrete_shapes(
-    inputs: Sequence[FileInput], wanted: WantedInputs, where: str
-) -> dict[str, tuple[int, ...]]:
-    """Input → its shape: as described, else ``batch`` and ``image`` fill dynamic dimensions.
-
-    What may be a length is not filled. A dimension whose name has a size in another input has that
-    size.
-
-    Raises:
-        WorkloadError: the file has another size there; or inputs that nothing describes, all of
-            them in one message.
-    """
-    specs, batch = wanted.specs(inputs, where), wanted.batch
-    named = _named_sizes(inputs, specs, wanted)
-    alone = _is_alone(inputs)
-    found = {
-        one.name: _filled(one, specs.get(one.name), wanted, named, alone=alone) for one in inputs
-    }
-    lacking = [
-        one
-        for one in inputs
-        if None in found[one.name] or (one.dtype == STRING and one.name not in specs)
-    ]
-    if lacking:
-        raise _undescribed(inputs, lacking, found, where)
-    if not specs and batch != 1 and not any(one.shape and one.shape[0] == batch for one in inputs):
-        dynamic = (
-            not isinstance(size, int) and _is_batch(one, place, alone=alone)
-            for one in inputs
-            for place, size in enumerate(one.shape)
-        )
-        if not any(dynamic):
-            fixed = next((one.shape[0] for one in inputs if one.shape), 1)
-            raise WorkloadError(
-                f"a batch of {batch} does not match the file: its inputs have a fixed batch of "
-                f"{fixed}",
-                where=where,
-                remedy="leave batch out, or export the network with a dynamic batch dimension",
-            )
-    return {name: tuple(size or 0 for size in shape) for name, shape in found.items()}
-
-
-_Sizes = tuple[int | None, ...]
-
-
-def _named_sizes(
-    inputs: Sequence[FileInput], specs: Mapping[str, InputSpec], wanted: WantedInputs
-) -> dict[str, int]:
-    """Name of a dimension → its size, as a description or the batch tells it."""
-    found: dict[str, int] = {}
-    for one in inputs:
-        spec = specs.get(one.name)
-        told = spec.shape if spec and spec.shape else ()
-        found.update((n, s) for n, s in zip(one.shape, told, strict=False) if isinstance(n, str))
-    for one in inputs:
-        if (
-            one.shape
-            and isinstance(one.shape[0], str)
-            and _is_batch(one, 0, alone=_is_alone(inputs))
-        ):
-            found.setdefault(one.shape[0], wanted.batch)
-    return {name: size for name, size in found.items() if name not in _NO_NAMES}
-
-
-def _undescribed(
-    inputs: Sequence[FileInput],
-    lacking: Sequence[FileInput],
-    found: Mapping[str, _Sizes],
-    where: str,
-) -> WorkloadError:
-    """One message for all inputs of which something is not known, with a line to try."""
-    texts = [f"{one.name!r} takes text" for one in lacking if one.dtype == STRING]
-    sizes = [f"{one.name!r} is {_words_of(one)}" for one in lacking if None in found[one.name]]
-    # A number of which the file tells no value is a setting, as a sampling rate.
-    settings = [one for one in inputs if not one.shape and one not in lacking]
-    wanted = [one for one in inputs if one in lacking or one in settings]
-    guessed = any(
-        size is None and _guess(one, place) == _GUESS
-        for one in lacking
-        for place, size in enumerate(found[one.name])
+    dtype, shape = one.dtype or "float32", one.shape or (None, 3, None, None)
+    sides = _sides(shape)
+    sizes = (
+        size
+        if isinstance(size, int)
+        else _SIDE
+        if place in sides
+        else _LENGTH
+        if place or len(shape) == 1
+        else 1
+        for place, size in enumerate(shape)
     )
-    pictures = any(None in found[one.name] and _sides(one) for one in lacking)
-    return WorkloadError(
-        f"nothing says what its inputs are: {joined_words([*sizes, *texts])}",
-        where=where,
-        remedy=f"describe them: {example_of(wanted)}"
-        + ("; or --image 224" if pictures else "")
-        + (f" ({GUESSED})" if guessed else ""),
-    )
+    values = "" if "float" in dtype else " zeros" if dtype == "bool" else " <1000"
+    return f"{dtype} {'x'.join(map(str, sizes))}{values}"
 
 
-def _sides(one: FileInput) -> tuple[int, ...]:
+def _sides(shape: Sequence[int | str | None]) -> tuple[int, ...]:
     """The places of a picture's sides: the last two, or those before its channels."""
-    if len(one.shape) != _PICTURE_DIMENSIONS:
+    if len(shape) != _PICTURE_DIMENSIONS:
         return ()
-    channels_last = isinstance(one.shape[3], int) and not isinstance(one.shape[1], int)
+    channels_last = isinstance(shape[3], int) and not isinstance(shape[1], int)
     return (1, 2) if channels_last else (2, 3)
 
 
-def _filled(
-    one: FileInput,
-    spec: InputSpec | None,
-    wanted: WantedInputs,
-    named: Mapping[str, int],
-    *,
-    alone: bool,
-) -> _Sizes:
-    """Its sizes; None where nothing tells one."""
+def _shape(
+    one: FileInput, spec: InputSpec | None, wanted: WantedInputs, named: Mapping[str, int]
+) -> tuple[int, ...] | None:
+    """Its shape: as described, else the file's own; None where nothing tells a size."""
     if spec and spec.shape is not None:
         return spec.shape
-    shape: list[int | None] = []
-    for place, size in enumerate(one.shape):
-        if isinstance(size, int):
-            shape.append(size)
-        elif size is not None and size in named:
-            shape.append(named[size])
-        elif _is_batch(one, place, alone=alone):
-            shape.append(wanted.batch)
-        else:
-            shape.append(wanted.image if place in _sides(one) else None)
-    return tuple(shape)
+    if one.shape is None:
+        return None
+    sizes = [named.get(size) if isinstance(size, str) else size for size in one.shape]
+    for place in _sides(one.shape):
+        sizes[place] = wanted.image if sizes[place] is None else sizes[place]
+    if len(sizes) > 1 and sizes[0] is None:
+        sizes[0] = wanted.batch
+    if spec is not None:
+        # A value alone.
+        return tuple(1 if size is None else size for size in sizes)
+    return None if None in sizes else tuple(size or 0 for size in sizes)
 
 
-def rests_on_description(inputs: Sequence[FileInput], wanted: WantedInputs) -> bool:
-    """Whether a person's words or a guess fill inputs, so that a file may refuse them."""
-    alone = _is_alone(inputs)
-    dynamic = any(
-        not isinstance(size, int) and not (place == 0 and _is_batch(one, 0, alone=alone))
-        for one in inputs
-        for place, size in enumerate(one.shape)
-    )
-    return dynamic or wanted.described is not None
-
-
-def refused_inputs(
-    engine: str, reason: str, values: Mapping[str, Any], inputs: Sequence[FileInput], where: str
+def _undescribed(
+    inputs: Sequence[FileInput], lacking: Sequence[FileInput], where: str
 ) -> WorkloadError:
-    """The error for a file that its engine can't execute with these inputs: in its own words."""
-    given = ", ".join(f"{name} {_value_words(value)}" for name, value in values.items())
-    described = joined_words(f"{one.name} ({_words_of(one)})" for one in inputs)
-    several = "inputs are" if len(inputs) > 1 else "input is"
-    setting = next((one.name for one in inputs if not one.shape and "int" in one.dtype), "")
+    """One message for all inputs of which something is not known, with a line to try."""
+    # A number of which the file has no value is a setting, as a sampling rate.
+    wanted = [one for one in inputs if one in lacking or (one.shape == () and not one.optional)]
+    pictures = any(one.shape and _sides(one.shape) for one in lacking)
     return WorkloadError(
-        f"{engine} can't execute it with {given}: {reason}",
+        "the file does not say what its inputs are: "
+        + joined_words(f"{one.name!r} is {_words_of(one)}" for one in lacking),
         where=where,
-        remedy=f"try another --input: in the file its {several} {described}"
-        + (f"; a number is set so: --input {_quoted(f'{setting}=16000')}" if setting else ""),
+        remedy=f"describe them, with the sizes that you use: {example_of(wanted)}"
+        + (f"; or --image {_SIDE}" if pictures else ""),
     )
 
 
-def _value_words(value: Any) -> str:
-    shape = "x".join(map(str, value.shape))
-    if not shape:
-        return f"= {value}"
-    return f"{value.dtype if value.dtype != object else STRING} {shape}"
+def value_words(values: Mapping[str, Any]) -> str:
+    """The values of inputs as a message has them: types and shapes, and single values."""
+
+    def words(value: Any) -> str:
+        kind, shape = str(value.dtype), "x".join(map(str, value.shape))
+        return f"{STRING if kind == 'object' else kind} {shape}" if shape else f"= {value}"
+
+    return ", ".join(f"{name} {words(value)}" for name, value in values.items())
 
 
 def make_inputs(
@@ -332,29 +193,57 @@ def make_inputs(
 ) -> dict[str, Any]:
     """Input → an array as it is described, the same for the same seed.
 
-    Of others fractions lie between 0 and 1, whole numbers are 0 or 1.
+    Of others fractions lie between 0 and 1, whole numbers are 0 or 1. Where the first size alone is
+    dynamic, it is the batch. A dimension whose name has a size in a described input has that size.
 
     Raises:
-        WorkloadError: an input of a type that can't be made up.
+        WorkloadError: inputs whose shape nothing tells, all in one message; an input of a type that
+            can't be made up; none has the batch as its first size.
     """
-    shapes, specs = concrete_shapes(inputs, wanted, where), wanted.specs(inputs, where)
-    made: dict[str, Any] = {}
-    for number, one in enumerate(inputs):
-        random = _Mixed(seed, number)
-        shape = shapes[one.name]
-        if one.name in specs:
-            spec = replace(specs[one.name], shape=shape)
-            made[one.name] = _described_values(spec, random)
-        elif "float" in one.dtype:
-            made[one.name] = random.fractions(shape, one.dtype)
-        elif "int" in one.dtype or one.dtype == "bool":
-            made[one.name] = random.integers(_INTEGERS_BELOW, shape, one.dtype)
-        else:
+    specs = wanted.specs(inputs, where)
+    inputs = [one for one in inputs if not one.optional or one.name in specs]
+    named = {
+        name: size
+        for one in inputs
+        if one.name in specs
+        for name, size in zip(one.shape or (), specs[one.name].shape or (), strict=False)
+        # Names that exporters give to any dimension.
+        if isinstance(name, str) and name not in ("", "?", "None")
+    }
+    shapes = {one.name: _shape(one, specs.get(one.name), wanted, named) for one in inputs}
+    for one in inputs:
+        if one.dtype not in ("", STRING) and not _NUMBERS.fullmatch(one.dtype):
             raise WorkloadError(
                 f"the input {one.name!r} is of a type that can't be made up: {one.dtype}",
                 where=where,
                 remedy="measure the program that feeds it: edgebench minimum -- python3 infer.py",
             )
+    lacking = [
+        one
+        for one in inputs
+        if shapes[one.name] is None or (one.dtype == STRING and one.name not in specs)
+    ]
+    if lacking:
+        raise _undescribed(inputs, lacking, where)
+    if (
+        wanted.batch != 1
+        and not specs
+        and not any(shape and shape[0] == wanted.batch for shape in shapes.values())
+    ):
+        raise WorkloadError(
+            f"a batch of {wanted.batch} does not match the file, which has a fixed batch",
+            where=where,
+            remedy="leave batch out, or export the network with a dynamic batch dimension",
+        )
+    made: dict[str, Any] = {}
+    for number, one in enumerate(inputs):
+        random, shape = _Mixed(seed, number), shapes[one.name] or ()
+        if one.name in specs:
+            made[one.name] = _described_values(replace(specs[one.name], shape=shape), random)
+        elif "float" in one.dtype:
+            made[one.name] = random.fractions(shape, one.dtype)
+        else:
+            made[one.name] = random.integers(_INTEGERS_BELOW, shape, one.dtype)
     return made
 
 

@@ -13,63 +13,43 @@ from typing import Any
 
 from edgebench.errors import MachineError, WorkloadError
 from edgebench.extras import install, missing
-from edgebench.layers.disk import digest, evict, read_through, refuse_large_files, settle
+from edgebench.layers.disk import (
+    digest,
+    evict,
+    read_through,
+    refuse_large_files,
+    settle,
+    weights_in,
+)
 from edgebench.safe_files import created, make_folder, remove_file, rename, write
 from edgebench.text import joined_words
-from edgebench.workloads.engines.file_inputs import FileInput, WantedInputs
-from edgebench.workloads.engines.files import ENDS, FileRequest, whole_file
+from edgebench.workloads.engines.file_inputs import (
+    WantedInputs,
+    example_of,
+    make_inputs,
+    value_words,
+)
+from edgebench.workloads.engines.files import COPY, DESCRIPTION, LOADING
 from edgebench.workloads.engines.registry import file_engine
+from edgebench.workloads.recorder import Recorder
 
 _CHUNK_BYTES = 8 << 20
-
-
-def keep_whole(
-    request: FileRequest, inputs: Sequence[FileInput], outputs: Sequence[str]
-) -> dict[str, int]:
-    """Write both to the request's folder; ``file_bytes``, for the network's manifest."""
-    make_folder(request.folder, parents=True)
-    ends = {"inputs": [one.to_json() for one in inputs], "outputs": list(outputs)}
-    write(request.folder / ENDS, json.dumps(ends).encode())
-    copied = whole_file(request.folder, request.file.suffix.lower())
-    copy_file(request.file, copied)
-    read_through([copied])
-    evict(request.file)
-    return {"file_bytes": request.file.stat().st_size}
-
-
-def copy_file(file: Path, to: Path) -> None:
-    """Copy a file to the disk; one that is there is whole: it got its name when it was."""
-    if to.exists():
-        return
-    half_made = to.with_name(f".{to.name}-{os.getpid()}.part")
-    try:
-        with file.open("rb") as source, created(half_made) as out:
-            while chunk := source.read(_CHUNK_BYTES):
-                out.write(chunk)
-            settle(out)
-        rename(half_made, to.name)
-    except BaseException:
-        remove_file(half_made)
-        raise
-
-
 #: Raised when folders of an earlier version must not be used any more.
-FORMAT = 2
+FORMAT = 3
 
 
 def manifest_of_files(request: dict[str, Any]) -> dict[str, Any]:
-    """Each network's folder, layer table and sizes, with the files that trials load written.
+    """Each network's folder and sizes, with the files that trials load written.
 
-    The request: ``files`` (network → path), ``cache``, ``schedules`` and ``loaders`` of all trials,
-    ``batch``, ``image`` and ``input``.
+    The request: ``cache``, and ``files``: network → its ``path``, the ``settings`` of a trial, and
+    the ``loaders`` of all trials.
 
     Raises:
-        WorkloadError: a file can't be read, or its engine lacks an operator; no disk space.
+        WorkloadError: a file can't be loaded or executed by its engine; no disk space.
         MachineError: the engine is not installed.
     """
-    networks = {
-        name: _network(name, Path(path), request) for name, path in request["files"].items()
-    }
+    cache = Path(request["cache"]) / "engines"
+    networks = {name: _network(name, cache, **one) for name, one in request["files"].items()}
     engines = [file_engine(name) for name in networks]
     return {
         "networks": networks,
@@ -96,34 +76,92 @@ def _content(parts: Sequence[Path]) -> str:
     return hashlib.sha256(json.dumps([found[0], *named[1:]]).encode()).hexdigest()
 
 
-def _network(name: str, file: Path, request: Mapping[str, Any]) -> dict[str, Any]:
+def _network(
+    name: str, cache: Path, path: str, settings: Mapping[str, Any], loaders: Sequence[str]
+) -> dict[str, Any]:
+    """Copy the network's files; load it and execute it once, so that no trial finds it broken."""
+    file = Path(path)
     engine = file_engine(name)
     if engine is None:
-        raise WorkloadError(f"no engine executes {file.suffix} files", where=str(file))
+        raise WorkloadError(f"no engine executes {file.suffix} files", where=path)
     if lacking := missing(engine.libraries):
         what = f"{engine.title} can't be used: {joined_words(lacking)} is not installed"
         raise MachineError(what, where=name, remedy=install(*lacking))
     # Before anything reads it, and again with what it names.
     refuse_large_files([file])
-    parts = engine.parts(file)
+    with engine.named_errors("read it", path):
+        parts = engine.parts(file)
     refuse_large_files(parts)
     content = _content(parts)
     key = hashlib.sha256(f"{FORMAT} {content}".encode()).hexdigest()[:12]
-    folder = Path(request["cache"]) / "engines" / f"{file.stem}-{key}"
+    folder = cache / f"{file.stem}-{key}"
     try:
-        made = engine.prepare(
-            FileRequest(
-                file,
-                folder,
-                request["schedules"],
-                request["loaders"],
-                WantedInputs.of(request),
-            )
-        )
+        for part in parts:
+            _copy_file(part, folder / COPY / part.relative_to(parts[0].parent))
+        engine.keep_forms(file, folder, loaders)
+        engine.import_library(settings, Recorder())
+        times_nodes = engine.layer_option and settings.get(engine.layer_option)
+        # ONNX Runtime does not count packed weights as a node's.
+        own = {**settings, "prepacking": False} if times_nodes else settings
+        model = engine.model(folder / COPY / file.name, own, folder if times_nodes else None)
+        with engine.named_errors("load it", path):
+            model.load()
+            inputs = model.inputs()
+        values = make_inputs(inputs, WantedInputs.of(settings), settings["seed"], path)
+        other = f"try another --input, in the form of {example_of(inputs)}"
+        with engine.named_errors(f"execute it with {value_words(values)}", path, other):
+            model.fit(values)
+            model.run(values)
+        model.unload()
+        described = {"file": file.name, "inputs": [one.to_json() for one in inputs]}
+        write(folder / DESCRIPTION, json.dumps(described).encode())
+        read_through(weights_in([folder]))
     except OSError as error:
         raise WorkloadError(
             f"its files can't be written: {error.strerror}",
             where=error.filename,
             remedy="free some space",
         ) from error
-    return {"folder": str(folder), "engine": engine.name, "content": content, **made}
+    for part in parts:
+        evict(part)
+    size = sum(part.stat().st_size for part in parts)
+    nodes = model.timed_nodes()
+    rows = [{"order": 0, "name": LOADING if nodes else "(network)", "part": "0"}]
+    rows += [
+        {
+            "order": node.order,
+            "name": node.name,
+            "part": str(node.order),
+            "type": node.operator,
+            "parameter_bytes": node.weights_bytes,
+            "file_bytes": node.weights_bytes,
+            "output_bytes": node.output_bytes,
+        }
+        for node in nodes
+    ]
+    if not nodes:
+        rows[0]["file_bytes"] = size
+    return {
+        "folder": str(folder),
+        "engine": engine.name,
+        "content": content,
+        "file_bytes": size,
+        "table": rows,
+    }
+
+
+def _copy_file(file: Path, to: Path) -> None:
+    """Copy a file to the disk; one that is there is whole: it got its name when it was."""
+    if to.exists():
+        return
+    make_folder(to.parent, parents=True)
+    half_made = to.with_name(f".{to.name}-{os.getpid()}.part")
+    try:
+        with file.open("rb") as source, created(half_made) as out:
+            while chunk := source.read(_CHUNK_BYTES):
+                out.write(chunk)
+            settle(out)
+        rename(half_made, to.name)
+    except BaseException:
+        remove_file(half_made)
+        raise

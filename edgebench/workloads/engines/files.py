@@ -1,107 +1,95 @@
-"""Engines that execute a file in a format of their own: models, rounds, what they prepare."""
+"""Engines that execute a file in a format of their own: models, rounds, prepared copies."""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
+from edgebench.errors import EdgebenchError, WorkloadError, error_words
 from edgebench.workloads.engines.engine import WHOLE, Engine, Rounds
 from edgebench.workloads.engines.file_inputs import FileInput, WantedInputs, make_inputs
+from edgebench.workloads.events import SpanPlace
 from edgebench.workloads.recorder import Recorder
 
-#: In a prepared network's folder: the description of its inputs and the names of its outputs.
-ENDS = "ends.json"
+#: In a prepared network's folder: the file's name and inputs; and the folder of the file's copy.
+DESCRIPTION, COPY = "inputs.json", "file"
+#: The layer that loads the file, where an engine times layers; its order is 0.
+LOADING = "loading"
+#: Of an engine's own words.
+_MOST_WORDS = 300
 
 
 @dataclass(frozen=True)
-class Unit:
-    """What an engine loads and executes as one: a layer, or a network as a whole.
+class TimedNode:
+    """A node of the graph in one execution, the n-th of a load, with the bytes of its weights."""
 
-    ``order`` is None for a whole network. ``inputs`` and ``outputs`` are names of tensors.
-    """
-
-    order: int | None
+    execution: int
+    order: int
     name: str
-    inputs: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class OperatorTime:
-    """How often an operator was called in a phase (``first``, ``execute``), and its own time."""
-
-    phase: str
     operator: str
-    calls: int
-    own_ns: int
+    start_ns: int
+    end_ns: int
+    weights_bytes: int
+    output_bytes: int
 
 
 class EngineModel(ABC):
-    """One network in an engine: its units are loaded, executed and unloaded."""
+    """One network in an engine. Its methods raise what the engine's library raises.
 
-    #: In the order of their execution; outputs of one are inputs of later ones.
-    units: tuple[Unit, ...]
-    #: Names of the network's outputs.
-    outputs: tuple[str, ...]
+    Args:
+        file: the network's file.
+        settings: of the trial.
+        profile: a folder for times of operators and layers; None: they are not measured.
+    """
 
-    @abstractmethod
-    def inputs(self) -> dict[str, Any]:
-        """The network's inputs by name: the same for the same seed."""
-
-    @abstractmethod
-    def load(self, unit: Unit) -> None:
-        """Have the unit in memory, ready to be executed.
-
-        Raises:
-            WorkloadError: the engine refuses it; says in what words.
-        """
+    def __init__(
+        self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
+    ) -> None:
+        self.file, self.settings, self.profile = file, settings, profile
 
     @abstractmethod
-    def run(self, unit: Unit, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Execute a loaded unit; its outputs by name.
-
-        Raises:
-            WorkloadError: the engine fails; says in what words.
-        """
+    def load(self) -> None:
+        """Have the network in memory."""
 
     @abstractmethod
-    def unload(self, unit: Unit) -> None:
+    def inputs(self) -> list[FileInput]:
+        """The inputs of the loaded network."""
+
+    def fit(self, inputs: Mapping[str, Any]) -> None:  # noqa: B027 - most need nothing
+        """Have memory for inputs of these shapes in the loaded network."""
+
+    @abstractmethod
+    def run(self, inputs: Mapping[str, Any]) -> Any:
+        """Execute the loaded network on arrays of NumPy."""
+
+    @abstractmethod
+    def unload(self) -> None:
         """Give its memory back."""
 
     @abstractmethod
-    def output_bytes(self, outputs: Mapping[str, Any]) -> bytes:
-        """The network's outputs as bytes, for their digest."""
+    def output_bytes(self, output: Any) -> bytes:
+        """What :meth:`run` returned, as bytes for its digest."""
 
-    def operator_times(self) -> list[OperatorTime]:
-        """Times of operators since the start, if the engine was told to measure them."""
+    def timed_nodes(self) -> list[TimedNode]:
+        """Nodes in the executions since the last load, in order, if it has a profile's folder."""
         return []
 
 
-@dataclass(frozen=True)
-class FileRequest:
-    """What is to be prepared of a file: for which schedules and loaders, with which inputs."""
-
-    file: Path
-    folder: Path
-    schedules: Sequence[str]
-    loaders: Sequence[str]
-    wanted: WantedInputs
-
-
 class FileEngine(Engine):
-    """An engine that executes a file in a format of its own."""
+    """An engine that executes a file in a format of its own, as a whole."""
 
-    #: ``module:function`` that prepares a file; no worker imports it.
-    preparation: ClassVar[str]
+    schedules = (WHOLE,)
+    #: What to do where it refuses a file.
+    remedy: ClassVar[str]
 
     def parts(self, file: Path) -> list[Path]:
-        """All files that the network consists of, the named one first.
+        """All files that the network consists of, the named one first, all in its folder.
 
         Called in a helper process, as the caller, since it may parse the file.
 
@@ -110,149 +98,122 @@ class FileEngine(Engine):
         """
         return [file]
 
-    def prepare(self, request: FileRequest) -> dict[str, Any]:
-        """Write what its trials load to the request's folder; the network's layer table.
+    def keep_forms(self, file: Path, folder: Path, loaders: Iterable[str]) -> None:
+        """Write to the prepared folder what these loaders need beside the copy of the file.
 
-        Called in a helper process, outside any limit, as the caller. The answer has the keys of a
-        network in a manifest: ``table``, ``parameter_bytes``, ``file_bytes``.
-
-        Raises:
-            WorkloadError: the file can't be read, or the engine lacks one of its operators.
+        Called as :meth:`parts` is.
         """
-        module, _, name = self.preparation.partition(":")
-        found: dict[str, Any] = getattr(import_module(module), name)(request)
-        return found
 
     @abstractmethod
-    def model(self, folder: Path, settings: Mapping[str, Any], profile: Path | None) -> EngineModel:
-        """The network that was prepared in a folder.
+    def model(
+        self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
+    ) -> EngineModel:
+        """The network in a file; it is not opened yet.
 
-        ``profile`` is a folder for times of operators; None: they are not measured.
-
-        Raises:
-            WorkloadError: the folder is incomplete, or an input can't be made.
+        ``file`` is its copy in the prepared folder; see :class:`EngineModel`.
         """
 
-    def open(self, settings: Mapping[str, Any], recorder: Recorder) -> Rounds:
-        """Open each network, and its inputs."""
-        from edgebench.workloads.engines.files import FileRounds
+    def words(self, error: Exception) -> str:
+        """The library's own words."""
+        return error_words(error)
 
+    @contextmanager
+    def named_errors(self, doing: str, where: str, remedy: str = "") -> Iterator[None]:
+        """What the library raises becomes an error that says what the engine can't do.
+
+        Raises:
+            WorkloadError: with the library's own words.
+        """
+        try:
+            yield
+        except EdgebenchError:
+            raise
+        except Exception as error:
+            words = self.words(error)
+            if len(words) > _MOST_WORDS:
+                words = f"{words[:_MOST_WORDS].rstrip()} …"
+            what = f"{self.title} can't {doing}: {words}"
+            raise WorkloadError(what, where=where, remedy=remedy or self.remedy) from error
+
+    def open(self, settings: Mapping[str, Any], recorder: Recorder) -> Rounds:
+        """Make each network's inputs."""
         if recorder.profile_folder and self.no_operator_times:
             # The strategy that asked reads it in place of times.
             recorder.note(no_operator_times=self.no_operator_times)
-        models = {
-            name: self.model(Path(settings["weights"][name]), settings, recorder.profile_folder)
-            for name in settings["networks"]
-        }
-        return FileRounds(models, settings, recorder)
+        return FileRounds(self, settings, recorder)
+
+
+@dataclass(frozen=True)
+class _Network:
+    name: str
+    model: EngineModel
+    inputs: Mapping[str, Any]
 
 
 class FileRounds:
-    """Loads and executes each network in turn.
+    """Loads each network in turn, executes it once (``first``), and then ``warm`` times more."""
 
-    ``linear``: a unit is loaded, executed and unloaded, then the next. ``bulk``, and ``whole``
-    with its one unit: all are loaded, executed once (``first``), and then ``warm`` times more.
-    """
-
-    def __init__(
-        self, models: Mapping[str, EngineModel], settings: Mapping[str, Any], recorder: Recorder
-    ) -> None:
-        self._models = [(name, models[name]) for name in settings["networks"]]
-        self._inputs = {name: model.inputs() for name, model in models.items()}
-        self._linear = settings["schedule"] == "linear"
-        self._warm = settings["warm"]
-        self._recorder = recorder
+    def __init__(self, engine: FileEngine, settings: Mapping[str, Any], recorder: Recorder) -> None:
+        self._engine, self._recorder, self._warm = engine, recorder, settings["warm"]
+        self._networks = [self._opened(name, settings) for name in settings["networks"]]
+        self._times_nodes = bool(settings.get(engine.layer_option or ""))
+        #: Phase and operator → calls, nanoseconds.
+        self._operators: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
         self._round = 0
+
+    def _opened(self, name: str, settings: Mapping[str, Any]) -> _Network:
+        folder = Path(settings["weights"][name])
+        told = json.loads((folder / DESCRIPTION).read_text())
+        described = [FileInput.from_json(one) for one in told["inputs"]]
+        values = make_inputs(described, WantedInputs.of(settings), settings["seed"], name)
+        file = folder / COPY / told["file"]
+        profile = settings.get("profile_folder") or self._recorder.profile_folder
+        return _Network(name, self._engine.model(file, settings, profile and Path(profile)), values)
 
     def run(self, number: int) -> list[bytes]:
         """One round; the bytes of each network's output."""
         self._round = number
         with self._recorder.span("round", round=number):
-            outputs = [self._one(name, model) for name, model in self._models]
-        models = (model for _, model in self._models)
+            outputs = [self._run(one) for one in self._networks]
+        for one in self._networks:
+            for node in one.model.timed_nodes():
+                phase = "execute" if node.execution else "first"
+                if self._times_nodes:
+                    place = SpanPlace(phase, number, one.name, node.order, node.name)
+                    self._recorder.timed(place, node.start_ns, node.end_ns)
+                sums = self._operators[phase, node.operator]
+                sums[0] += 1
+                sums[1] += node.end_ns - node.start_ns
+        models = (one.model for one in self._networks)
         return [model.output_bytes(one) for model, one in zip(models, outputs, strict=True)]
 
     def close(self) -> None:
         """Report the times of operators, where a strategy wants them."""
-        for _, model in self._models:
-            for one in model.operator_times():
-                self._recorder.operator_time(one.phase, one.operator, one.calls, one.own_ns)
+        for (phase, operator), (calls, own_ns) in self._operators.items():
+            self._recorder.operator_time(phase, operator, calls, own_ns)
 
-    def _one(self, name: str, model: EngineModel) -> dict[str, Any]:
-        if self._linear:
-            return self._pass(name, model, "first", each=True)
-        for unit in model.units:
-            self._load(name, model, unit)
+    def _run(self, network: _Network) -> Any:
+        model, inputs = network.model, network.inputs
+        with self._phase("load", network.name):
+            model.load()
+            model.fit(inputs)
         try:
-            output = self._pass(name, model, "first")
+            with self._phase("first", network.name):
+                output = model.run(inputs)
             for _ in range(self._warm):
-                self._pass(name, model, "execute")
+                with self._phase("execute", network.name):
+                    model.run(inputs)
         finally:
-            for unit in model.units:
-                model.unload(unit)
+            model.unload()
         return output
 
-    def _load(self, name: str, model: EngineModel, unit: Unit) -> None:
-        with self._span("load", name, unit):
-            model.load(unit)
-
-    def _pass(
-        self, name: str, model: EngineModel, phase: str, each: bool = False
-    ) -> dict[str, Any]:
-        """All units in order; ``each``: a unit has memory only while it is executed."""
-        values, last = dict(self._inputs[name]), _last_uses(model)
-        layered = model.units[0].order is not None and not each
-        whole = Unit(None, name)
-        with self._span(phase, name, whole) if layered else nullcontext():
-            for number, unit in enumerate(model.units):
-                if each:
-                    self._load(name, model, unit)
-                given = {key: values[key] for key in unit.inputs}
-                for key in [key for key in given if last.get(key) == number]:
-                    del values[key]
-                with self._span(phase, name, unit):
-                    values.update(model.run(unit, given))
-                if each:
-                    model.unload(unit)
-        return {key: values[key] for key in model.outputs}
-
-    def _span(self, phase: str, name: str, unit: Unit) -> AbstractContextManager[None]:
-        if unit.order is None:
-            return self._recorder.span(phase, round=self._round, network=name)
-        return self._recorder.span(
-            phase, round=self._round, network=name, layer=unit.order, name=unit.name
-        )
-
-
-def _last_uses(model: EngineModel) -> dict[str, int]:
-    """Tensor → the number of the last unit that reads it; the network's outputs are kept."""
-    last = {key: n for n, unit in enumerate(model.units) for key in unit.inputs}
-    return {key: number for key, number in last.items() if key not in model.outputs}
-
-
-def whole_file(folder: Path, suffix: str) -> Path:
-    """Where the file itself lies in a prepared network's folder."""
-    return folder / f"{WHOLE}{suffix}"
-
-
-class WholeFileModel(EngineModel):
-    """What engines that can't cut a file have in common.
-
-    Args:
-        folder: of the prepared network.
-        suffix: of the engine's files, as ``.tflite``.
-        settings: of the trial.
-    """
-
-    def __init__(self, folder: Path, suffix: str, settings: Mapping[str, Any]) -> None:
-        self._file, self._where = whole_file(folder, suffix), folder.name
-        self._settings, self._wanted = settings, WantedInputs.of(settings)
-        ends = json.loads((folder / ENDS).read_text())
-        self._described = [FileInput.from_json(one) for one in ends["inputs"]]
-        self.outputs = tuple(ends["outputs"])
-        names = tuple(one.name for one in self._described)
-        self.units = (Unit(None, WHOLE, names, self.outputs),)
-
-    def inputs(self) -> dict[str, Any]:
-        """Arrays of NumPy."""
-        return make_inputs(self._described, self._wanted, self._settings["seed"], self._where)
+    @contextmanager
+    def _phase(self, phase: str, network: str) -> Iterator[None]:
+        loads = phase == "load"
+        # Loading is a layer beside the nodes: it takes a part of the round, too.
+        layer, name = (0, LOADING) if loads and self._times_nodes else (None, None)
+        with (
+            self._recorder.span(phase, round=self._round, network=network, layer=layer, name=name),
+            self._engine.named_errors("load it" if loads else "execute it", network),
+        ):
+            yield

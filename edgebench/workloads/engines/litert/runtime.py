@@ -6,16 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.errors import WorkloadError, error_words
-from edgebench.workloads.engines.engine import WHOLE, note_runtime, registered_engine
-from edgebench.workloads.engines.file_inputs import concrete_shapes
-from edgebench.workloads.engines.files import EngineModel, FileEngine, Unit, WholeFileModel
+from edgebench.workloads.engines.engine import note_runtime, registered_engine
+from edgebench.workloads.engines.file_inputs import FileInput
+from edgebench.workloads.engines.files import EngineModel, FileEngine
 
 if TYPE_CHECKING:
     from edgebench.workloads.recorder import Recorder
-
-#: Of the files that it executes.
-SUFFIX = ".tflite"
 
 
 @registered_engine
@@ -24,14 +20,16 @@ class LiteRt(FileEngine):
 
     name = "litert"
     title = "LiteRT"
-    formats = (SUFFIX,)
+    formats = (".tflite",)
     libraries = ("ai_edge_litert",)
-    schedules = (WHOLE,)
     #: ``model_path`` maps the file.
     loaders = ("mmap", "copy")
     axes = ("xnnpack",)
-    preparation = "edgebench.workloads.engines.litert.preparation:prepare_tflite"
     no_operator_times = "LiteRT's Python package has no profiler"
+    remedy = (
+        "convert it again with built-in operators, or see which version of LiteRT it is: "
+        "python3 -m pip show ai-edge-litert"
+    )
 
     def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
         """Import the interpreter."""
@@ -40,69 +38,57 @@ class LiteRt(FileEngine):
 
         note_runtime(recorder, litert=__version__, threads=settings.get("threads"))
 
-    def model(self, folder: Path, settings: Mapping[str, Any], profile: Path | None) -> EngineModel:
-        """The network that was prepared in a folder."""
-        return _TfliteModel(folder, settings)
+    def model(
+        self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
+    ) -> EngineModel:
+        """The network in a file."""
+        return _TfliteModel(file, settings)
 
 
-class _TfliteModel(WholeFileModel):
+class _TfliteModel(EngineModel):
     """A TFLite file in an interpreter."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        super().__init__(folder, SUFFIX, settings)
-        self._interpreter: Any = None
-        self._shapes = concrete_shapes(self._described, self._wanted, self._where)
+    _interpreter: Any = None
 
-    def load(self, unit: Unit) -> None:
-        try:
-            self._interpreter = self._opened()
-            for place, one in zip(
-                self._interpreter.get_input_details(), self._described, strict=True
-            ):
-                if tuple(place["shape"]) != self._shapes[one.name]:
-                    self._interpreter.resize_tensor_input(place["index"], self._shapes[one.name])
-            self._interpreter.allocate_tensors()
-        except (RuntimeError, ValueError) as error:
-            raise litert_refuses(error, self._where) from error
-
-    def _opened(self) -> Any:
+    def load(self) -> None:
         """``copy`` reads the file into memory, ``mmap`` has LiteRT map it."""
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-        mapped = self._settings["loader"] == "mmap"
+        mapped = self.settings["loader"] == "mmap"
         plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-        resolver = OpResolverType.AUTO if self._settings.get("xnnpack", True) else plain
-        return Interpreter(
-            model_path=str(self._file) if mapped else None,
-            model_content=None if mapped else self._file.read_bytes(),
-            num_threads=self._settings.get("threads"),
-            experimental_op_resolver_type=resolver,
+        self._interpreter = Interpreter(
+            model_path=str(self.file) if mapped else None,
+            model_content=None if mapped else self.file.read_bytes(),
+            num_threads=self.settings.get("threads"),
+            experimental_op_resolver_type=(
+                OpResolverType.AUTO if self.settings.get("xnnpack", True) else plain
+            ),
         )
 
-    def run(self, unit: Unit, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        engine = self._interpreter
-        try:
-            for place, one in zip(engine.get_input_details(), self._described, strict=True):
-                engine.set_tensor(place["index"], inputs[one.name])
-            engine.invoke()
-        except (RuntimeError, ValueError) as error:
-            raise litert_refuses(error, self._where) from error
-        details = zip(self.outputs, engine.get_output_details(), strict=True)
-        return {name: engine.get_tensor(place["index"]) for name, place in details}
+    def inputs(self) -> list[FileInput]:
+        found = []
+        for one in self._interpreter.get_input_details():
+            dims = one["shape_signature"] if len(one["shape_signature"]) else one["shape"]
+            shape = tuple(int(size) if size >= 0 else None for size in dims)
+            found.append(FileInput(one["name"], one["dtype"].__name__, shape))
+        return found
 
-    def unload(self, unit: Unit) -> None:
+    def fit(self, inputs: Mapping[str, Any]) -> None:
+        for place in self._interpreter.get_input_details():
+            shape = inputs[place["name"]].shape
+            if tuple(place["shape"]) != shape:
+                self._interpreter.resize_tensor_input(place["index"], shape)
+        self._interpreter.allocate_tensors()
+
+    def run(self, inputs: Mapping[str, Any]) -> Any:
+        for place in self._interpreter.get_input_details():
+            self._interpreter.set_tensor(place["index"], inputs[place["name"]])
+        self._interpreter.invoke()
+        places = self._interpreter.get_output_details()
+        return [self._interpreter.get_tensor(place["index"]) for place in places]
+
+    def unload(self) -> None:
         self._interpreter = None
 
-    def output_bytes(self, outputs: Mapping[str, Any]) -> bytes:
-        return b"".join(outputs[name].tobytes() for name in self.outputs)
-
-
-def litert_refuses(error: Exception, where: str) -> WorkloadError:
-    """LiteRT's own words."""
-    words = error_words(error)
-    return WorkloadError(
-        f"LiteRT refuses it: {words}",
-        where=where,
-        remedy="see which version it is, or convert the network with built-in operators alone: "
-        "python3 -m pip show ai-edge-litert",
-    )
+    def output_bytes(self, output: Any) -> bytes:
+        return b"".join(one.tobytes() for one in output)

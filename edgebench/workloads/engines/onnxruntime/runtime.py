@@ -1,33 +1,24 @@
-"""ONNX Runtime: a file as a whole, or layer by layer, each layer in a session of its own."""
+"""ONNX Runtime: a file as a whole."""
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Mapping
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgebench.errors import WorkloadError, error_words
 from edgebench.layers.names import LOADERS
-from edgebench.workloads.engines.engine import WHOLE, note_runtime, registered_engine
-from edgebench.workloads.engines.file_inputs import WantedInputs, make_inputs
-from edgebench.workloads.engines.files import EngineModel, FileEngine, OperatorTime, Unit
-from edgebench.workloads.engines.onnxruntime.forms import (
-    ORT_FORMAT,
-    SAVED_PACKING,
-    OnnxForm,
-    refused,
-)
+from edgebench.workloads.engines.engine import note_runtime, registered_engine
+from edgebench.workloads.engines.file_inputs import FileInput
+from edgebench.workloads.engines.files import COPY, EngineModel, FileEngine, TimedNode
 
 if TYPE_CHECKING:
     from edgebench.workloads.recorder import Recorder
 
-#: How a file of the ORT format is mapped, and its weights are used where they lie in it.
-_MAPPED_ORT = (
-    ("session.load_model_format", "ORT"),
-    ("session.use_memory_mapped_ort_model", "1"),
-    ("session.use_ort_model_bytes_for_initializers", "1"),
-)
 #: Level of graph optimisation → its name in ONNX Runtime.
 LEVELS = {
     "all": "ORT_ENABLE_ALL",
@@ -35,6 +26,20 @@ LEVELS = {
     "basic": "ORT_ENABLE_BASIC",
     "none": "ORT_DISABLE_ALL",
 }
+#: ONNX Runtime's names of types → NumPy's, where they differ.
+_TYPES = {"float": "float32", "double": "float64"}
+#: The end of a node's event in a profile.
+_KERNEL = "_kernel_time"
+#: Folder of a copy of the file whose weights lie beside it, to be mapped.
+_MAPPED = "mapped"
+#: ONNX Runtime's words for a file of an opset that it does not have; and before other reasons.
+_OPSET = re.compile(r"Opset (\d+) is under development.* is till opset (\d+)")
+_LOAD = re.compile(r"^Load model from .*? failed:")
+#: Its words for a node that fails: operator, name, reason; and a check's place and condition.
+_NODE = re.compile(
+    r"running (\w+) node\. ?Name:'([^']*)' Status Message: ((?:(?!Non-zero status code).)*)"
+)
+_CHECK = re.compile(r"^\S+:\d+ (?:.*? was false\. )?")
 
 
 @registered_engine
@@ -45,124 +50,198 @@ class OnnxRuntime(FileEngine):
     title = "ONNX Runtime"
     formats = (".onnx",)
     libraries = ("onnxruntime", "onnx")
-    schedules = (WHOLE, "bulk", "linear")
-    loaders = (*LOADERS, ORT_FORMAT, SAVED_PACKING)
-    whole_loaders = (ORT_FORMAT, SAVED_PACKING)
-    preparation = "edgebench.workloads.engines.onnxruntime.preparation:prepare_onnx"
-    axes = ("arena", "memory_pattern", "optimization", "prepacking")
+    #: ``copy``: the file as it is; weights inside it are read, those in files beside it are mapped.
+    loaders = LOADERS
+    axes = ("arena", "memory_pattern", "optimization", "prepacking", "node_times")
+    layer_option = "node_times"
+    remedy = (
+        "export it again, or see which version of ONNX Runtime it is: "
+        "python3 -m pip show onnxruntime"
+    )
 
     def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
         """Import onnxruntime."""
         import onnxruntime
 
-        if settings.get("schedule", WHOLE) != WHOLE and settings.get("threads") != 1:
-            # One pool for all sessions: idle pools of many would wait for work in busy loops.
-            onnxruntime.set_global_thread_pool_sizes(settings.get("threads") or 0, 1)
         note_runtime(recorder, onnxruntime=onnxruntime.__version__, threads=settings.get("threads"))
 
     def parts(self, file: Path) -> list[Path]:
         """The file, and those beside it that hold its weights."""
-        from edgebench.workloads.engines.onnxruntime.preparation import parsed_model, weights_beside
+        import onnx
 
-        return [file, *weights_beside(parsed_model(file), file)]
+        model = onnx.load(str(file), load_external_data=False)
+        folder, found = file.parent.resolve(), []
+        for name in sorted(set(_external_names(model))):
+            path = Path(os.path.normpath(folder / name))
+            if not path.is_relative_to(folder):
+                raise WorkloadError(
+                    f"it names weights outside its own folder: {name!r}",
+                    where=str(file),
+                    remedy="save it with its weights inside the file, or in one file beside it",
+                )
+            if not path.is_file():
+                raise WorkloadError(
+                    f"a file with its weights is missing: {name!r}",
+                    where=str(file),
+                    remedy=f"copy it to {folder}, under that name",
+                )
+            found.append(path)
+        return [folder / file.name, *found]
 
-    def model(self, folder: Path, settings: Mapping[str, Any], profile: Path | None) -> EngineModel:
-        """The network that was prepared in a folder."""
-        return _OnnxModel(folder, settings, profile)
+    def keep_forms(self, file: Path, folder: Path, loaders: Iterable[str]) -> None:
+        """Of a file with its weights inside one with the weights beside it, to be mapped."""
+        import onnx
+
+        from edgebench.layers.disk import settle
+        from edgebench.safe_files import make_folder, rename
+
+        place = folder / _MAPPED
+        if "mmap" not in loaders or place.exists():
+            return
+        model = onnx.load(str(file), load_external_data=False)
+        if any(_external_names(model)):
+            return
+        half_made = folder / f".{_MAPPED}-{os.getpid()}.part"
+        make_folder(half_made)
+        onnx.save(model, half_made / file.name, save_as_external_data=True, location="weights.data")
+        for part in half_made.iterdir():
+            with part.open("rb") as opened:
+                settle(opened)
+        rename(half_made, place.name)
+
+    def model(
+        self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
+    ) -> EngineModel:
+        """The network in a file."""
+        mapped = Path(str(file).replace(f"/{COPY}/", f"/{_MAPPED}/"))
+        is_mapped = settings["loader"] == "mmap" and mapped.exists()
+        return _OnnxModel(mapped if is_mapped else file, settings, profile)
+
+    def words(self, error: Exception) -> str:
+        """ONNX Runtime's own words, without the codes before them."""
+        words = error_words(error).removeprefix("[ONNXRuntimeError] : ")
+        parts = words.split(" : ", 2)
+        told = parts[-1] if parts[0].isdigit() else words
+        if failed := _NODE.findall(told):
+            # Of nodes in nodes, the one that failed itself.
+            kind, _, reason = failed[-1]
+            told = f"its {kind} node: {_CHECK.sub('', reason)}"
+        if opset := _OPSET.search(told):
+            told = f"it is of opset {opset[1]}, and this version reads up to {opset[2]}"
+        return _LOAD.sub("", told)
+
+
+def _external_names(message: Any) -> Iterator[str]:
+    """Names of other files in all tensors of a model, those in its nodes and subgraphs too."""
+    import onnx
+
+    if isinstance(message, onnx.TensorProto):
+        if message.data_location == onnx.TensorProto.EXTERNAL:
+            names = [one.value for one in message.external_data if one.key == "location"]
+            yield names[-1] if names else ""
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for one in value if isinstance(value, Iterable) else (value,):
+                yield from _external_names(one)
 
 
 class _OnnxModel(EngineModel):
-    """A prepared ONNX file: a session for each unit that is loaded."""
+    """An ONNX file in a session."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any], profile: Path | None) -> None:
-        form = OnnxForm.read(folder, settings["schedule"], settings["loader"])
-        self._files, self.units, self.outputs = form.files, tuple(form.files), form.outputs
-        self._where, self._settings, self._profile = folder.name, settings, profile
-        self._described = form.inputs
-        self._sessions: dict[Unit, Any] = {}
-        self._times: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    def __init__(self, file: Path, settings: Mapping[str, Any], profile: Path | None) -> None:
+        super().__init__(file, settings, profile)
+        self._session: Any = None
+        #: When executions of the session began; its profile, once it is unloaded.
+        self._began_ns: list[int] = []
+        self._written: Path | None = None
 
-    def inputs(self) -> dict[str, Any]:
+    def load(self) -> None:
         import onnxruntime
 
-        wanted = WantedInputs.of(self._settings)
-        made = make_inputs(self._described, wanted, self._settings["seed"], self._where)
-        if self._is_whole:
-            return made
-        # The engine's own values go from layer to layer without a copy.
-        return {n: onnxruntime.OrtValue.ortvalue_from_numpy(value) for n, value in made.items()}
+        self._session = onnxruntime.InferenceSession(
+            str(self.file), self.options(), providers=["CPUExecutionProvider"]
+        )
 
-    @property
-    def _is_whole(self) -> bool:
-        """Whether it is run as a plain program runs it: with arrays of NumPy."""
-        return self.units[0].order is None
-
-    def load(self, unit: Unit) -> None:
+    def options(self) -> Any:
+        """The options of its session."""
         import onnxruntime
 
-        options = self._options(unit)
-        try:
-            self._sessions[unit] = onnxruntime.InferenceSession(
-                str(self._files[unit]), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:
-            raise refused(error, unit.name) from error
-
-    def _options(self, unit: Unit) -> Any:
-        import onnxruntime
-
-        settings, options = self._settings, onnxruntime.SessionOptions()
+        settings, options = self.settings, onnxruntime.SessionOptions()
         options.enable_cpu_mem_arena = settings.get("arena", True)
         options.enable_mem_pattern = settings.get("memory_pattern", True)
         level = LEVELS[settings.get("optimization", "all")]
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
         if not settings.get("prepacking", True):
             options.add_session_config_entry("session.disable_prepacking", "1")
-        for key, value in _MAPPED_ORT if settings["loader"] == ORT_FORMAT else ():
-            options.add_session_config_entry(key, value)
-        threads = settings.get("threads")
-        if unit.order is not None and threads != 1:
-            options.use_per_session_threads = False
-        elif threads:
+        if threads := settings.get("threads"):
             options.intra_op_num_threads = threads
         options.log_severity_level = 3
-        if self._profile is not None:
+        if self.profile is not None:
             options.enable_profiling = True
-            options.profile_file_prefix = str(self._profile / f"onnxruntime-{unit.order}")
+            options.profile_file_prefix = str(self.profile / "onnxruntime")
         return options
 
-    def run(self, unit: Unit, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            session, names = self._sessions[unit], list(unit.outputs)
-            call = session.run if self._is_whole else session.run_with_ort_values
-            values = call(names, dict(inputs))
-        except Exception as error:
-            raise refused(error, unit.name) from error
-        return dict(zip(unit.outputs, values, strict=True))
+    def inputs(self) -> list[FileInput]:
+        found = []
+        for one in self._session.get_inputs():
+            # Such as "tensor(float)"; others are no arrays, and their names say so.
+            kind = one.type.removeprefix("tensor(").removesuffix(")")
+            # Some exporters write -1 or "?" for a dynamic size.
+            sizes = (
+                size if isinstance(size, str) or (size or -1) >= 0 else None for size in one.shape
+            )
+            found.append(FileInput(one.name, _TYPES.get(kind, kind), tuple(sizes)))
+        return found
 
-    def unload(self, unit: Unit) -> None:
-        session = self._sessions.pop(unit)
-        if self._profile is not None:
-            self._read_profile(Path(session.end_profiling()))
+    def run(self, inputs: Mapping[str, Any]) -> Any:
+        self._began_ns.append(time.monotonic_ns())
+        return self._session.run(None, dict(inputs))
 
-    def output_bytes(self, outputs: Mapping[str, Any]) -> bytes:
-        values = (outputs[name] for name in self.outputs)
-        return b"".join(_bytes(value if self._is_whole else value.numpy()) for value in values)
+    def unload(self) -> None:
+        session, self._session = self._session, None
+        if self.profile is not None:
+            self._written = Path(session.end_profiling())
 
-    def operator_times(self) -> list[OperatorTime]:
-        return [OperatorTime(*key, *sums) for key, sums in self._times.items()]
+    def output_bytes(self, output: Any) -> bytes:
+        return b"".join(map(_bytes, output))
 
-    def _read_profile(self, file: Path) -> None:
-        """Add up the kernels of a session; what its first execution ran is the phase ``first``."""
-        events = sorted(json.loads(file.read_bytes()), key=lambda event: event["ts"])
-        runs = [event for event in events if event["name"] == "model_run"]
-        begin = runs[1]["ts"] if len(runs) > 1 else float("inf")
+    def timed_nodes(self) -> list[TimedNode]:
+        """From the profile of the session that was unloaded.
+
+        Nodes within a node, as of a loop, are part of its time.
+        """
+        if self._written is None:
+            return []
+        from edgebench.safe_files import remove_file
+
+        events = sorted(
+            json.loads(self._written.read_bytes()), key=lambda one: (one["ts"], -one["dur"])
+        )
+        remove_file(self._written)
+        began_ns, self._began_ns, self._written = iter(self._began_ns), [], None
+        found: list[TimedNode] = []
+        execution, order, run_us, run_ns, until_us = -1, 0, 0, 0, 0
         for event in events:
-            if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
-                phase = "execute" if event["ts"] >= begin else "first"
-                sums = self._times[phase, event["args"]["op_name"]]
-                sums[0] += 1
-                sums[1] += event["dur"] * 1000
+            if event["name"] == "model_run":
+                run_us, run_ns, until_us = event["ts"], next(began_ns), 0
+                execution, order = execution + 1, 0
+            elif str(event["name"]).endswith(_KERNEL) and event["ts"] >= until_us:
+                until_us, order, about = event["ts"] + event["dur"], order + 1, event["args"]
+                start_ns = run_ns + 1000 * (event["ts"] - run_us)
+                found.append(
+                    TimedNode(
+                        execution,
+                        order,
+                        event["name"].removesuffix(_KERNEL),
+                        about["op_name"],
+                        start_ns,
+                        start_ns + 1000 * event["dur"],
+                        int(about["parameter_size"]),
+                        int(about["output_size"]),
+                    )
+                )
+        return found
 
 
 def _bytes(value: Any) -> bytes:
