@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from claims import edgecaffe
 from claims import model_scores as m
 from claims.kept import figures
-from claims.pages import boards, engines
+from claims.pages import boards
 from claims.texts import Claim, says
 
 PAGE = "README.md"
@@ -20,15 +20,6 @@ def claims() -> Iterator[Claim]:
         "at {} MiB AlexNet takes {} times as long to load as unlimited, but {} to {} times as long to "
         "execute",
         *(edgecaffe.TIGHTEST_MIB, f"{load:.1f}", f"{first:.0f}", f"{warm:.0f}"),
-    )
-    needs = {
-        row["engine"]: engines.memory(row)[1].removesuffix(" MiB")
-        for row in engines.engine_rows()
-        if row["network"] == "resnet18"
-    }
-    yield says(
-        "ResNet-18 needs {} MiB in PyTorch, {} in ONNX Runtime, {} in LiteRT and {} in TensorFlow",
-        *(needs[engine] for engine in engines.TITLES),
     )
     yield says(
         "takes {} s on a Raspberry Pi Zero 2 W's card and {} s on a ROCK 5B's eMMC",
