@@ -26,31 +26,33 @@ _RUN_MODULE = (
     "runpy.run_module(module, run_name='__main__', alter_sys=True)"
 )
 
+#: The variables that root's own code and programs get, so that nothing else that ``sudo -E`` kept
+#: (``MODPROBE_OPTIONS``, ``DBUS_SYSTEM_BUS_ADDRESS``) tells them what to load or whom to ask.
+_FOR_ROOT = re.compile(
+    r"_?EDGEBENCH_|SUDO_|LC_|XDG_|UV(_RUN_RECURSION_DEPTH)?$|LANG$|HOME$|PATH$|PYTHONPATH$|TMPDIR$"
+    r"|PYTHONDONTWRITEBYTECODE$|MPLCONFIGDIR$|SSH_AUTH_SOCK$|CUDA_VISIBLE_DEVICES$"
+    r"|(COLOR)?TERM$|(NO|FORCE)_COLOR$|COLUMNS$|LINES$"
+)
 #: What these name is no place that a library reads or writes with our rights.
 _NO_PLACES = re.compile(r"EDGEBENCH_|SUDO_|SSH_|PATH$")
 #: What these name is a place also where it is relative.
-_PLACES = re.compile(
-    r"HOME$|DIR$|PATH$|PREFIX$|FILE$|CONF(IG)?$|FSTAB$|CERT|CACHE|^MATPLOTLIBRC$|^XDG_|^TE?MP$"
-)
-#: Dask's settings: its programs import, and run, what some of these name.
-_NOT_FOR_ROOT = "DASK_"
+_PLACES = re.compile(r"HOME$|DIR$|PATH$|^XDG_")
 #: Variables that root ignores: a workload gets them.
 _ignored: dict[str, str] = {}
 
 
 def secure_environment() -> None:
-    """Ignore each variable by which root's libraries would use a place or code of another user.
+    """Keep of root's variables those in :data:`_FOR_ROOT` that name no place of another user.
 
-    ``sudo -E`` keeps the caller's: scratch files, caches of fonts and compiled code would be made
-    with root's rights where the caller, or a workload of theirs, may have put a link; a fleet's
-    processes would run what Dask's variables say.
+    ``sudo -E`` keeps the caller's: scratch files and caches would be made with root's rights where
+    the caller, or a workload of theirs, may have put a link, and programs would do what theirs say.
     """
     if os.geteuid() != 0:
         return
     _secure_path()
     for name, value in list(os.environ.items()):
         is_place = not _NO_PLACES.match(name) and not _is_safe(name, value)
-        if is_place or name.startswith(_NOT_FOR_ROOT):
+        if is_place or not _FOR_ROOT.match(name):
             _ignored[name] = os.environ.pop(name)
     # An image of a container may have no list of users.
     with contextlib.suppress(KeyError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 from edgebench.records import TrialRecord
 from edgebench.run.advice_candidates import PLAIN
@@ -39,7 +39,7 @@ class SearchClock:
     """What this start of a search takes beside its trials, seconds: networks prepared, imports."""
 
     began_s: float = field(default_factory=time.monotonic)
-    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+    began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
     _outside_s: float | None = None
 
     def outside_s(self, records: Mapping[str, TrialRecord]) -> float:

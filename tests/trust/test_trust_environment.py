@@ -44,12 +44,15 @@ def strange(tmp_path: Path) -> Path:
 @pytest.mark.root
 @pytest.mark.process
 @pytest.mark.promise("Root's scratch files and caches lie where no other user can change them.")
+@pytest.mark.promise("Under sudo -E root's programs get the variables on a list, and no others.")
 def test_root_ignores_places_of_another_user(strange: Path, tmp_path: Path):
-    """Homes, caches and scratch folders that sudo kept are ignored; what is root's own is kept."""
+    """Places and orders that sudo kept are ignored; the workload still gets them."""
     own = {"MPLCONFIGDIR": str(tmp_path / "own"), "LC_ALL": "C.UTF-8", "EDGEBENCH_CACHE": "cache"}
     theirs = {
         "DASK_DISTRIBUTED__WORKER__PRELOAD": "theirs",
-        "DASK_SCHEDULER__WORK_STEALING": "False",
+        "DBUS_SYSTEM_BUS_ADDRESS": "tcp:host=127.0.0.1,port=4711",
+        "MODPROBE_OPTIONS": "--config=theirs",
+        "PYTHONWARNINGS": "error::theirs.Warning",
         "HOME": str(strange),
         "MATPLOTLIBRC": str(strange / "matplotlibrc"),
         "NUMBA_CACHE_DIR": "relative",
