@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -13,6 +14,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from edgebench.processes import find_program
 
@@ -58,12 +60,23 @@ def program() -> str:
 
 
 def install_command(extras: str) -> str:
-    """What adds these extras (``"plot,torch"``), or ``""`` all that lacks, to this edgebench."""
-    wanted = f"{_NAME}[{extras}]" if extras else _NAME
+    """What adds these extras (``"plot,torch"``), or ``""`` all that lacks, to this edgebench.
+
+    The name alone would be asked for at the public index, where anybody could own it.
+    """
+    parts = f"[{extras}]" if extras else ""
     if words := uvx_words():
         # It keeps no environment: the same call again, with more in it.
-        return shlex.join([*words[:-1], "--with", wanted, words[-1], *sys.argv[1:]])
-    return f"{_installer()} {shlex.quote(wanted)}"
+        return shlex.join([*words[:-1], "--with", f"{_NAME}{parts}", words[-1], *sys.argv[1:]])
+    with suppress(PackageNotFoundError):
+        about = json.loads(distribution(_NAME).read_text("direct_url.json") or "{}")
+        url = urlsplit(about.get("url", ""))
+        if url.scheme == "file":
+            editable = "-e " if about.get("dir_info", {}).get("editable") else ""
+            return f"{_installer()} {editable}{shlex.quote(unquote(url.path) + parts)}"
+        if vcs := about.get("vcs_info", {}).get("vcs"):
+            return f"{_installer()} {shlex.quote(f'{_NAME}{parts} @ {vcs}+{url.geturl()}')}"
+    return f"{_installer()} {shlex.quote(_NAME + parts)}"
 
 
 def _installer() -> str:

@@ -99,14 +99,14 @@ def check_unpacked(member: zipfile.ZipInfo) -> None:
         raise ValueError(f"it unpacks to {format_size(member.file_size)}")
 
 
-def read_text(path: Path, errors: str = "strict") -> str:
+def read_text(path: Path, errors: str = "strict", most: int = MOST_BYTES) -> str:
     """The file's UTF-8 text, its lines ended by a line feed alone.
 
     Raises:
         OSError: as :func:`read_file`.
         UnicodeDecodeError: it is no such text.
     """
-    return read_file(path).decode("utf-8", errors).replace("\r\n", "\n").replace("\r", "\n")
+    return read_file(path, most).decode("utf-8", errors).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read_end(path: Path, most: int) -> bytes:

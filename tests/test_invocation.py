@@ -40,6 +40,7 @@ def called(script: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     for cached in (invocation.program, invocation.uvx_words):
         monkeypatch.setattr(invocation, cached.__name__, cached.__wrapped__)
+    monkeypatch.setattr("edgebench.cli.output.program", invocation.program)
     return script
 
 
@@ -76,6 +77,14 @@ def test_an_extra_is_added_by_what_installed(
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: edgebench\nVersion: 1\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert invocation.install_command("plot").endswith(" -m pip install 'edgebench[plot]'")
+    for url, how, words in (
+        ("file:///a%20clone", '"dir_info": {"editable": true}', "-e '/a clone[plot]'"),
+        ("file:///x/edgebench-1.whl", '"archive_info": {}', "'/x/edgebench-1.whl[plot]'"),
+        ("https://h/r", '"vcs_info": {"vcs": "git"}', "'edgebench[plot] @ git+https://h/r'"),
+    ):
+        (about / "direct_url.json").write_text(f'{{"url": "{url}", {how}}}')
+        assert invocation.install_command("plot").endswith(f" -m pip install {words}")
+    (about / "direct_url.json").unlink()
     (about / "INSTALLER").write_text("uv\n")
     told = f"uv pip install --python {sys.executable} 'edgebench[plot]'"
     assert invocation.install_command("plot") == told
@@ -88,8 +97,22 @@ def test_an_extra_is_added_by_what_installed(
 
 def test_a_path_that_was_typed_is_typed_again(called: Path, monkeypatch: pytest.MonkeyPatch):
     """In what is a call; where PATH finds the same program its name is enough."""
-    monkeypatch.setattr("edgebench.cli.output.program", invocation.program)
-    text = 'edgebench runs; type edgebench run x, or sudo "$(command -v edgebench)" run …'
-    assert as_typed(text) == f"edgebench runs; type {called} run x, or sudo {called} run …"
+    text = 'edgebench runs; type edgebench run x, or sudo "$(command -v edgebench)" …'
+    typed = f"edgebench runs; type {called} run x, or sudo {called} plot results"
+    assert as_typed(text) == typed
     monkeypatch.setenv("PATH", f"{called.parent}:{os.environ['PATH']}")
-    assert as_typed(text) == text
+    assert as_typed(text) == text.replace("…", "plot results")
+
+
+def test_a_remedy_repeats_the_call_and_root_needs_no_sudo(
+    called: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """For root alone, and only where the word begins a command."""
+    monkeypatch.setattr(sys, "argv", [str(called), "minimum", "--", "sh", "-c", "a b"])
+    text = "under sudo (or else):\n    sudo edgebench …\n    echo 1 | sudo tee f && sudo sync"
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    again = f"{called} minimum -- sh -c 'a b'"
+    assert as_typed(text) == text.replace("edgebench …", again)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    bare = f"under sudo (or else):\n    {again}\n    echo 1 | tee f && sync"
+    assert as_typed(text) == bare

@@ -33,17 +33,17 @@ _DELEGATED_XATTRS = ("user.delegate", "trusted.delegate")
 
 NOT_OURS = """\
 this cgroup belongs to root. Run edgebench in a scope that systemd delegates to you:
-    systemd-run --user --scope -p Delegate=yes -- edgebench run …
+    systemd-run --user --scope -p Delegate=yes -- edgebench …
 or under sudo (the workload still runs as you):
-    sudo "$(command -v edgebench)" run …"""
+    sudo "$(command -v edgebench)" …"""
 
 NOT_DELEGATED = """\
 systemd manages this cgroup and has not delegated it. Run edgebench in a scope of its own:
-    systemd-run --scope -p Delegate=yes -- edgebench run …"""
+    systemd-run --scope -p Delegate=yes -- edgebench …"""
 
 NO_MEMORY_CONTROLLER = """\
 the memory controller is not enabled for this cgroup. With systemd, ask for a delegated scope:
-    systemd-run --user --scope -p Delegate=yes -- edgebench run …
+    systemd-run --user --scope -p Delegate=yes -- edgebench …
 else as root, in each cgroup from the top down to this one:
     echo +memory > cgroup.subtree_control"""
 
@@ -194,7 +194,7 @@ def _move_to_leaf(folder: Path, harnesses: Sequence[int]) -> None:
 
 
 def _session(pid: int) -> int | None:
-    """The session: ``tee`` in ``edgebench run … | tee log`` was started in the harness's."""
+    """The session: ``tee`` in ``edgebench … | tee log`` was started in the harness's."""
     try:
         return os.getsid(pid)
     except OSError:

@@ -51,7 +51,7 @@ or run edgebench on the host."""
 
 NOT_OURS = """\
 this cgroup belongs to root. Run edgebench under sudo (the workload still runs as you):
-    sudo "$(command -v edgebench)" run …
+    sudo "$(command -v edgebench)" …
 or let root give you a cgroup, once for this shell:
     sudo mkdir {folder}/mine && sudo chown -R $(id -u) {folder}/mine &&
     echo $$ | sudo tee {folder}/mine/cgroup.procs"""

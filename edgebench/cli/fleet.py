@@ -50,7 +50,7 @@ _host_option = click.option(
 def fleet() -> None:
     """Run sweeps on several machines: one on each, or one that equal machines share.
 
-    FILE fleet.toml lists the machines. It needs the extra: pip install 'edgebench[fleet]'.
+    FILE fleet.toml lists the machines. It needs the extra: pip install './edgebench[fleet]'.
     """
 
 

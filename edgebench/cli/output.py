@@ -49,6 +49,10 @@ _TYPED = re.compile(
 #: A call of edgebench that a message says to type; after an extra it is one that uvx makes.
 _CALL = re.compile(rf"(?<![\w/.'-])(?<!\]' )edgebench(?= (?:…|(?:{'|'.join(VERBS)})\b))")
 _SCRIPT = '"$(command -v edgebench)"'
+#: Stands for the words of this call, in a message that says to type it in another way.
+_WORDS = " …"
+#: In a command that a message says to type. Root needs no such program, and may have none.
+_SUDO = re.compile(r"(?:(?<=^ {4})|(?<=remedy: )|(?<=\| )|(?<=&& ))sudo (?=\S)", re.MULTILINE)
 #: A block of warnings takes at most this many rows, unless its first warning is longer.
 _WARNING_ROWS = 5
 #: Spaces at which no line ends: between a number and its unit, within a duration.
@@ -149,7 +153,12 @@ def _shown(text: str) -> str:
 
 
 def as_typed(text: str) -> str:
-    """The text with calls of edgebench as this one is called."""
+    """Return the text with calls of edgebench as this one was made."""
+    if os.geteuid() == 0:
+        text = _SUDO.sub("", text)
+    words = f" {shlex.join(sys.argv[1:])}"
+    for name in ("edgebench", _SCRIPT):
+        text = text.replace(name + _WORDS, name + words)
     if (called := program()) == "edgebench":
         return text
     return _CALL.sub(lambda _: called, text).replace(_SCRIPT, shlex.quote(sys.argv[0]))

@@ -43,6 +43,8 @@ LOCKED_REMEDY = "wait until that sweep ends, or stop it; see what runs with: edg
 DAMAGED_REMEDY = "move this folder away; then start the scenario again: edgebench run"
 #: No line of ``trials.jsonl`` is longer: a file with a longer one is damaged from there on.
 MOST_LINE_BYTES = 32 << 20
+#: A file with more damaged lines is read no further: a packed one may hold a thousand million.
+MOST_DAMAGED_LINES = 1000
 _PIECE = 4 << 20
 _LOCK_TRIES = 20
 _LOCK_PAUSE_S = 0.05

@@ -17,9 +17,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from edgebench.errors import ResultsError
+from edgebench.layers.layer_table import LayerTableRow
 from edgebench.measures.strategy import Reading
-from edgebench.records import UP, TrialRecord, is_number
+from edgebench.records import UP, Count, TrialRecord, is_number
 from edgebench.results.columns import ColumnTable, columns_of
 from edgebench.results.layout import (
     COMPLETE,
@@ -192,6 +195,7 @@ def read_sweep(path: Path) -> Sweep:
     resolved = _read_or_warn(path / RESOLVED, warnings)
     environment = _read_or_warn(path / ENVIRONMENT, warnings)
     networks = _read_or_warn(path / NETWORKS, warnings) if (path / NETWORKS).exists() else {}
+    networks = _without_damage(networks, warnings)
     complete = _read_or_warn(path / COMPLETE, warnings) if (path / COMPLETE).exists() else None
     own, timed, upward = _apart(read_records(path / TRIALS, warnings))
     return Sweep(
@@ -208,6 +212,28 @@ def read_sweep(path: Path) -> Sweep:
         strategy_records=own,
         upward_records=upward,
     )
+
+
+class _Network(msgspec.Struct):
+    """What is read of a network in ``networks.json``."""
+
+    table: list[LayerTableRow]
+    parameter_bytes: Count
+    file_bytes: Count
+    folder: str = ""
+
+
+def _without_damage(data: dict[str, Any], warnings: list[str]) -> dict[str, Any]:
+    """The networks' file without networks whose sizes or layers are not what they should be."""
+    given = data.get("networks")
+    kept = {}
+    for name, network in given.items() if isinstance(given, dict) else ():
+        try:
+            msgspec.convert(network, _Network)
+            kept[name] = network
+        except msgspec.ValidationError as error:
+            warnings.append(f"{NETWORKS}: {printable(name)} is damaged and is left out: {error}")
+    return {**data, "networks": kept} if data else {}
 
 
 def timed_in(plan: object) -> list[dict[str, Any]]:

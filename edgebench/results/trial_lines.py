@@ -20,6 +20,7 @@ from edgebench.records import (
     TrialRecord,
 )
 from edgebench.results.layout import (
+    MOST_DAMAGED_LINES,
     MOST_LINE_BYTES,
     TRIALS,
     check_schema,
@@ -201,12 +202,16 @@ def _whole(file: BinaryIO, path: Path, warnings: list[str]) -> list[TrialRecord]
     records: list[TrialRecord] = []
     #: Lines that are no JSON, with none behind them yet: torn if they are the last ones.
     torn: list[int] = []
-    number = end = 0
+    number = end = damaged = 0
     for lines in whole_lines(file):
         end += len(lines)
         for line in lines.split(b"\n")[:-1]:
             number += 1
             record = parse_record(line, path) if line else NO_JSON
+            damaged += isinstance(record, str)
+            if damaged > MOST_DAMAGED_LINES:
+                warnings.append(f"{TRIALS} is damaged from line {number} on")
+                return records
             if record is NO_JSON:
                 torn += [number] if line else []
                 continue

@@ -51,6 +51,8 @@ else:
 
 #: Version of the file's format.
 SCHEMA = 1
+#: No scenario is larger; a key of a hundred thousand parts takes minutes to parse.
+_MOST_BYTES = 32 << 10
 #: The only one of its keys that a flag of `run` replaces before it is checked.
 _PLAN_FLAG = {"limits.plan": "--plan"}
 #: Kinds of workload with rounds between which a walk can move the limit.
@@ -329,7 +331,7 @@ def _toml(tables: Mapping[str, Any], header: str = "") -> str:
 
 def _read(path: Path) -> str:
     try:
-        return read_text(path)
+        return read_text(path, most=_MOST_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ScenarioError(

@@ -172,4 +172,4 @@ def test_a_missing_engine_is_named_with_its_extra(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(f"{module}.missing", lambda modules: ["ai_edge_litert"])
     with pytest.raises(MachineError, match="LiteRT can't be used") as refused:
         prepared(made_tflite(tmp_path), tmp_path / "cache")
-    assert "edgebench[litert]" in str(refused.value.remedy)
+    assert "[litert]" in str(refused.value.remedy)

@@ -219,7 +219,7 @@ def judge(one: Call, chosen: tuple[str, ...], code: int, said: str, python: Path
         assert "is not installed" not in said.partition("edgebench: ")[2]
         return
     assert code == 1, said
-    named = re.findall(r"^  remedy: (\S+) -m pip install 'edgebench\[([\w,]+)\]'$", said, re.M)
+    named = re.findall(r"^  remedy: (\S+) -m pip install (?:-e )?'\S+\[([\w,]+)\]'$", said, re.M)
     assert len(named) == 1, said
     assert named[0][0] in ("python3", str(python))
     asked = tuple(named[0][1].split(","))

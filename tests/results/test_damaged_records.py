@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 import edgebench
-from edgebench.results.layout import TRIALS
+from edgebench.results.layout import NETWORKS, TRIALS
+from edgebench.results.live.sweep import SweepTail
+from edgebench.results.sweep_reader import read_sweep
+from edgebench.safe_reading import MOST_BYTES
 from tests.results.damaged_records import (
     VERBS,
     damaged,
@@ -58,6 +62,45 @@ def test_damage_is_told_with_line_and_key(
         assert len(found.sweeps[0].records) == len(lines) - 1
     finally:
         (folder / TRIALS).write_text(before)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("line", [b"\n", b"x\n", b'{"schema": 1}\n'])
+def test_lines_of_damage_without_end_take_no_memory(made: dict[str, Path], line: bytes) -> None:
+    """One million of them: what stands before is read, by readers and by followers."""
+    folder = made["inference"]
+    before = (folder / TRIALS).read_bytes()
+    count = before.count(b"\n")
+    try:
+        (folder / TRIALS).write_bytes(before + line * 1_000_000)
+        tracemalloc.start()
+        sweep, state = read_sweep(folder), SweepTail(folder).poll()
+        # A file that is read whole gets room for the largest, of which only its bytes are used.
+        most_bytes = tracemalloc.get_traced_memory()[1] - MOST_BYTES
+        tracemalloc.stop()
+        assert len(sweep.records) == len(state.fresh) == count
+        assert sweep.warnings[-1] == f"{TRIALS} is damaged from line {count + 1001} on"
+        assert len(state.warnings) <= 20
+        assert most_bytes < 64 << 20
+    finally:
+        (folder / TRIALS).write_bytes(before)
+
+
+@pytest.mark.parametrize("wrong", ["x", {"table": "x"}, {"table": [{"order": "x"}]}])
+def test_a_damaged_network_is_left_out(made: dict[str, Path], wrong: object) -> None:
+    """With its name and what is wrong; it stops no verb."""
+    file = made["inference"] / NETWORKS
+    before = file.read_text()
+    data = json.loads(before)
+    name, *others = data["networks"]
+    data["networks"][name] = wrong
+    try:
+        file.write_text(json.dumps(data))
+        sweep = read_sweep(made["inference"])
+        assert list(sweep.networks["networks"]) == others
+        assert sweep.warnings[0].startswith(f"{NETWORKS}: {name} is damaged and is left out: ")
+    finally:
+        file.write_text(before)
 
 
 @pytest.mark.heavy

@@ -243,7 +243,7 @@ def test_a_machine_without_pandas_is_told_what_to_install(tmp_path: Path):
         text=True,
         check=True,
     )
-    assert "edgebench[plot]" in done.stdout
+    assert "[plot]" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -268,7 +268,7 @@ def test_without_its_extra_it_says_what_to_install(tmp_path: Path, monkeypatch):
     monkeypatch.setitem(sys.modules, "starlette", None)
     done = CliRunner().invoke(serve, [str(tmp_path)])
     assert isinstance(done.exception, MachineError)
-    assert "edgebench[serve]" in str(done.exception)
+    assert "[serve]" in str(done.exception)
 
 
 @pytest.mark.process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from edgebench.errors import ResultsError
 from edgebench.records import FINAL_OUTCOMES, TrialRecord
 from edgebench.results.layout import (
     COMPLETE,
+    MOST_DAMAGED_LINES,
     RESOLVED,
     TRIALS,
     is_being_written,
@@ -19,7 +21,7 @@ from edgebench.results.layout import (
 from edgebench.results.live.trial import TrialTail
 from edgebench.results.live_file import read_live_trial
 from edgebench.results.sweep_reader import sweep_folders
-from edgebench.results.trial_lines import parse_record
+from edgebench.results.trial_lines import NO_JSON, parse_record
 from edgebench.safe_reading import open_to_read
 
 _MOST_DAMAGED = 20
@@ -68,6 +70,7 @@ class SweepTail:
         self._visits: set[str] = set()
         self._took_s: list[float] = [0.0, 0.0]
         self._damaged: list[str] = []
+        self._damage_count = 0
         self._plan = _Plan(self.path / RESOLVED)
         self._trial: TrialTail | None = None
 
@@ -99,32 +102,32 @@ class SweepTail:
                 if file.seek(0, 2) < self._at:
                     # A resume cut what was torn: from the start again.
                     self._at, self._outcomes, self._took_s = 0, {}, [0.0, 0.0]
+                    self._damage_count = 0
                     self._visits.clear()
                 file.seek(self._at)
                 # The last line may still be under the pen.
-                whole = b"".join(whole_lines(file))
+                return [one for lines in whole_lines(file) for one in self._records(lines)]
         except OSError:
             return []
-        self._at += len(whole)
-        fresh = []
-        for line in filter(None, whole.split(b"\n")):
-            record = self._record(line)
-            if record is not None:
-                self._take(record)
-                fresh.append(record)
-        return fresh
 
-    def _record(self, line: bytes) -> TrialRecord | None:
-        try:
-            record = parse_record(line, self.path / TRIALS)
+    def _records(self, lines: bytes) -> Iterator[TrialRecord]:
+        """The records in whole lines, each taken into account."""
+        self._at += len(lines)
+        for line in lines.split(b"\n")[:-1]:
+            if self._damage_count >= MOST_DAMAGED_LINES:
+                return
+            try:
+                record = parse_record(line, self.path / TRIALS) if line else NO_JSON
+            except ResultsError as error:
+                record = error.what
             if not isinstance(record, str):
-                return record
+                self._take(record)
+                yield record
+                continue
+            self._damage_count += 1
             damage = f"{TRIALS}: a damaged line is left out: {record}"
-        except ResultsError as error:
-            damage = error.what
-        if damage not in self._damaged and len(self._damaged) < _MOST_DAMAGED:
-            self._damaged.append(damage)
-        return None
+            if damage not in self._damaged and len(self._damaged) < _MOST_DAMAGED:
+                self._damaged.append(damage)
 
     def _take(self, record: TrialRecord) -> None:
         if self._outcomes.get(record.trial) not in FINAL_OUTCOMES:

@@ -272,4 +272,4 @@ def test_a_profiler_that_is_missing_names_its_package(monkeypatch: pytest.Monkey
     told = {strategy.name: strategy.unavailable() or "" for strategy in STRATEGIES}
     assert "apt-get install libgoogle-perftools4" in told["tcmalloc"]
     assert "apt-get install valgrind" in told["massif"]
-    assert "edgebench[heap]" in told["memray"]
+    assert "[heap]" in told["memray"]
