@@ -215,6 +215,11 @@ def is_ours(found: os.stat_result) -> bool:
     return found.st_uid in (0, os.geteuid()) and not shared
 
 
+def real_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path without links; of a link to itself, at which ``Path.resolve`` raises, too."""
+    return Path(os.path.realpath(path))
+
+
 def is_own_place(path: Path) -> bool:
     """Whether only root and we decide what lies at that path, or will lie there."""
     try:

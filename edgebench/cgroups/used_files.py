@@ -21,6 +21,7 @@ from pathlib import Path
 
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.process_maps import memory_devices
+from edgebench.safe_folders import real_path
 
 _PROC = Path("/proc")
 _PAGE = mmap.PAGESIZE
@@ -50,7 +51,7 @@ def named_files(words: list[str], folder: Path) -> list[Path]:
             with contextlib.suppress(OSError, ValueError):
                 path = folder / name
                 if name and _is_large(path.stat()):
-                    found.append(path.resolve())
+                    found.append(real_path(path))
     return found
 
 

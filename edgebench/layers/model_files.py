@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 from edgebench.errors import UsageError
+from edgebench.safe_folders import real_path
 from edgebench.safe_reading import open_to_read
 
 #: Endings that both TorchScript and checkpoints have.
@@ -93,7 +94,7 @@ def refuse_model_file(text: str, relative_to: Path) -> None:
             remedy=f"mv {shlex.quote(text)} {shlex.quote(str(path.with_suffix('.pt2')))}",
         )
     if suffix in UNSURE and not found.exists():
-        found = found.resolve()
+        found = real_path(found)
         raise UsageError(f"no file {found}", where=text, remedy=f"ls {found.parent}")
     if suffix in _WEIGHTS:
         raise _checkpoint(text, path, found.parent / "config.json")

@@ -27,6 +27,7 @@ from urllib.parse import parse_qsl, quote
 from edgebench.errors import UsageError
 from edgebench.layers.model_files import UNSURE, holds_torchscript, refuse_model_file
 from edgebench.layers.names import CONFIGURATIONS, NETWORKS
+from edgebench.safe_folders import real_path
 from edgebench.text import did_you_mean
 
 KNOWN, CODE, TIMM, TRANSFORMERS, EXPORTED = "known", "code", "timm", "transformers", "pt2"
@@ -186,7 +187,7 @@ def _named(rest: str, text: str) -> str:
 
 
 def _existing(path: str, relative_to: Path) -> Path:
-    found = (relative_to / Path(path).expanduser()).resolve()
+    found = real_path(relative_to / Path(path).expanduser())
     if "\0" in path or not found.exists():
         raise UsageError(f"no file {found}", where=path, remedy=f"ls {found.parent}")
     return found

@@ -7,6 +7,8 @@ import os
 import re
 from pathlib import Path
 
+from edgebench.safe_folders import real_path
+
 #: Temporary folders of edgebench, also of others that run here, lie in ``/tmp`` and beside swap.
 _TEMPORARY = re.compile(r"edgebench-(?:(?:[a-z]+-)*[0-9a-f]{12}|state-[0-9]+)")
 #: In a folder with more entries than this, only so many are looked at.
@@ -23,7 +25,7 @@ class FolderChanges:
 
     def __init__(self, folder: Path, own: Path) -> None:
         self._folder = folder
-        self._own = own.resolve()
+        self._own = real_path(own)
         self._before = self._state()
 
     def names(self) -> list[str]:
@@ -38,7 +40,7 @@ class FolderChanges:
             with os.scandir(self._folder) as entries:
                 for entry in itertools.islice(entries, _MOST):
                     # Results may lie in a folder below one that is here.
-                    is_own = self._own.is_relative_to(Path(entry.path).resolve())
+                    is_own = self._own.is_relative_to(real_path(entry.path))
                     if not is_own and not _TEMPORARY.fullmatch(entry.name):
                         seen = entry.stat(follow_symlinks=False)
                         found[entry.name] = seen.st_mtime_ns, seen.st_size

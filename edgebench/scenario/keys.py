@@ -26,6 +26,7 @@ from edgebench.errors import UsageError
 from edgebench.layers.input_specs import parse_inputs
 from edgebench.layers.names import ACCELERATORS, NETWORKS, NO_ACCELERATOR
 from edgebench.layers.references import CODE, FILE_KINDS, KNOWN, parse_reference, portable_text
+from edgebench.safe_folders import real_path
 from edgebench.text import did_you_mean
 from edgebench.units import parse_duration, parse_share, parse_size
 from edgebench.workloads.memory_settings import COLLECTORS
@@ -243,7 +244,7 @@ def scenario_path(text: object, info: ValidationInfo) -> Path:
     """
     if not isinstance(text, str) or not text or "\0" in text:
         raise ValueError(f"{text!r} is not a path; write it in quotes")
-    return Path(_folder(info), Path(text).expanduser()).resolve()
+    return real_path(Path(_folder(info), Path(text).expanduser()))
 
 
 def _checkpoint_path(text: object, info: ValidationInfo) -> str:

@@ -23,6 +23,7 @@ from pydantic_core import PydanticUndefined
 from edgebench.boards.board import board_names
 from edgebench.layers.names import CONFIGURATIONS
 from edgebench.layers.references import FILE_KINDS, TRANSFORMERS
+from edgebench.safe_folders import real_path
 from edgebench.scenario.faults import faults_of, tables_in
 from edgebench.scenario.keys import (
     CHECKPOINT_SUFFIXES,
@@ -219,7 +220,7 @@ class FormFiles:
         return tuple(sorted(found))
 
     def _is_own(self, file: Path) -> bool:
-        inside = file.resolve().parent == file.parent.resolve()
+        inside = real_path(file).parent == real_path(file.parent)
         return inside and file.is_file()
 
     def _start(self, name: Any) -> str:
