@@ -94,6 +94,8 @@ def measure_once(
         session.setup.files.add_below(files)
         request = TrialRequest("0000", "measure", 0, 0, settings, limits, timeout_s)
         record = run_trial(session.setup, request, made)
+        if record.outcome == "harness-error":
+            raise MachineError(f"it could not be measured: {record.reason}")
         if samples:
             with made.samples.open("rb") as packed, created(samples) as kept:
                 shutil.copyfileobj(packed, kept)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.caller_process import CallError, run_as_caller
 from edgebench.cgroups.interface import HotFiles
-from edgebench.errors import WorkloadError
+from edgebench.errors import MachineError, WorkloadError
 from edgebench.identity import Identity
 from edgebench.layers.disk import drop_pages, weights_in
 from edgebench.measures.view import Descriptors
@@ -49,7 +49,7 @@ def worker_settings(request: TrialRequest) -> dict[str, Any]:
     }
 
 
-class GoneError(Exception):
+class GoneError(MachineError):
     """What the workload needs was there when the sweep began, and is not there; says what."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from edgebench.knee import settled
-from edgebench.records import PhaseSum, RoundCounts, TrialRecord
+from edgebench.records import FINAL_OUTCOMES, PhaseSum, RoundCounts, TrialRecord
 from edgebench.results.rounds import START, STEADY, reads_of, steadiness, trial_times
 from edgebench.scenario.walk import Visited
 from edgebench.spans import BEFORE_ROUNDS
@@ -52,10 +52,10 @@ def median_pace(trials: Sequence[TrialRecord], pace: Pace) -> float | None:
 def trials_by_point(
     planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
 ) -> dict[str, list[TrialRecord]]:
-    """Point → its trials that are recorded, in the plan's order."""
+    """Point → its trials that were made, in the plan's order."""
     found: dict[str, list[TrialRecord]] = {}
     for one in planned:
-        if one.trial in records:
+        if one.trial in records and records[one.trial].outcome in FINAL_OUTCOMES:
             found.setdefault(one.point_id, []).append(records[one.trial])
     return found
 

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 from msgspec import to_builtins
 
-from edgebench.errors import CgroupError, ResultsError
+from edgebench.errors import CgroupError, MachineError, ResultsError
 from edgebench.measures.machine.environment import device_name
-from edgebench.records import Doubt, TrialRecord
+from edgebench.records import FINAL_OUTCOMES, Doubt, TrialRecord
 from edgebench.results.folder import ResultsFolder, find_unfinished
 from edgebench.results.in_turn import KEY, InTurn
 from edgebench.results.layout import DAMAGED_REMEDY, RESOLVED
@@ -241,6 +241,7 @@ class UnopenedSweep:
         self.scenario, self.loop, self.version = scenario, loop, version
         self.points = {point.id: point for point in made or points(scenario)}
         self._given = bool(made)
+        self.is_search = planner is not None
         self.planner = planner or planner_of(scenario, list(self.points.values()))
         self.trials = ScenarioTrials(scenario, self.points, loop)
 
@@ -258,6 +259,7 @@ class SweepUnderWay:
         self._loop, self._made = unopened.loop, unopened.trials
         self._progress, self._session = self._loop.progress, self._loop.session
         self._points, self._planner = unopened.points, unopened.planner
+        self._is_search = unopened.is_search
         self._version = unopened.version
         #: What shares are of, if not of this sweep's own demand; None for a point of its own.
         self.demand_beside: Callable[[Point], int | None] = lambda point: None
@@ -320,6 +322,13 @@ class SweepUnderWay:
         self._folder.append(record, *further)
         for one in (record, *further):
             self._trials.add(one)
+        if self._is_search and record.outcome == "harness-error":
+            # Else the next trial would be the same one, for ever.
+            raise MachineError(
+                f"trial {record.trial} could not be made: {record.reason}",
+                where=str(self.path),
+                remedy="correct that, and type the same again: finished trials are kept",
+            )
 
     def _request(self, planned: PlannedTrial) -> TrialRequest:
         point = self._points[planned.point_id]
@@ -333,6 +342,9 @@ class SweepUnderWay:
         demand = beside or demand_of(point, self._points, self.plan, self._trials)
         if demand is not None:
             return demand
+        if all(one.outcome in FINAL_OUTCOMES for one in self._folder.records()):
+            # No later start of this sweep could tell it: that one begins anew.
+            self.finish()
         raise unknown_demand(point, self.path)
 
     def _trial(self, request: TrialRequest) -> TrialRecord:

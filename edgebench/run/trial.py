@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import os
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +38,6 @@ from edgebench.records import Doubt, LimitSetting, TrialRecord, Watching
 from edgebench.results.live_file import EVENTS, write_live_trial
 from edgebench.run.background import background_activity
 from edgebench.run.launch import (
-    GoneError,
     check_start,
     environment_of,
     launch,
@@ -61,14 +60,12 @@ from edgebench.run.trial_record import (
     faulty_record,
     live_trial_of,
     record_of,
-    unavailable_record,
     utc_now,
 )
 from edgebench.run.trial_watch import TrialWatch
 from edgebench.run.used_files import PROGRAMS, is_warm
 from edgebench.safe_files import created, make_folder, write
 from edgebench.spans import first_round_end_ns
-from edgebench.text import printable
 from edgebench.workloads.engines.engine import WHOLE
 
 if TYPE_CHECKING:
@@ -111,31 +108,38 @@ def run_trials(setup: TrialSetup, request: TrialRequest, files: TrialFiles) -> l
     first. A program whose files lay in the page cache is run again without a limit, with them
     evicted.
 
-    A killed, timed-out or failed workload is a result, not an exception, and so is one that wrote
-    what nobody can read. A strategy's own trial is made as the others are, but for how the strategy
-    starts the workload.
+    A killed, timed-out or failed workload is a result, not an exception. A trial that can't be made
+    is tried once more, and is then ``harness-error``. A strategy's own trial is made as the others
+    are, but for how the strategy starts the workload.
 
     Raises:
         CgroupError: the cgroup could not be made or limited, or a disk not held as declared.
-        MachineError: the trial's storage lies on no disk that could be held.
+        MachineError: the trial's storage lies on no disk that could be held, or a file or folder
+            that the workload needs is gone.
         WorkloadError: the workload's kind is unknown, or the command before it failed.
     """
+    with suppress(Exception):
+        return _warm_and_cold(setup, request, files)
     try:
-        records = _recorded_trials(setup, request, files)
-        if (seen := records[0].files) is None:
-            return records
-        setup.files.add(seen.paths)
-        if setup.starts_cold and is_warm(records[0], setup.files.evict()):
-            # With its files evicted, as every trial from now on.
-            records = _recorded_trials(setup, request, files)
-        return records
+        return _warm_and_cold(setup, request, files)
     except (EdgebenchError, OSError):
         # Of the machine.
         raise
-    except GoneError as error:
-        return [unavailable_record(request, printable(str(error)))]
     except Exception as error:
         return [faulty_record(request, error)]
+
+
+def _warm_and_cold(
+    setup: TrialSetup, request: TrialRequest, files: TrialFiles
+) -> list[TrialRecord]:
+    records = _recorded_trials(setup, request, files)
+    if (seen := records[0].files) is None:
+        return records
+    setup.files.add(seen.paths)
+    if setup.starts_cold and is_warm(records[0], setup.files.evict()):
+        # With its files evicted, as every trial from now on.
+        records = _recorded_trials(setup, request, files)
+    return records
 
 
 def _recorded_trials(

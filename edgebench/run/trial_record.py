@@ -285,11 +285,11 @@ def harness_error_record(request: TrialRequest, error: Exception) -> TrialRecord
 
 
 def faulty_record(request: TrialRequest, error: Exception) -> TrialRecord:
-    """The record of a trial whose own data can't be read, whatever it wrote."""
+    """Return the record of a trial at which the harness itself failed."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}:{last.lineno}"
     what = printable(f"{type(error).__name__}: {error}")[:_REASON_LENGTH]
-    return _not_made(request, "failed", f"what it wrote can't be read ({place}): {what}")
+    return _not_made(request, "harness-error", f"what was measured can't be read ({place}): {what}")
 
 
 def unavailable_record(request: TrialRequest, reason: str) -> TrialRecord:

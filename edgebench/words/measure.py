@@ -15,8 +15,6 @@ def measure_sentence(record: TrialRecord) -> str:
     """How it ended, how long it took and what it needs."""
     took = format_duration(record.wall_s or 0.0)
     limit = format_size(record.limit_bytes)
-    if record.outcome == "harness-error":
-        return f"It could not be measured: {record.reason}."
     if record.outcome == "oom-killed" and record.limit_bytes is None:
         return f"Killed for memory after {took}, without a limit."
     if record.outcome == "oom-killed":

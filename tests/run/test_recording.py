@@ -196,15 +196,15 @@ def test_what_there_was_no_room_for_is_said() -> None:
     assert list(made.notes) == ["n0", "n1", "n2"]
 
 
-def test_a_trial_whose_data_can_not_be_read_has_failed() -> None:
-    """With the place in the code, so that a fault of the harness shows; it is not made again."""
+def test_a_trial_whose_data_can_not_be_read_is_the_harness_error() -> None:
+    """With the place in the code; a resume makes it again."""
     try:
         record(events=[{}])
     except KeyError as error:
         made = faulty_record(REQUEST, error)
-    assert made.outcome in FINAL_OUTCOMES
-    assert made.outcome == "failed"
-    assert str(made.reason).startswith("what it wrote can't be read (trial_record.py:")
+    assert made.outcome not in FINAL_OUTCOMES
+    assert made.outcome == "harness-error"
+    assert str(made.reason).startswith("what was measured can't be read (trial_record.py:")
     assert str(made.reason).endswith("KeyError: 'event'")
 
 
