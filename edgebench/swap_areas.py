@@ -35,6 +35,6 @@ def parse_swap_areas(text: str) -> dict[Path, SwapArea]:
 def read_swap_areas(file: Path | None = None) -> dict[Path, SwapArea] | None:
     """The areas now; None where they can't be read, as in some containers."""
     try:
-        return parse_swap_areas((file or SWAPS).read_text())
+        return parse_swap_areas((file or SWAPS).read_text(errors="surrogateescape"))
     except (OSError, ValueError):
         return None

@@ -191,6 +191,14 @@ def test_no_shell_stands_between_processes():
     ]
 
 
+def test_names_that_others_choose_stop_no_reader():
+    """A file of the kernel may name a process, mount or file of anybody: no strict UTF-8 there."""
+    packages = ("cgroups", "measures", "pytest_plugin", "run", "swap_areas")
+    readers = [path for path in MODULES if name_of(path).startswith(packages)]
+    assert len(readers) > 80
+    assert not [name_of(path) for path in readers if ".read_text()" in path.read_text()]
+
+
 def test_no_program_of_ours_imports_from_the_current_folder():
     """Python runs a module or a text (`-m`, `-c`) in isolation, or as processes.py starts it."""
     found = [name_of(path) for path in MODULES if source_of(path).starts_unisolated]

@@ -7,6 +7,7 @@ lacks edgebench's name or is of another kind.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import stat
 import subprocess
@@ -128,7 +129,7 @@ def clear_ram_disk(folder: Path) -> str | None:
         # A process that began meanwhile with mounts of its own may keep the device: without memory.
         write(file, b"")
     for loop in Path("/sys/block").glob("loop*/loop/backing_file"):
-        if loop.read_text().strip() == str(file):
+        if os.fsdecode(loop.read_bytes().strip()) == str(file):
             device = f"/dev/{loop.parent.parent.name}"
             run_tool(["losetup", "--detach", device], f"losetup --detach {device}")
     _unmount(folder / "memory", "--lazy")
@@ -167,7 +168,7 @@ def is_setting(file: Path) -> bool:
 
 def read_setting(file: Path) -> str:
     """The value of a setting; of several that the file offers the chosen one."""
-    text = file.read_text().strip()
+    text = file.read_text(errors="replace").strip()
     chosen = _CHOSEN.search(text)
     return chosen[1] if chosen else text
 
@@ -222,7 +223,7 @@ def _has_trials(folder: Path) -> bool:
 
 def own_pids(folder: Path) -> tuple[int, ...]:
     """The processes in the cgroup itself, not below it."""
-    return tuple(int(line) for line in (folder / "cgroup.procs").read_text().split())
+    return tuple(int(line) for line in (folder / "cgroup.procs").read_bytes().split())
 
 
 def move_process(pid: int, folder: Path) -> None:

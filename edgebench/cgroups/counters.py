@@ -131,7 +131,7 @@ def sum_counter(folders: Iterable[Path], source: CounterSource) -> int | None:
 
 def _read(file: Path) -> dict[str, int] | None:
     try:
-        return parse_counters(file.read_text())
+        return parse_counters(file.read_text(errors="replace"))
     except OSError:
         return None
 

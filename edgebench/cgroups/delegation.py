@@ -226,7 +226,7 @@ def enter_scope(own: Path, mount: Path) -> bool:
     busctl = shutil.which("busctl")
     if busctl is None or not systemd_runs() or not may_leave(own, mount):
         return False
-    before = Path("/proc/self/cgroup").read_text()
+    before = Path("/proc/self/cgroup").read_text(errors="surrogateescape")
     return _ask(busctl, _slice(own, mount)) and _moved(before)
 
 
@@ -248,7 +248,7 @@ def may_leave(own: Path, mount: Path) -> bool:
 def _limited(folder: Path) -> bool:
     for name, unlimited in _LIMITS.items():
         file = folder / name
-        if file.exists() and not file.read_text().startswith(unlimited):
+        if file.exists() and not file.read_text(errors="surrogateescape").startswith(unlimited):
             return True
     return False
 
@@ -286,7 +286,7 @@ def _moved(before: str) -> bool:
     """Wait until systemd has moved us: its answer comes earlier."""
     deadline = time.monotonic() + _SCOPE_PATIENCE_S
     while time.monotonic() < deadline:
-        if Path("/proc/self/cgroup").read_text() != before:
+        if Path("/proc/self/cgroup").read_text(errors="surrogateescape") != before:
             return True
         time.sleep(0.005)
     return False

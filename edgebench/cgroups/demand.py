@@ -241,7 +241,7 @@ class MapsWatch:
         stat = self._cgroup.file("memory", "memory.stat")
         if stat is None:
             return None
-        values, sources = parse_counters(stat.read_text()), self._cgroup.sources
+        values, sources = parse_counters(stat.read_text(errors="replace")), self._cgroup.sources
         mapped = values.get(sources["mapped_file_bytes"].key)
         shared = values.get(sources["shmem_bytes"].key)
         return None if mapped is None or shared is None else (mapped, shared)

@@ -104,7 +104,7 @@ def _speed(version: int, folder: Path, number: str) -> StorageSpeed:
 
 def _entry(file: Path, number: str) -> str:
     """What follows the disk's number in its line; empty if there is none."""
-    for line in file.read_text().splitlines():
+    for line in file.read_text(errors="replace").splitlines():
         disk, _, words = line.partition(" ")
         if disk == number:
             return words
@@ -121,5 +121,5 @@ def lift_disk_limits(folder: Path) -> None:
 def _lift(file: Path, words: str) -> None:
     # The cgroup, or the file, may be gone.
     with contextlib.suppress(OSError):
-        for line in file.read_text().splitlines():
+        for line in file.read_text(errors="replace").splitlines():
             file.write_text(words.format(line.partition(" ")[0]))

@@ -6,6 +6,7 @@ may show a part of its hierarchy only, as containers have it; its root field say
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -46,8 +47,8 @@ class Hierarchy:
 
 def hierarchies(proc: Path = Path("/proc/self")) -> list[Hierarchy]:
     """All mounted hierarchies, version 1's first, in the order they were mounted."""
-    mounts = parse_mounts((proc / "mountinfo").read_text())
-    paths = parse_own_paths((proc / "cgroup").read_text())
+    mounts = parse_mounts((proc / "mountinfo").read_text(errors="surrogateescape"))
+    paths = parse_own_paths((proc / "cgroup").read_text(errors="surrogateescape"))
     found = [_hierarchy(mount, paths) for mount in mounts]
     return sorted((h for h in found if h), key=lambda h: (h.version, h.folder is None))
 
@@ -55,7 +56,7 @@ def hierarchies(proc: Path = Path("/proc/self")) -> list[Hierarchy]:
 def parse_mounts(mountinfo: str) -> list[Mount]:
     """The cgroup mounts among the lines of ``mountinfo``."""
     mounts = []
-    for line in mountinfo.splitlines():
+    for line in filter(None, mountinfo.split("\n")):
         before, _, after = line.partition(" - ")
         kind, *rest = after.split(" ")
         about = [
@@ -80,7 +81,7 @@ def parse_mounts(mountinfo: str) -> list[Mount]:
 def parse_own_paths(cgroup: str) -> dict[str, PurePosixPath]:
     """Controller → path, from ``/proc/self/cgroup``; version 2's path is under ``""``."""
     paths = {}
-    for line in cgroup.splitlines():
+    for line in filter(None, cgroup.split("\n")):
         _, _, named = line.partition(":")
         controllers, _, path = named.partition(":")
         for controller in controllers.split(","):
@@ -105,12 +106,14 @@ def _visible(mount: Mount, path: PurePosixPath | None) -> Path | None:
     if path is None or ".." in path.parts or not path.is_relative_to(mount.root):
         return None
     folder = mount.point / path.relative_to(mount.root)
-    return folder if folder.is_dir() else None
+    # Unlike Path.is_dir it raises nothing where a folder above is private.
+    return folder if os.path.isdir(folder) else None  # noqa: PTH112
 
 
 def _unified_controllers(folder: Path) -> frozenset[str]:
     try:
-        return frozenset((folder / "cgroup.controllers").read_text().split())
+        text = (folder / "cgroup.controllers").read_text(errors="replace")
+        return frozenset(text.split())
     except OSError:
         return frozenset()
 

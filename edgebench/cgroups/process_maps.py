@@ -65,7 +65,7 @@ def mapped_bytes(pids: Iterable[int]) -> int:
     pages = 0
     for pid in pids:
         try:
-            pages += int((_PROC / str(pid) / "statm").read_text().split()[2])
+            pages += int((_PROC / str(pid) / "statm").read_text(errors="replace").split()[2])
         except (OSError, IndexError):
             # It has ended.
             continue

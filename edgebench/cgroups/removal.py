@@ -29,7 +29,7 @@ def pids_in(folder: Path) -> tuple[int, ...]:
     pids: set[int] = set()
     for cgroup in tree(folder):
         with contextlib.suppress(FileNotFoundError, OSError):
-            pids.update(int(line) for line in (cgroup / "cgroup.procs").read_text().split())
+            pids.update(int(line) for line in (cgroup / "cgroup.procs").read_bytes().split())
     return tuple(sorted(pids))
 
 
@@ -55,7 +55,7 @@ def _no_more_in(folders: Iterable[Path]) -> Iterator[None]:
     before: dict[Path, str] = {}
     for file in files:
         with contextlib.suppress(OSError):
-            before[file] = file.read_text()
+            before[file] = file.read_text(errors="replace")
             file.write_text("0")
     try:
         yield

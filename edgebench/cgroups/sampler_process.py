@@ -280,7 +280,7 @@ def stat_keys(stat: Path | None) -> dict[str, str]:
     """Column → its key in this ``memory.stat``; only version 1 sums up with ``total_`` keys."""
     if stat is None:
         return {}
-    first = "\ntotal_rss " in stat.read_text()
+    first = "\ntotal_rss " in stat.read_text(errors="replace")
     sources = (v1 if first else v2).SOURCES
     told = {name: sources[name] for name in _STAT_COLUMNS if name in sources}
     keys = {name: source.key for name, source in told.items() if source.file == stat.name}

@@ -131,7 +131,7 @@ class SwapControl:
                 load = ["modprobe", "zram", "num_devices=0"]
                 subprocess.run(load, capture_output=True, check=False)
             with _signals_held():
-                number = int((_ZRAM_CONTROL / "hot_add").read_text())
+                number = int((_ZRAM_CONTROL / "hot_add").read_text(errors="replace"))
                 device = Path(f"/dev/zram{number}")
                 # Its number is the kernel's to choose, so it can be claimed only now.
                 self._claim_zram(device)

@@ -75,7 +75,7 @@ def swap_ram(state: SwapState, version: int, root: Path = _ROOT) -> SwapRam | No
 
 def _in_zram(root: Path, devices: list[str]) -> Compressed | None:
     try:
-        texts = [(root / "sys/block" / name / "mm_stat").read_text() for name in devices]
+        texts = [(root / "sys/block" / name / "mm_stat").read_bytes() for name in devices]
         numbers = [list(map(int, text.split())) for text in texts]
         return Compressed(sum(one[_HELD] for one in numbers), sum(one[_USED] for one in numbers))
     except (OSError, ValueError, IndexError):
@@ -84,14 +84,14 @@ def _in_zram(root: Path, devices: list[str]) -> Compressed | None:
 
 def _uses_zswap(root: Path) -> bool:
     with contextlib.suppress(OSError):
-        return (root / "sys/module/zswap/parameters/enabled").read_text().strip() == "Y"
+        return (root / "sys/module/zswap/parameters/enabled").read_bytes().strip() == b"Y"
     return False
 
 
 def _in_zswap(root: Path) -> Compressed | None:
     """All that is in its pool."""
     with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
-        lines = map(str.split, (root / "proc/meminfo").read_text().splitlines())
+        lines = map(str.split, (root / "proc/meminfo").read_text(errors="replace").splitlines())
         sizes = {words[0]: int(words[1]) << 10 for words in lines if words[0] in _POOL}
         return Compressed(*(sizes[name] for name in _POOL))
     return None

@@ -128,7 +128,7 @@ class FilesWatch:
         """Whether the descriptor is of a file, and not for writing alone."""
         if not stat.S_ISREG(one.stat().st_mode):
             return False
-        flags = _FLAGS.search((process / "fdinfo" / one.name).read_text())
+        flags = _FLAGS.search((process / "fdinfo" / one.name).read_text(errors="replace"))
         return flags is not None and int(flags[1], 8) & os.O_ACCMODE != os.O_WRONLY
 
     def files(self) -> dict[Path, bool]:

@@ -139,7 +139,7 @@ class V2Cgroup(Cgroup):
         put(self._files, LIMITS[_MEMORY].attribute, size)
 
     def _used(self) -> int:
-        return int((self.path / "memory.current").read_text())
+        return int((self.path / "memory.current").read_text(errors="replace"))
 
     def read_limits(self, asked: Limits) -> Limits:
         """The limits but those of disks, as the kernel has them now."""
@@ -198,7 +198,7 @@ class V2Cgroup(Cgroup):
     def _readable(self, name: str) -> Path | None:
         """The pressure file; None also where it exists but can't be read (``psi=0``)."""
         try:
-            (self.path / name).read_text()
+            (self.path / name).read_text(errors="replace")
         except OSError:
             return None
         return self.path / name

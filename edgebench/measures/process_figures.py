@@ -80,7 +80,7 @@ def renamed(told: Mapping[str, int], names: Mapping[str, str]) -> dict[str, int]
 def kib_lines(path: Path) -> dict[str, int]:
     """``Name:  123 kB`` lines in bytes; empty where the kernel has no such file."""
     try:
-        text = path.read_text()
+        text = path.read_text(errors="replace")
     except OSError:
         return {}
     words = (line.split() for line in text.splitlines() if line.endswith(" kB"))

@@ -167,7 +167,9 @@ def run_limited(
     }
     request = TrialRequest(f"test{next(_NUMBERS)}", "test", 0, 0, settings, limits, timeout_s)
     files = TrialFiles.scratch(session.folder)
-    run = LimitedRun(run_trial(session.setup, request, files), files.log.read_text())
+    run = LimitedRun(
+        run_trial(session.setup, request, files), files.log.read_text(errors="replace")
+    )
     for event in _events(files.events):
         _take(run, event.get("what"), event.get("data"), item)
     return run

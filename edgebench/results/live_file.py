@@ -96,6 +96,6 @@ def read_from(path: Path, start: int, most: int) -> bytes:
 def boot_id() -> str:
     """Identifies this boot of this machine; empty where the kernel has no such file."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return Path("/proc/sys/kernel/random/boot_id").read_text(errors="replace").strip()
     except OSError:
         return ""

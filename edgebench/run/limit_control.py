@@ -81,7 +81,7 @@ class LimitAtBase(LimitControl):
 
     def _answer(self) -> bool:
         self._ours.recv(1)
-        used = int(self._cgroup.hot_files().usage.read_text())
+        used = int(self._cgroup.hot_files().usage.read_text(errors="replace"))
         limit = used + self._room_bytes
         self._limit_bytes = self._cgroup.move_memory_limit(limit, self._swap_bytes)
         self._reply(b"%d" % (self._limit_bytes or limit))

@@ -144,7 +144,7 @@ class SystemSwap:
     @classmethod
     def now(cls) -> SystemSwap:
         """As it is now; reading it flushes no cgroup's statistics."""
-        words = (line.split() for line in _MEMINFO.read_text().splitlines())
+        words = (line.split() for line in _MEMINFO.read_text(errors="replace").splitlines())
         kib = {name: int(value) for name, value, *_ in words}
         return cls(kib.get("SwapTotal:", 0) << 10, kib.get("SwapFree:", 0) << 10)
 

@@ -63,6 +63,6 @@ def _comm(pid: int) -> str:
 def _is_running(pid: int) -> bool:
     """Whether it exists, and is neither dead nor about to be: it still has memory."""
     try:
-        return (_PROC / str(pid) / "statm").read_text().split()[0] != "0"
+        return (_PROC / str(pid) / "statm").read_text(errors="replace").split()[0] != "0"
     except (OSError, IndexError):
         return False

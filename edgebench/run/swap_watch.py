@@ -108,8 +108,8 @@ def group_swap(hot: HotFiles) -> Callable[[], int | None]:
         if hot.swap is None:
             return None
         try:
-            usage = int(hot.usage.read_text()) if hot.swap_is_memsw else 0
-            return int(hot.swap.read_text()) - usage
+            usage = int(hot.usage.read_text(errors="replace")) if hot.swap_is_memsw else 0
+            return int(hot.swap.read_text(errors="replace")) - usage
         except OSError:
             return None
 

@@ -106,7 +106,7 @@ def _charge(setup: TrialSetup, request: TrialRequest, cgroup: Cgroup) -> SwapCha
         swap_ram(state, setup.parent.version) if swaps else None,
         limits.memory_bytes,
         move=lambda size: cgroup.move_memory_limit(size, limits.swap_bytes, waits=False),
-        used=lambda: int(usage.read_text()),
+        used=lambda: int(usage.read_text(errors="replace")),
         files=lambda: _files_bytes(cgroup),
         swapped=group_swap(cgroup.hot_files()),
         kill=cgroup.kill,

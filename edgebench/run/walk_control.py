@@ -71,7 +71,7 @@ class WorkingSetRound:
         stat, counters = self._cgroup.file("memory", "memory.stat"), self._cgroup.read()
         if stat is None or counters.mapped_file_bytes is None:
             return None
-        lists = parse_counters(stat.read_text())
+        lists = parse_counters(stat.read_text(errors="replace"))
         return {
             "file": sum(lists.get(name, 0) for name in _FILE_LISTS),
             "mapped": counters.mapped_file_bytes,

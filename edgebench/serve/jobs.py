@@ -219,7 +219,7 @@ def stop_process(job: Job) -> None:
 def _ticks(pid: int) -> int | None:
     """When a process started, in the kernel's ticks; None if it is gone or a zombie."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
     return None if fields[0] == "Z" else int(fields[19])
@@ -326,7 +326,7 @@ class JobQueue:
         try:
             if job is None or job.state not in ENDED:
                 raise FileNotFoundError
-            text = self._files.path(job, "toml").read_text()
+            text = self._files.path(job, "toml").read_text(errors="replace")
         except OSError:
             what = "that sweep's scenario is gone"
             raise ResultsError(what, remedy="fill in the form again") from None

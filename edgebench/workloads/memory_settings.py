@@ -108,7 +108,7 @@ def refuse_huge_pages(recorder: Recorder) -> None:
 
 def _has_huge_pages() -> bool | None:
     """None if the kernel doesn't say (before Linux 5.0)."""
-    for line in _STATUS.read_text().splitlines():
+    for line in _STATUS.read_text(errors="replace").splitlines():
         key, _, value = line.partition(":")
         if key == "THP_enabled":
             return value.strip() == "1"

@@ -213,7 +213,7 @@ PASSES: dict[str, tuple[bool, Callable[[ScannedArea], int]]] = {
 
 def _vmstat() -> dict[str, int]:
     """Bytes that came from swap, went to it, and were read from files since the start."""
-    lines = (line.split() for line in _VMSTAT.read_text().splitlines())
+    lines = (line.split() for line in _VMSTAT.read_text(errors="replace").splitlines())
     told = {name: int(value) for name, value in lines}
     swap_in, swap_out = told.get("pswpin", 0) * PAGE, told.get("pswpout", 0) * PAGE
     # What comes from swap passes through the block layer too; its unit is KiB.
@@ -226,7 +226,11 @@ def _vmstat() -> dict[str, int]:
 
 def _requests(disk: str | None) -> int | None:
     """Reads of the disk since the start, those counted singly that it merged; None: not told."""
-    lines = (line.split() for line in _DISKSTATS.read_text().splitlines()) if disk else ()
+    lines = (
+        (line.split() for line in _DISKSTATS.read_text(errors="replace").splitlines())
+        if disk
+        else ()
+    )
     return next((int(w[3]) + int(w[4]) for w in lines if f"{w[0]}:{w[1]}" == disk), None)
 
 

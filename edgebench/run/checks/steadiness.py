@@ -48,7 +48,7 @@ def free_memory_check(target: CheckTarget) -> Observation:
     The guest reports free pages through its balloon device (Linux 5.7, ``mm/page_reporting.c``).
     """
     balloons = target.machine.each("sys/bus/virtio/drivers/virtio_balloon/virtio*/features")
-    reports = any(path.read_text()[_REPORTING_BIT:][:1] == "1" for path in balloons)
+    reports = any(path.read_text(errors="replace")[_REPORTING_BIT:][:1] == "1" for path in balloons)
     order = target.machine.number(PAGE_REPORTING) if reports else 0
     if not order:
         raise UnreadableError("no hypervisor takes it back")
