@@ -20,9 +20,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from edgebench.errors import ResultsError
-from edgebench.layers.layer_table import LayerTableRow
 from edgebench.measures.strategy import Reading
-from edgebench.records import UP, Count, TrialRecord, is_number
+from edgebench.records import UP, TrialRecord, is_number
 from edgebench.results.columns import ColumnTable, columns_of
 from edgebench.results.layout import (
     COMPLETE,
@@ -217,10 +216,7 @@ def read_sweep(path: Path) -> Sweep:
 class _Network(msgspec.Struct):
     """What is read of a network in ``networks.json``."""
 
-    table: list[LayerTableRow]
-    parameter_bytes: Count
-    file_bytes: Count
-    folder: str = ""
+    table: list[dict[str, Any]]
 
 
 def _without_damage(data: dict[str, Any], warnings: list[str]) -> dict[str, Any]:

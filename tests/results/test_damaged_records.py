@@ -86,7 +86,7 @@ def test_lines_of_damage_without_end_take_no_memory(made: dict[str, Path], line:
         (folder / TRIALS).write_bytes(before)
 
 
-@pytest.mark.parametrize("wrong", ["x", {"table": "x"}, {"table": [{"order": "x"}]}])
+@pytest.mark.parametrize("wrong", ["x", {"table": "x"}, {"table": ["x"]}])
 def test_a_damaged_network_is_left_out(made: dict[str, Path], wrong: object) -> None:
     """With its name and what is wrong; it stops no verb."""
     file = made["inference"] / NETWORKS

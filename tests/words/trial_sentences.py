@@ -188,7 +188,6 @@ def _records() -> dict[str, TrialRecord]:
         ),
         "accelerator full": _trial(400, outcome="accelerator-oom", reason="CUDA out of memory"),
         "interrupted": _trial(400, outcome="interrupted", reason="Ctrl-C"),
-        "error of the harness": _trial(400, outcome="harness-error", reason="the disk is full"),
     }
 
 
