@@ -190,18 +190,6 @@ def test_the_site_links_a_words_first_use(tmp_path: Path):
     assert re.findall(r'<a[^>]*title="limit"[^>]*>([^<]+)<', html) == ["Limits"]
 
 
-def test_the_readmes_first_answer_was_printed():
-    """The command and the sentence on README's first screen are those of the recording below it."""
-    text = (ROOT / "README.md").read_text()
-    command, shown = re.findall(r"\$ (edgebench minimum [^\n]+)\n(.+?)```", text, re.DOTALL)[0]
-    recording = (ROOT / "docs" / "figures" / "minimum.svg").read_text()
-    recorded = re.findall(r"<text[^>]*>(.*?)</text>", recording, re.DOTALL)
-    lines = [" ".join(re.sub(r"<[^>]+>", " ", line).split()) for line in recorded]
-    assert f"$ {command}" in lines
-    for line in shown.splitlines():
-        assert line.strip() in lines
-
-
 @pytest.mark.process
 def test_the_reports_answer_is_real(tmp_path: Path):
     """What its page shows of `edgebench report` is what a terminal shows of the kept sweep."""

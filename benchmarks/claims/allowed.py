@@ -160,7 +160,6 @@ PAGES: dict[str, tuple[str, ...]] = {
         "below 5 MB",
         "beyond 4 MB",
     ),
-    "docs/verbs/watch.md": ("red from 97 % of the limit",),
     "README.md": (*("never 0", "meant to contain 90 % of"),),
     "docs/explanation/cost.md": ("with 400 MiB held by the harness",),
     "docs/studies/edgecaffe.md": (*("2 GiB of swap", "at 4 GB … 128 MB"),),

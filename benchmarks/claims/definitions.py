@@ -53,12 +53,6 @@ def _report() -> Iterator[Claim]:
     yield says("figures beyond {} MB are left out", f"{LARGEST_ALL / 1e6:g}")
 
 
-def _watch() -> Iterator[Claim]:
-    from edgebench.cli.watch import _NEARLY_FULL
-
-    yield says("red from {} % of the limit. Below", _whole(100 * _NEARLY_FULL))
-
-
 def _ledgers() -> Iterator[Claim]:
     from edgebench.measures.ledger import SMALL_BYTES, SMALL_SHARE
 
@@ -112,6 +106,5 @@ CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
     "docs/verbs/minimum.md": _minimum,
     "docs/verbs/batch.md": _batch,
     "docs/verbs/report.md": _report,
-    "docs/verbs/watch.md": _watch,
     "docs/explanation/why-numbers-differ.md": _ledgers,
 }

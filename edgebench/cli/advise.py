@@ -88,7 +88,7 @@ def advise(
         try:
             found = find_advice(request, where, progress)
         except KeyboardInterrupt:
-            click.echo("the same command continues this search (--fresh: a new one)", err=True)
+            progress.report("the same command continues this search (--fresh: a new one)")
             raise
     if as_json:
         print_advice_json(found, request)

@@ -21,7 +21,7 @@ from edgebench.text import printable
 from edgebench.units import format_duration, format_size, parse_swap
 
 if TYPE_CHECKING:
-    from edgebench.cli.progress import TrialProgress
+    from edgebench.cli.progress import LineProgress
     from edgebench.records import TrialRecord
     from edgebench.run.folder_changes import FolderChanges
     from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
@@ -212,7 +212,7 @@ class _FolderProgress:
 
     def __init__(
         self,
-        shown: TrialProgress,
+        shown: LineProgress,
         changes: FolderChanges | None,
         time_words: Callable[[TrialRecord], str | None],
     ) -> None:

@@ -1,11 +1,10 @@
-"""What ``edgebench minimum`` prints: the sentence, the curve, then the trials behind them."""
+"""What ``edgebench minimum`` prints: the sentence, then the trials behind it."""
 
 from __future__ import annotations
 
 import math
 import shlex
 import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,6 @@ import click
 
 from edgebench.boards.board import find_board
 from edgebench.cli.output import print_json, print_next, shown_path, typed_path
-from edgebench.cli.terminal_curve import CurvePoint, Mark, curve_lines
 from edgebench.text import printable, shortened
 from edgebench.units import MIB, format_duration, format_size, parse_swap
 from edgebench.words.boards import minimum_board_sentence
@@ -53,7 +51,7 @@ def _reserve_as_json(
 def print_minimum(
     found: Minimum, wanted: MinimumRequest | ProgramRequest, *, verbose: bool
 ) -> None:
-    """The sentence; on a terminal the curve; if asked for, the limits that it rests on.
+    """The sentence; if asked for, the limits that it rests on.
 
     With a board also whether what it has is enough; with zram what that took.
     """
@@ -64,8 +62,6 @@ def print_minimum(
     more = [minimum_board_sentence(found, find_board(board))] if board and is_told else []
     for sentence in filter(None, [*more, swap_ram_sentence(found)]):
         click.echo(click.wrap_text(sentence, _width(), "", "  "))
-    if sys.stdout.isatty():
-        click.echo("\n".join(_curve(found)))
     if verbose:
         _print_details(found)
         _print_reserve(found, wanted)
@@ -133,22 +129,6 @@ def _without(flags: Sequence[str], name: str) -> list[str]:
 
 def _width() -> int:
     return min(80, shutil.get_terminal_size().columns)
-
-
-def _curve(found: Minimum) -> list[str]:
-    """The picture of the limits that were tried, as wide as the terminal."""
-    points = [CurvePoint(float(found.demand_bytes), 1.0)]
-    base = found.unlimited_s
-    for one in found.tried:
-        value, mark = one.slowdown, _MARKS.get(one.outcome, "killed")
-        if mark == "timeout" and one.stopped_s and base:
-            value = one.stopped_s / base
-        points.append(CurvePoint(one.limit_bytes, value, mark))
-    wide = found.slowdown if found.fast else None
-    return curve_lines(points, width=_width(), factor=wide, encoding=sys.stdout.encoding)
-
-
-_MARKS: dict[str, Mark] = {"ok": "ok", "timeout": "timeout"}
 
 
 def _print_details(found: Minimum) -> None:

@@ -1,364 +1,250 @@
-"""Progress of trials on stderr: a live block on a terminal, few lines elsewhere."""
+"""Progress of trials on stderr: a live table and a bar; not on a terminal, a line per trial."""
 
 from __future__ import annotations
 
+import math
 import os
+import statistics
 import sys
-import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+from rich import progress as rich_progress
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Column, Table
 
-from edgebench.cli.known_slowdowns import KnownSlowdowns, workload_name
 from edgebench.kills import needs_explanation
-from edgebench.records import LimitSetting
+from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.live.sweep import time_left_s
-from edgebench.text import printable
+from edgebench.results.rounds import trial_times
+from edgebench.results.workload_key import (
+    WorkloadKey,
+    brief_names,
+    other_limits_label,
+    workload_label,
+)
+from edgebench.run.trial_record import TrialRequest
+from edgebench.text import printable, shortened
 from edgebench.units import format_duration, format_limit
 from edgebench.words.doubts import doubt_sentence
-from edgebench.words.outcomes import brief_reason
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from edgebench.records import TrialRecord
-    from edgebench.run.trial_record import TrialRequest
+from edgebench.words.outcomes import brief_reason, outcome_words
 
 _EXPECTED = ("ok", "oom-killed", "accelerator-oom")
-_LONGEST_LINE = 80
-_BAR, _PLAIN_BAR = ("━", "─"), ("#", "-")
 
 
-#: Between two drawings, each of which takes about a millisecond of one core.
-_TICK_S = 1.0
-#: A stage that takes less than this has no line of its own in a log.
-_LONG_STAGE_S = 3.0
-#: The first line in a log, and the longest time between two: a silent job may be ended.
-_FIRST_LINE_S, _LONGEST_SILENCE_S = 15.0, 300.0
-_DUMB = ("", "dumb", "unknown")
+class LineProgress:
+    """Print a line on stderr for each trial that has ended."""
 
-
-class TrialProgress:
-    """Follows the trials. What shows them extends it; ``lock``: against a thread that draws.
-
-    ``announces``: report the results' folder and the number of trials when they begin.
-    """
-
-    announces = True
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.known = KnownSlowdowns()
-        self._created = self._began = self._since = time.monotonic()
-        self._done = self._before = 0
-        self._total: int | None = None
+    def __init__(self, verbose: bool = False) -> None:
+        self._verbose = verbose
+        self._began = time.monotonic()
+        self._done = self._before = self._total = 0
         self._grows = False
-        self._stage: str | None = None
-        self._request: TrialRequest | None = None
-        self._limits = LimitSetting()
-        self._unexpected: dict[tuple[str, str | None], list[str]] = {}
+        self._names: dict[str, str] = {}
 
     def stage(self, text: str) -> None:
         """Something before or between the trials is under way."""
-        with self.lock:
-            self._stage, self._since = text, time.monotonic()
+        if self._verbose:
+            self.report(f"{text} …")
 
     def begin(self, folder: Path, total: int, done: int) -> None:
         """The trials begin; an earlier start has finished ``done`` of them."""
-        with self.lock:
-            self._began, self._total = time.monotonic(), total
-            self._done = self._before = done
-        if self.announces:
-            self.report(_begin_words(folder, None if self._grows else total, done))
-
-    def trial(self, request: TrialRequest) -> None:
-        """A trial starts."""
-        with self.lock:
-            self._stage, self._request, self._since = None, request, time.monotonic()
-            self._limits = request.limits
-            self.known.point(request)
-
-    def moved(self, limits: LimitSetting) -> None:
-        """The trial's limit has been moved, in a walk."""
-        with self.lock:
-            self._limits = limits
-
-    def finished(self, record: TrialRecord) -> None:
-        """A trial is recorded; the first of each unexpected kind is reported at once."""
-        with self.lock:
-            self._done += 1
-            request, self._request = self._request, None
-            if request is None:
-                return
-            self.known.add(request, record)
-            for doubt in record.broken_limits:
-                self._note(request, "limit not held", printable(doubt_sentence(doubt)))
-            if record.outcome in _EXPECTED and not needs_explanation(record):
-                return
-            # A search stops a trial that has become slow enough to tell.
-            if self._grows and record.outcome == "timeout" and record.limit_bytes is not None:
-                return
-            self._note(request, record.outcome, brief_reason(record))
-
-    def _note(self, request: TrialRequest, what: str, reason: str | None) -> None:
-        points = self._unexpected.setdefault((what, reason), [])
-        points.append(self.point_words(request))
-        if len(points) == 1:
-            self.report(_unexpected_words(points, what, reason))
+        self._began, self._total = time.monotonic(), total
+        self._done = self._before = done
+        count = "trials" if self._grows else "1 trial" if total == 1 else f"{total} trials"
+        earlier = f", {done} {'' if self._grows else 'of them '}finished earlier" if done else ""
+        self.report(f"{count}{earlier} → {folder}")
 
     def planned(self, total: int) -> None:
         """The records led to further trials: their number is not known before the end."""
-        with self.lock:
-            self._total, self._grows = total, True
+        self._total, self._grows = total, True
+
+    def trial(self, request: TrialRequest) -> None:
+        """A trial starts."""
+
+    def moved(self, limits: LimitSetting) -> None:
+        """The trial's limit has been moved, in a walk."""
+
+    def finished(self, record: TrialRecord) -> None:
+        """Print which trial ended, its outcome and time, and the time left for all others."""
+        self._done += 1
+        took_s, made = time.monotonic() - self._began, self._done - self._before
+        left_s = time_left_s(took_s, made, self._total - self._done, 0.0)
+        more = f"; about {format_duration(left_s)} left" if left_s and not self._grows else ""
+        so_far = " so far" if self._grows else ""
+        self.report(f"trial {self._done} of {self._total}{so_far}: {self._end_words(record)}{more}")
 
     def report(self, line: str) -> None:
         """Show a line that stays."""
         click.echo(printable(line), err=True)
 
-    def close(self) -> None:
-        """The trials are over: report each unexpected end that came again, with all its points."""
-        for (outcome, reason), points in self._unexpected.items():
-            if len(points) > 1:
-                self.report(_unexpected_words(points, outcome, reason))
+    def _end_words(self, record: TrialRecord) -> str:
+        """``alexnet at 40% (184.9 MiB): failed, 1.2 s: exit code 3``."""
+        limit, took = _limit_words(record.limits), format_duration(record.wall_s or 0.0)
+        words = f"{self._name(record)}{', ' if limit == 'unlimited' else ' at '}{limit}"
+        words += f", for strategy {record.strategy}" if record.strategy else ""
+        return ": ".join([words, f"{record.outcome}, {took}", *_surprises(record)])
 
-    @property
-    def share(self) -> float | None:
-        """How much of the trials is done, 0 to 1; None before the first, and for a search."""
-        return self._done / self._total if self._total and not self._grows else None
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self._created
-
-    @property
-    def left_s(self) -> float | None:
-        """How long the trials left take; None before the first has ended."""
-        if self._total is None:
-            return None
-        now = time.monotonic()
-        under_way_s = now - self._since if self._request else 0.0
-        took_s, made = now - under_way_s - self._began, self._done - self._before
-        return time_left_s(took_s, made, self._total - self._done, under_way_s)
-
-    def count_words(self) -> str:
-        """``trial 18 of 45``: the one under way, or the last; empty before there is a plan."""
-        if self._total is None:
-            return ""
-        so_far = " so far" if self._grows else ""
-        number = min(self._done + (self._request is not None), self._total)
-        trials = "1 trial" if self._total == 1 else f"{self._total} trials"
-        return f"trial {number} of {self._total}{so_far}" if number else f"{trials}{so_far}"
-
-    def time_words(self) -> str:
-        """``1 min 12 s, about 2 min 3 s left``."""
-        words, left = _clock(self.elapsed_s), self.left_s
-        if left is None or self._done == self._total or (self._grows and left < 1):
-            return words
-        return f"{words}, {'at least' if self._grows else 'about'} {_clock(left)} left"
-
-    def now_words(self, width: int = _LONGEST_LINE) -> str:
-        """The point under way, or what is done between trials, and for how long, in that width."""
-        since = f" ({_clock(time.monotonic() - self._since)})"
-        if self._stage is not None:
-            return printable(self._stage) + since
-        if self._request is None:
-            return ""
-        now = replace(self._request, limits=self._limits)
-        without_name = len(self.point_words(now, 1)) - 1 + len(since)
-        return self.point_words(now, max(8, width - without_name)) + since
-
-    def point_words(self, request: TrialRequest, longest: int = _LONGEST_LINE) -> str:
-        """``alexnet at 40% (184.9 MiB)``: the limit of a trial, and its workload cut to fit."""
-        label = workload_name(request)
-        name = self.known.names.get(label, label)
-        name = name if len(name) <= longest else f"{name[: longest - 1]}…"
-        limit = format_limit(request.limits.label, request.limits.memory_bytes)
-        whose = f", for strategy {request.strategy}" if request.strategy else ""
-        return f"{name}{', ' if limit == 'unlimited' else ' at '}{limit}{whose}"
+    def _name(self, trial: TrialRequest | TrialRecord) -> str:
+        """What the trial runs, without the words that all workloads share."""
+        name = _workload_name(trial)
+        if name not in self._names:
+            self._names = brief_names([*self._names, name])
+        return self._names[name]
 
 
-def _unexpected_words(points: list[str], outcome: str, reason: str | None) -> str:
-    """``timeout, 4 trials: alexnet at 40%; resnet18 at 40%: ran past its time limit``."""
-    trials = f", {len(points)} trials" if len(points) > 1 else ""
-    told = f": {' '.join(printable(reason).split())}" if reason else ""
-    return f"{outcome}{trials}: {'; '.join(dict.fromkeys(points))}{told}"
+@dataclass
+class _Point:
+    """A workload at a limit, and how its trials ended."""
+
+    workload: str
+    base: WorkloadKey
+    limit: str
+    limit_bytes: float
+    times_s: list[float] = field(default_factory=list)
+    ends: Counter[str] = field(default_factory=Counter)
 
 
-def _clock(seconds: float) -> str:
-    """Whole seconds: what is read at a glance."""
-    return f"{seconds:.0f} s" if seconds < 59.5 else format_duration(seconds)
-
-
-class LineProgress(TrialProgress):
-    """One line for each trial: ``--verbose``."""
-
-    def stage(self, text: str) -> None:
-        """Print what is being done."""
-        super().stage(text)
-        self.report(f"{text} …")
-
-    def finished(self, record: TrialRecord) -> None:
-        """Print which trial ended, its outcome and time, and the time left for all others."""
-        request = self._request
-        super().finished(record)
-        what = self.point_words(request) if request else record.trial
-        took = format_duration(record.wall_s or 0.0)
-        self.report(f"{self.count_words()}: {what}: {record.outcome}, {took}; {self.time_words()}")
-
-
-class _Ticking(TrialProgress):
-    """Shows how far the trials are every now and then, from a thread of its own."""
+class LiveProgress(LineProgress):
+    """A table of the limits tried so far and a bar, redrawn once a second, gone at the end."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._tick_on, name="progress", daemon=True)
-
-    def start(self) -> None:
-        """Begin to show."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Show nothing more but what has to be reported."""
-        self._over.set()
-        self._thread.join()
-        super().close()
-
-    def _tick_on(self) -> None:
-        while not self._over.wait(_TICK_S):
-            with self.lock:
-                self.tick()
-
-    def tick(self) -> None:
-        """Show the state, if it is time to."""
-        raise NotImplementedError
-
-
-class LogProgress(_Ticking):
-    """A line every now and then, ever more rarely: for logs, pipes, continuous integration."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._due_s = _FIRST_LINE_S
-        self._said: str | None = None
-
-    def tick(self) -> None:
-        """A line that is due, or the name of a stage that takes long."""
-        stage = self._stage
-        if stage and stage != self._said and time.monotonic() - self._since >= _LONG_STAGE_S:
-            self._said = stage
-            self.report(f"{stage} …")
-        if self.elapsed_s < self._due_s:
-            return
-        self._due_s = self.elapsed_s + min(self.elapsed_s, _LONGEST_SILENCE_S)
-        words = filter(None, (self.count_words(), self.time_words(), self.now_words()))
-        self.report("; ".join(words))
-
-
-def head_lines(progress: TrialProgress, width: int, encoding: str) -> list[Text]:
-    """What changes all the time: the count, the clock, a bar, and the point under way."""
-    from edgebench.cli.live_block import WIDEST, block_text, in_encoding, is_utf8
-
-    words = " · ".join(filter(None, (progress.count_words(), progress.time_words())))
-    lines = [block_text(words, "bold")]
-    if progress.share is not None:
-        full, rest = _BAR if is_utf8(encoding) else _PLAIN_BAR
-        cells = min(width, WIDEST)
-        done = round(progress.share * cells)
-        bar = block_text(full * done, "green")
-        bar.append(rest * (cells - done), "dim")
-        lines.append(bar)
-    if now := progress.now_words(min(width, WIDEST) - len("now: ")):
-        lines.append(block_text(f"now: {now}"))
-    return in_encoding(lines, encoding)
-
-
-class LiveProgress(_Ticking):
-    """A block of the terminal that is drawn once a second, and gone at the end."""
-
-    announces = False
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
         super().__init__()
         self._console = Console(stderr=True, markup=False, highlight=False)
-        self._live = Live(
-            console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop"
+        now = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+        # The rate of all trials, not of the last 30 s: one trial may take minutes.
+        self._bar = rich_progress.Progress(
+            rich_progress.MofNCompleteColumn(),
+            rich_progress.BarColumn(bar_width=12),
+            rich_progress.TimeElapsedColumn(),
+            rich_progress.TimeRemainingColumn(),
+            rich_progress.TextColumn("{task.description}", markup=False, table_column=now),
+            console=self._console,
+            expand=True,
+            speed_estimate_period=1e9,
         )
-        self._drawn: tuple[int, int, int] | None = None
-        self._picture: list[Text] = []
-
-    def start(self) -> None:
-        """Begin to draw."""
-        self._live.start()
-        super().start()
+        self._bar.add_task("", total=None)
+        (self._task,) = self._bar.tasks
+        self.live = Live(self._bar, console=self._console, refresh_per_second=1, transient=True)
+        self._points: dict[tuple[str, str], _Point] = {}
+        self._reported: set[tuple[str, ...]] = set()
+        self._request: TrialRequest | None = None
 
     def stage(self, text: str) -> None:
-        """Name what is done, at once."""
-        super().stage(text)
-        self.tick()
+        """Name what is done."""
+        self._task.description = printable(text)
 
-    def tick(self) -> None:
-        """Draw the block; the picture is made anew only after a trial, or in another size."""
-        from rich.console import Group
+    def begin(self, folder: Path, total: int, done: int) -> None:
+        """Start the bar."""
+        self._bar.reset(self._task.id, total=None if self._grows else total, completed=done)
 
-        from edgebench.cli.live_block import picture_lines
+    def planned(self, total: int) -> None:
+        """The number of trials is not known before the end."""
+        super().planned(total)
+        self._task.total = self._task.finished_time = None
 
-        with self.lock:
-            width, height = self._console.size
-            encoding = self._console.encoding
-            head = head_lines(self, width, encoding)
-            now = (width, height, self._done)
-            if now != self._drawn:
-                self._drawn = now
-                # The cursor takes the last line.
-                room = height - 1 - len(head)
-                self._picture = [*picture_lines(self.known, width, room, encoding)]
-            self._live.update(Group(*head, *self._picture), refresh=True)
+    def trial(self, request: TrialRequest) -> None:
+        """Name the trial that starts."""
+        self._request = request
+        self.moved(request.limits)
+
+    def moved(self, limits: LimitSetting) -> None:
+        """Name the limit that the trial is at."""
+        if self._request:
+            self.stage(f"{_limit_words(limits)} {self._name(self._request)}")
+
+    def finished(self, record: TrialRecord) -> None:
+        """Add the trial to the table; the first of each unexpected kind is reported at once."""
+        self._bar.advance(self._task.id)
+        # A search stops a trial that has become slow enough to tell.
+        stopped = self._grows and record.outcome == "timeout" and record.limit_bytes is not None
+        kind = tuple(_surprises(record))
+        if kind and not stopped and kind not in self._reported:
+            self._reported.add(kind)
+            self.report(self._end_words(record))
+        # A strategy's own trial says nothing of time.
+        if record.strategy is None:
+            self._add(record)
+        self.live.update(self._view())
 
     def report(self, line: str) -> None:
-        """Print it above the block."""
+        """Print it above the table."""
         self._console.print(printable(line), soft_wrap=True)
 
-    def close(self) -> None:
-        """Remove the block, and report what is left to report below it."""
-        self._over.set()
-        self._thread.join()
-        self._live.stop()
-        TrialProgress.close(self)
+    def _add(self, record: TrialRecord) -> None:
+        base = WorkloadKey.of(record.settings, record.limits).any_swap
+        limit, size = _limit_words(record.limits), record.limit_bytes or math.inf
+        point = _Point(_workload_name(record), base, limit, size)
+        # What was tried last stands last: it is what stays where there is no room for all.
+        point = self._points.pop((point.workload, limit), point)
+        self._points[point.workload, limit] = point
+        point.ends[record.outcome] += 1
+        if (seconds := trial_times(record).get("total")) is not None:
+            point.times_s.append(seconds)
+
+    def _view(self) -> Group:
+        """The table of the points tried last, as many as fit, above the bar."""
+        points = list(self._points.values())
+        unlimited = {
+            point.base: statistics.median(point.times_s)
+            for point in points
+            if point.times_s and point.limit_bytes == math.inf
+        }
+        width, height = self._console.size
+        table = Table(box=None, pad_edge=False, padding=(0, 2 if width > 60 else 1, 0, 0))
+        if len(self._names) > 1:
+            table.add_column("workload", no_wrap=True, max_width=width // 3)
+        for title in ("limit", "ok", "time", "slower"):
+            table.add_column(title, no_wrap=True, justify="right")
+        table.add_column(no_wrap=True)
+        # The header, the bar and the last line take three; an echoed ^C needs an empty last one.
+        shown = points[-max(1, height - 3) :]
+        order = list(self._names)
+        for point in sorted(shown, key=lambda p: (order.index(p.workload), -p.limit_bytes)):
+            seconds = statistics.median(point.times_s) if point.times_s else None
+            base_s = unlimited.get(point.base)
+            table.add_row(
+                *([self._names[point.workload]] if len(self._names) > 1 else []),
+                point.limit,
+                f"{point.ends['ok']}/{point.ends.total()}",
+                "" if seconds is None else format_duration(seconds),
+                f"{seconds / base_s:.2f}x" if seconds and base_s else "",
+                ", ".join(outcome_words(end).brief for end in point.ends if end != "ok"),
+            )
+        return Group(table, self._bar, "")
 
 
-def _begin_words(folder: Path, total: int | None, done: int) -> str:
-    """``45 trials, 18 of them finished earlier → results/…``; ``total`` is None for a search."""
-    if total is None:
-        return f"trials{f', {done} finished earlier' if done else ''} → {folder}"
-    resumed = f", {done} of them finished earlier" if done else ""
-    return f"{total} {'trial' if total == 1 else 'trials'}{resumed} → {folder}"
+def _surprises(record: TrialRecord) -> list[str]:
+    """What the table of outcomes doesn't tell about the end of a trial."""
+    found = [f"limit not held: {doubt_sentence(doubt)}" for doubt in record.broken_limits]
+    if record.outcome not in _EXPECTED or needs_explanation(record):
+        found.append(brief_reason(record) or "for an unknown reason")
+    return [" ".join(words.split()) for words in found]
 
 
-def _is_terminal() -> bool:
-    """Whether stderr is a terminal that can move its cursor."""
-    return sys.stderr.isatty() and os.environ.get("TERM", "") not in _DUMB
+def _limit_words(limits: LimitSetting) -> str:
+    return format_limit(limits.label, limits.memory_bytes)
+
+
+def _workload_name(trial: TrialRequest | TrialRecord) -> str:
+    """What a trial runs and under which limits other than memory: safe to print, on one line."""
+    words = f"{workload_label(trial.settings)}{other_limits_label(trial.limits)}"
+    parts = (" ".join(printable(part).split()) for part in words.split(" · "))
+    return " · ".join(shortened(part) for part in parts)
 
 
 @contextmanager
-def shown_progress(verbose: bool = False) -> Iterator[TrialProgress]:
+def shown_progress(verbose: bool = False) -> Iterator[LineProgress]:
     """Show how far the trials are until the end; ``verbose``: a line for each, everywhere."""
-    progress: LineProgress | LogProgress | LiveProgress
-    if verbose:
-        progress = LineProgress()
-    else:
-        progress = LiveProgress() if _is_terminal() else LogProgress()
-        progress.start()
-    try:
+    if verbose or not sys.stderr.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
+        yield LineProgress(verbose)
+        return
+    progress = LiveProgress()
+    with progress.live:
         yield progress
-    finally:
-        progress.close()

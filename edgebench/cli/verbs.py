@@ -20,7 +20,6 @@ GROUPS = {
     },
     "Look": {
         "show": "Show a sweep's results as a table, or a study's tables.",
-        "watch": "Follow a running sweep, or play back a measured one.",
         "serve": "Start, follow and compare sweeps in a browser.",
         "plot": "Draw a sweep's figures.",
         "compare": "Compare two sweeps; exit code 4 on a regression.",

@@ -39,7 +39,7 @@ LIVE = "live.json"
 ADVICE = "advice.json"
 _DECODER = msgspec.json.Decoder()
 NEWER_REMEDY = "read it with the edgebench that made it, or a newer one: pip install -U edgebench"
-LOCKED_REMEDY = "wait until that sweep ends, or stop it; see what runs with: edgebench watch"
+LOCKED_REMEDY = "wait until that sweep ends, or stop it; see how far it is with: edgebench show"
 DAMAGED_REMEDY = "move this folder away; then start the scenario again: edgebench run"
 #: No line of ``trials.jsonl`` is longer: a file with a longer one is damaged from there on.
 MOST_LINE_BYTES = 32 << 20

@@ -1,4 +1,4 @@
-"""Progress of trials: the live block on a terminal, few lines in a log, one a trial on request."""
+"""Progress of trials: a table and a bar on a terminal, a line for each trial elsewhere."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from rich.console import Console, Group
-from rich.text import Text
+from rich.console import Console
 from terminal import Terminal
 
-from edgebench.cli import progress as shown
-from edgebench.cli.live_block import picture_lines
-from edgebench.cli.progress import head_lines
+from edgebench.cli.progress import LineProgress, LiveProgress
 from edgebench.records import Doubt, LimitSetting, Outcome, TrialRecord
 from edgebench.run.trial_record import TrialRequest
 
@@ -38,49 +35,12 @@ swap = "none"
 """
 
 
-class Clock:
-    """Stands for the module ``time``: it is as late as a test says."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def monotonic(self) -> float:
-        """Seconds since some moment."""
-        return self.now_s
-
-
-class Collected(shown.LogProgress):
-    """Its lines, with a clock of its own and no thread."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-
-    def report(self, line: str) -> None:
-        """Keep it."""
-        self.lines.append(line)
-
-    def wait(self, clock: Clock, seconds: int) -> None:
-        """Tick once a second."""
-        for _ in range(seconds):
-            clock.now_s += 1
-            self.tick()
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """A clock that the module reads."""
-    made = Clock()
-    monkeypatch.setattr(shown, "time", made)
-    return made
-
-
-def request_of(network: str, label: str, strategy: str | None = None) -> TrialRequest:
+def request_of(network: str, label: str) -> TrialRequest:
     """A trial of a network at a limit of so many MiB as its share says."""
     size = None if label == "max" else int(label.rstrip("%")) * MIB
     settings = {"kind": "inference", "networks": [network], "schedule": "bulk"}
     limits = LimitSetting(label, size, "file", 2 << 30)
-    return TrialRequest("0001", "p001", 0, 0, settings, limits, strategy=strategy)
+    return TrialRequest("0001", "p001", 0, 0, settings, limits)
 
 
 def record_of(
@@ -92,128 +52,61 @@ def record_of(
     return TrialRecord(**request.described(), outcome=outcome, started_utc="", **told)
 
 
-def follow(progress: shown.TrialProgress, networks: tuple[str, ...], *, times: int = 1):
-    """Trials at all limits, slower the tighter; killed at 40 %."""
+def drawn(networks: tuple[str, ...], width: int = 80, height: int = 24) -> list[str]:
+    """The picture after trials at all limits, slower the tighter; killed at 40 %."""
+    progress = LiveProgress()
+    target = io.StringIO()
+    progress._console = Console(file=target, width=width, height=height, highlight=False)
     progress.begin(Path("results/board/sweep"), 100, 0)
-    for _ in range(times):
-        for network in networks:
-            for n, label in enumerate(LABELS):
-                request = request_of(network, label)
-                progress.trial(request)
-                killed = label == "40%"
-                progress.finished(record_of(request, 1 + n * n, "oom-killed" if killed else "ok"))
+    for network in networks:
+        for n, label in enumerate(LABELS):
+            request = request_of(network, label)
+            progress.trial(request)
+            killed = label == "40%"
+            progress.finished(record_of(request, 1 + n * n, "oom-killed" if killed else "ok"))
     progress.trial(request_of(networks[0], "70%"))
+    progress._console.print(progress.live.renderable)
+    return target.getvalue().splitlines()
 
 
-def drawn(lines: list[Text], width: int, encoding: str = "utf-8") -> list[str]:
-    """The lines as a terminal of that width gets them."""
-    target = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    console = Console(file=target, width=width, highlight=False, markup=False, color_system=None)
-    console.print(Group(*lines))
-    target.flush()
-    target.seek(0)
-    return target.read().splitlines()
+def test_the_table_has_what_is_known():
+    """A row for each point, in order; finished of all, time, slowdown, how others ended."""
+    lines = drawn(("alexnet", "resnet18"))
+    rows = [line.split() for line in lines]
+    assert rows[0] == ["workload", "limit", "ok", "time", "slower"]
+    assert rows[3] == ["alexnet", "70%", "(70.0", "MiB)", "1/1", "5.0", "s", "5.00x"]
+    assert rows[5] == ["alexnet", "40%", "(40.0", "MiB)", "0/1", "killed"]
+    assert rows[6] == ["resnet18", "unlimited", "1/1", "1.0", "s", "1.00x"]
+    assert "10/100" in lines[-2]
+    assert "70% (70.0 MiB) alexnet" in lines[-2]
+    assert "workload" not in drawn(("alexnet",))[0]
 
 
-def test_the_block_says_how_far_it_is_and_what_is_known(clock: Clock):
-    """Count, time left, the point in words; a table of slowdowns; the curve of the slowest."""
-    progress = Collected()
-    clock.now_s += 20
-    follow(progress, ("alexnet", "resnet18"))
-    head = drawn(head_lines(progress, 80, "utf-8"), 80)
-    assert head[0].startswith("trial 11 of 100 · 20 s")
-    assert "now: alexnet at 70% (70.0 MiB) (0 s)" in head
-    picture = drawn(picture_lines(progress.known, 80, 20, "utf-8"), 80)
-    rows = [line.split() for line in picture]
-    assert ["slowdown", "85%", "70%", "55%", "40%"] in rows
-    assert ["alexnet", "x2", "x5", "x10", "killed"] in rows
-    assert any("slowdown by memory limit: alexnet" in line for line in picture)
-    assert any("killed │" in line for line in picture)
-    assert picture[-1].endswith("MiB")
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+@pytest.mark.parametrize("height", [5, 12, 50])
+def test_it_fits_a_terminal_of_any_size(width: int, height: int):
+    """No line is wider, no picture higher; names of any length and kind can't steer it."""
+    lines = drawn((HOSTILE, "resnet18", *(f"network-{n}" for n in range(12))), width, height)
+    assert len(lines) <= max(height, 4)
+    assert all(len(line) <= width for line in lines)
+    assert not re.search("[\x00-\x1f\x7f\u202e]", "".join(lines))
 
 
-@pytest.mark.parametrize("width", [12, 20, 40, 60, 80, 200])
-@pytest.mark.parametrize("height", [5, 12, 23, 50])
-def test_it_fits_a_terminal_of_any_size(clock: Clock, width: int, height: int):
-    """No line is wider, no block higher; names of any length and kind can't steer the terminal."""
-    progress = Collected()
-    names = (HOSTILE, "resnet18", *(f"network-{n}" for n in range(12)))
-    follow(progress, names)
-    head = drawn(head_lines(progress, width, "utf-8"), width)
-    picture = drawn(picture_lines(progress.known, width, height, "utf-8"), width)
-    assert len(picture) <= height
-    assert all(len(line) <= width for line in head + picture)
-    assert not re.search("[\x00-\x1f\x7f\u202e]", "".join(head + picture))
-
-
-def test_time_left_is_what_trials_took_on_the_mean(clock: Clock):
-    """Ten of a hundred in 40 s: 6 minutes are left, and fewer while the next one runs."""
-    progress = Collected()
-    progress.begin(Path("results"), 100, 20)
-    for _ in range(10):
-        request = request_of("alexnet", "max")
-        progress.trial(request)
-        clock.now_s += 4
-        progress.finished(record_of(request, 4))
-    assert progress.left_s == pytest.approx(70 * 4)
-    progress.trial(request_of("alexnet", "max"))
-    clock.now_s += 3
-    assert progress.left_s == pytest.approx(70 * 4 - 3)
-    progress.planned(200)
-    assert "at least" in progress.time_words()
-    assert progress.count_words() == "trial 31 of 200 so far"
-
-
-def test_the_first_of_unknown_many_trials_is_one(clock: Clock):
-    """Before it begins too: a search plans one trial after the other."""
-    progress = Collected()
-    progress.begin(Path("results"), 1, 0)
-    assert progress.count_words() == "1 trial"
-    progress.planned(1)
-    assert progress.count_words() == "1 trial so far"
-    progress.planned(2)
-    assert progress.count_words() == "2 trials so far"
-
-
-def test_a_walk_shows_the_limit_that_it_is_at(clock: Clock):
-    """Its own one is none; the next trial's is its own again."""
-    progress = Collected()
-    progress.begin(Path("results"), 2, 0)
-    request = request_of("alexnet", "max")
-    progress.trial(request)
-    progress.moved(replace(request.limits, label="40%", memory_bytes=100 << 20))
-    assert "at 40% (100.0 MiB)" in progress.now_words()
-    progress.finished(record_of(request, 4))
-    progress.trial(request)
-    assert "40%" not in progress.now_words()
-
-
-def test_a_log_shows_life_in_few_lines(clock: Clock):
-    """Eight hours are some hundred lines, never more than five minutes apart; a minute is three."""
-    progress = Collected()
-    follow(progress, ("alexnet",))
-    progress.wait(clock, 60)
-    assert len(progress.lines) == 1 + 3
-    assert progress.lines[0] == "100 trials → results/board/sweep"
-    assert progress.lines[1].startswith("trial 6 of 100; 15 s")
-    assert progress.lines[1].endswith("alexnet at 70% (70.0 MiB) (15 s)")
-    before = len(progress.lines)
-    progress.wait(clock, 8 * 3600)
-    assert before + 8 * 12 - 1 <= len(progress.lines) <= before + 8 * 12 + 6
-
-
-def test_a_limit_that_did_not_hold_is_said_at_once(clock: Clock):
-    """Whatever the trial's outcome is."""
-    progress = Collected()
+def test_lines_tell_each_trial(capsys: pytest.CaptureFixture[str]):
+    """Its number, point, end and time; why it failed; a limit that did not hold."""
+    progress = LineProgress()
+    progress.begin(Path("\x1b[2Jresults"), 3, 1)
     request = request_of("alexnet", "85%")
     progress.trial(request)
+    progress.finished(record_of(request, 1.0, "failed", "exit code\n3"))
     doubt = Doubt("limit_changed", {"from_bytes": 64 << 20}, ["memory"])
-    progress.finished(replace(record_of(request, 1.0, "ok"), doubts=[doubt]))
-    words = (
-        "limit not held: alexnet at 85% (85.0 MiB): its limit of memory was changed while it ran"
-    )
-    (line,) = progress.lines
-    assert line.startswith(words)
+    progress.finished(replace(record_of(request, 1.0), doubts=[doubt]))
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert first == "3 trials, 1 of them finished earlier → \\x1b[2Jresults"
+    point = "alexnet at 85% (85.0 MiB)"
+    assert second.startswith(f"trial 2 of 3: {point}: failed, 1.0 s: exit code 3; about ")
+    broken = "limit not held: its limit of memory was changed while it ran"
+    assert third.startswith(f"trial 3 of 3: {point}: ok, 1.0 s: {broken}")
 
 
 def scenario_in(folder: Path, seconds: float) -> Path:
@@ -224,48 +117,29 @@ def scenario_in(folder: Path, seconds: float) -> Path:
 
 
 @pytest.mark.own_cgroup
-def test_a_log_has_no_line_for_each_trial(tmp_path: Path):
-    """Not on a terminal: the plan, then the answer, the results and what to type next."""
-    file = scenario_in(tmp_path, 0.01)
-    command = [sys.executable, "-m", "edgebench", "run", str(file), "--results"]
-    run = {"capture_output": True, "text": True, "check": True}
-    quiet = subprocess.run([*command, str(tmp_path / "a")], **run)
-    assert quiet.stderr.startswith("12 trials → ")
-    # They become fewer the longer it takes.
-    assert len(re.findall(r"^trial \d+ of 12: ", quiet.stderr, re.MULTILINE)) < 12
-    answer, *others = quiet.stdout.split("\n\n")
+def test_a_log_has_a_line_for_each_trial(tmp_path: Path):
+    """Not on a terminal: the plan and a line per trial; on stdout the answer."""
+    command = [sys.executable, "-m", "edgebench", "run", str(scenario_in(tmp_path, 0.01))]
+    command += ["--results", str(tmp_path / "a")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr.startswith("12 trials → ")
+    assert len(re.findall(r"^trial \d+ of 12: ", done.stderr, re.MULTILINE)) == 12
+    answer, *others = done.stdout.split("\n\n")
     assert "needs" in answer
     assert "killed at 30.0 MiB" in " ".join(answer.split())
     assert others[0].startswith("12 trials in ")
-    verbose = subprocess.run([*command, str(tmp_path / "b"), "--verbose"], **run)
-    assert len(re.findall(r"^trial \d+ of 12: ", verbose.stderr, re.MULTILINE)) == 12
-    assert "harness: " in verbose.stdout
-    assert "harness: " not in quiet.stdout
 
 
 @pytest.mark.own_cgroup
-@pytest.mark.parametrize(("columns", "rows"), [(80, 24)])
-def test_a_terminal_gets_a_block_that_goes(tmp_path: Path, columns: int, rows: int):
+def test_a_terminal_gets_a_table_that_goes(tmp_path: Path):
     """It is redrawn in place while trials run; only the answer stays on the screen."""
     words = ["run", str(scenario_in(tmp_path, 0.3)), "--results", str(tmp_path / "results")]
-    terminal = Terminal(words, columns, rows)
+    terminal = Terminal(words, 80, 24)
     assert terminal.close() == 0, terminal.text
-    block, _, left = terminal.text.rpartition("\x1b[?25h")
-    assert "of 12" in block
-    assert "left" in block
-    assert "now: " in block
+    table, _, left = terminal.text.rpartition("\x1b[?25h")
+    assert "/12" in table
+    assert "1.00x" in table
     # Drawn in place: the cursor goes up again and again.
-    assert block.count("\x1b[1A") > 3
-    assert "trial " not in left
+    assert 3 < table.count("\x1b[1A") < 600
+    assert "slower" not in left
     assert "needs" in left
-    drawings = block.count("now: ")
-    assert 2 <= drawings <= 60
-
-
-@pytest.mark.parametrize("kind", [shown.LineProgress, shown.LogProgress])
-def test_lines_hold_no_control_codes(
-    kind: type[shown.LogProgress | shown.LineProgress], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A results folder may have any name."""
-    kind().begin(Path("\x1b[2Jresults"), 3, 0)
-    assert capsys.readouterr().err == "3 trials → \\x1b[2Jresults\n"

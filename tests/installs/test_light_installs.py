@@ -74,8 +74,6 @@ CALLS = [
         costly=True,
     ),
     call("layers --from SWEEP", "plot"),
-    call("watch SWEEP --once"),
-    call("watch --replay --seconds 1s"),
     call("export SWEEP --format markdown"),
     call("export SWEEP --format junit"),
     call("show SWEEP"),
@@ -109,7 +107,7 @@ OTHERWISE = {
     "report SWEEP": [{"plot", "torch"}, {"plot", "heap"}, {"plot", "fleet"}],
 }
 #: Extras that a page names for more than the verb's least.
-OF_USE = {"batch": {"tensorflow"}, "minimum": {"plot"}, "predict": {"torch"}, "watch": {"serve"}}
+OF_USE = {"batch": {"tensorflow"}, "minimum": {"plot"}, "predict": {"torch"}}
 
 Installer = Callable[..., Path]
 

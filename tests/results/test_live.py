@@ -151,7 +151,7 @@ def test_a_trial_under_way(tmp_path: Path):
 
 
 def test_a_trial_that_is_not_looked_into_says_why_kinds_are_missing(tmp_path: Path):
-    """Timed and limited: the page and ``watch`` say why, and the strategy's own trial does not."""
+    """Timed and limited: the page says why, and the strategy's own trial does not."""
     post = replace(post_to(scratch(tmp_path)), stat_columns=("t_ns", "kernel_bytes"))
     timed, own = TrialTail(post), TrialTail(replace(post, strategy="statistics"))
     free = TrialTail(replace(post, limits=LimitSetting()))

@@ -121,14 +121,12 @@ WRITERS: dict[str, Callable[[], None]] = {
 READERS: dict[str, Callable[[], None]] = {
     "serve": queue,
     "show": verb("show", "results"),
-    "watch": verb("watch", "results", "--once"),
     "compare": verb("compare", "results", "results"),
     "check": verb("run", "--dry-run", "s.toml"),
     "study": verb("show", "--study", "results"),
     "reconcile": verb("reconcile", "results"),
     "doctor": verb("doctor"),
     "boards": verb("boards"),
-    "demo": verb("watch", "--replay", "results", "--seconds", "1s"),
 }
 #: Their trials are a sweep's, as ``run``'s are.
 SWEEPS = ("advise", "batch", "fleet", "minimum")

@@ -60,7 +60,7 @@ def _running() -> None:
     """While a sweep writes there."""
     fd = layout.open_locked(SWEEP / layout.TRIALS)
     try:
-        verb("watch", "results", "--once")()
+        verb("show", "results")()
     finally:
         os.close(fd)
 
@@ -69,7 +69,7 @@ def _running() -> None:
 BODIES: dict[str, Callable[[], None]] = {
     **{name: WRITERS[name] for name in ("fit", "plot", "report", "layers", "export", "trace")},
     **{name: WRITERS[name] for name in ("predict",)},
-    **{name: READERS[name] for name in ("show", "watch", "compare", "check", "study", "demo")},
+    **{name: READERS[name] for name in ("show", "compare", "check", "study")},
     "reconcile": READERS["reconcile"],
     "page": _page,
     "running": _running,

@@ -106,14 +106,8 @@ def _kills() -> Iterator[Claim]:
 
 
 def _first_minutes() -> Iterator[Claim]:
-    block, page = figures("progress_cost"), figures("serve_paint")
+    page = figures("serve_paint")
     base, size = figures("base_install"), figures("base_install_size")
-    ratios = block["ratios"]
-    yield says(
-        "with it ÷ without | {} %; {}, median of {} pairs (95 % interval {} to {})",
-        *(f"{block['share'] * 100:.2f}", f"{median(ratios):.3f}", len(ratios)),
-        *(f"{end:.3f}" for end in interval(ratios)),
-    )
     loads = page["later"]
     yield says(
         "server's memory afterwards | {} s; {} s, medians of {} loads; {} MiB",

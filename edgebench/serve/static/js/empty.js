@@ -13,5 +13,5 @@ export function showEmpty(host) {
   fill(host,
     el("div", { class: "cards" }, ...QUESTIONS.map(card)),
     el("p", { class: "buttons" }, el("a", { class: "button main", href: "#new" }, "Start a sweep in this page")),
-    el("p", {}, "To see a sweep without running one: ", el("code", {}, "edgebench watch --replay"), " plays a kept one back; a clone of edgebench has more, ", el("code", {}, "edgebench serve results"), "."));
+    el("p", {}, "A clone of edgebench has sweeps to look at: ", el("code", {}, "edgebench serve results"), "."));
 }
