@@ -39,12 +39,6 @@ def _minimum() -> Iterator[Claim]:
     yield says("after {} seconds or the time of {} unlimited", f"{_BUDGET_S:g}", _BUDGET_TRIALS)
 
 
-def _batch() -> Iterator[Claim]:
-    from edgebench.run.search import PRECISION
-
-    yield says("the answer is a pair of limits within {} %", _whole(100 * (PRECISION - 1)))
-
-
 def _report() -> Iterator[Claim]:
     from edgebench.report.pictures import LARGEST_ALL
     from edgebench.words.model import _FACTORS
@@ -104,7 +98,6 @@ CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
     "docs/glossary.md": _glossary,
     "docs/verbs/compare.md": _compare,
     "docs/verbs/minimum.md": _minimum,
-    "docs/verbs/batch.md": _batch,
     "docs/verbs/report.md": _report,
     "docs/explanation/why-numbers-differ.md": _ledgers,
 }

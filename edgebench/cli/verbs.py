@@ -8,7 +8,6 @@ GROUPS = {
         "doctor": "Check this machine, with the fix for each problem.",
         "measure": "Run one command under a memory limit and measure it.",
         "minimum": "Find the least memory that a program or network needs.",
-        "batch": "Find the largest batch that trains under a limit.",
         "advise": "Find what makes it faster under a limit, by trying it.",
         "layers": "Find which layers are slow under a memory limit.",
         "init": "Write a commented scenario for a network or a command.",

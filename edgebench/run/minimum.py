@@ -14,7 +14,7 @@ from typing import Any
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.need import need_of
 from edgebench.records import TrialRecord
-from edgebench.results.sweep_reader import Sweep, read_sweep
+from edgebench.results.sweep_reader import read_sweep
 from edgebench.results.unmeasured import unmeasured
 from edgebench.run.command import check_command
 from edgebench.run.function import function_settings, name_of
@@ -42,8 +42,7 @@ from edgebench.run.search import (
 from edgebench.run.sweep import SweepOptions, planned_trials, run_sweep
 from edgebench.run.trial_loop import Progress
 from edgebench.run.unlimited_trials import check_throughput, check_unlimited
-from edgebench.scenario.planner import Planner
-from edgebench.scenario.points import PlannedTrial, points
+from edgebench.scenario.points import points
 from edgebench.scenario.scenario import Scenario
 from edgebench.throughput import throughput_unit
 from edgebench.units import parse_duration, parse_size
@@ -143,19 +142,6 @@ def minimum_so_far(request: MinimumRequest | ProgramRequest, folder: Path) -> Mi
     return _found(_search_of(request, None), folder)
 
 
-def run_search(
-    scenario: Scenario, options: SweepOptions, progress: Progress, planner: Planner
-) -> tuple[Sweep, list[PlannedTrial], dict[str, TrialRecord]]:
-    """Run the trials that the planner chooses: their sweep, the plan, and each trial's record."""
-    return _read_search(run_sweep(scenario, options, progress, planner).folder)
-
-
-def _read_search(folder: Path) -> tuple[Sweep, list[PlannedTrial], dict[str, TrialRecord]]:
-    sweep = read_sweep(folder)
-    planned = planned_trials(sweep.resolved.get("plan"), folder)
-    return sweep, planned, {record.trial: record for record in sweep.records}
-
-
 def _search_of(request: MinimumRequest | ProgramRequest, guess: LimitGuess | None) -> _Search:
     size_bytes = parse_size(request.within) if request.within else None
     if isinstance(request, ProgramRequest):
@@ -194,7 +180,9 @@ def _program_search(request: ProgramRequest, size_bytes: int | None) -> _Search:
 
 
 def _found(search: _Search, folder: Path) -> Minimum:
-    sweep, planned, records = _read_search(folder)
+    sweep = read_sweep(folder)
+    planned = planned_trials(sweep.resolved.get("plan"), folder)
+    records = {record.trial: record for record in sweep.records}
     planner, goal = search.planner, search.goal
     unlimited = [
         r for r in sweep.records if r.limits.memory_bytes is None and r.limits.label == "max"

@@ -1,4 +1,4 @@
-"""The search for a least limit or a largest batch, by trials.
+"""The search for a least limit, by trials.
 
 It keeps two values: the hardest that was enough, and the easiest that was not. Each trial brings
 them nearer to each other. The planners are pure: the same records give the same next trial, so that
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from edgebench.need import need_of
 from edgebench.records import LimitSetting, TrialRecord
@@ -21,8 +20,6 @@ from edgebench.run.pace import Pace, median_pace, pace_of_rounds, trials_by_poin
 from edgebench.scenario.planner import Planner
 from edgebench.scenario.points import PlannedTrial, Point, demand_of, limits_of
 from edgebench.units import MIB
-
-_T = TypeVar("_T")
 
 #: A bracket is settled once its ends differ by at most this ratio.
 PRECISION = 1.05
@@ -106,24 +103,15 @@ class LimitBracket:
         return self.good.limit_bytes / self.bad.limit_bytes <= PRECISION
 
 
-def find_ends(
-    tried: Sequence[_T], is_good: Callable[[_T], bool], ease: Callable[[_T], float]
-) -> tuple[_T | None, _T | None]:
-    """The hardest good one, and the easiest bad one.
+def _bracket(tried: Sequence[TriedLimit], is_good: Callable[[TriedLimit], bool]) -> LimitBracket:
+    """The least good limit, and the largest bad one.
 
-    A good one that is harder than a bad one was luck, and does not count.
+    A good limit below a bad one was luck, and does not count.
     """
-    bad = max((one for one in tried if not is_good(one)), key=ease, default=None)
-    good = [one for one in tried if is_good(one) and (bad is None or ease(one) > ease(bad))]
-    return min(good, key=ease, default=None), bad
-
-
-def nearest_between(
-    candidates: Iterable[float], low: float, high: float, aim: float
-) -> float | None:
-    """The candidate between two values that is nearest to the aim by ratio; None without any."""
-    between = [one for one in candidates if low < one < high]
-    return min(between, key=lambda one: abs(math.log(one / aim)), default=None)
+    bad = max((one for one in tried if not is_good(one)), key=_limit_bytes, default=None)
+    low = bad.limit_bytes if bad else 0.0
+    good = [one for one in tried if is_good(one) and one.limit_bytes > low]
+    return LimitBracket(min(good, key=_limit_bytes, default=None), bad)
 
 
 def plan_trial(
@@ -136,7 +124,7 @@ def plan_trial(
 
 def viable_bracket(tried: Sequence[TriedLimit]) -> LimitBracket:
     """The least limit at which trials finish."""
-    return LimitBracket(*find_ends(tried, lambda one: one.outcome == "ok", _limit_bytes))
+    return _bracket(tried, lambda one: one.outcome == "ok")
 
 
 def slowdown_bracket(tried: Sequence[TriedLimit], slowdown: float) -> LimitBracket:
@@ -145,7 +133,7 @@ def slowdown_bracket(tried: Sequence[TriedLimit], slowdown: float) -> LimitBrack
     def is_fast(one: TriedLimit) -> bool:
         return one.slowdown is not None and one.slowdown <= slowdown
 
-    return LimitBracket(*find_ends(tried, is_fast, _limit_bytes))
+    return _bracket(tried, is_fast)
 
 
 def _limit_bytes(one: TriedLimit) -> float:
@@ -420,23 +408,19 @@ def _tried_limit(
     lost = next((record.outcome for record in own if record.outcome != "ok"), None)
     seconds = None if lost else median_pace(own, pace)
     rounds = [s for one in own if (s := pace_of_rounds(one)) is not None]
+    # Swap that was free at kills which a lack of it can't explain.
+    free = [r.kill.swap_free_bytes for r in own if r.killed_with_swap_free and r.kill]
     return TriedLimit(
         limit_bytes,
         lost or "ok",
         seconds / base if seconds is not None and base else None,
         len(own),
-        _least_swap_free(own),
+        min((size for size in free if size is not None), default=None),
         killed=sum(record.outcome == "oom-killed" for record in own),
         rounds=int(own[0].settings.get("rounds") or 1),
         round_s=statistics.median(rounds) if rounds else None,
         stopped_s=max((r.wall_s or 0.0 for r in own if r.outcome == "timeout"), default=None),
     )
-
-
-def _least_swap_free(own: Sequence[TrialRecord]) -> int | None:
-    """The least swap that was free at kills which a lack of it can't explain."""
-    free = [r.kill.swap_free_bytes for r in own if r.killed_with_swap_free and r.kill]
-    return min((size for size in free if size is not None), default=None)
 
 
 def _next_limit(
@@ -448,7 +432,8 @@ def _next_limit(
     low = found.bad.limit_bytes if found.bad else 0.0
     high = found.good.limit_bytes if found.good else math.inf
     aim = guess if low < guess < high else _aim(found, guess, slowdown)
-    return nearest_between(candidates, low, high, aim)
+    between = [one for one in candidates if low < one < high]
+    return min(between, key=lambda one: abs(math.log(one / aim)), default=None)
 
 
 def _slow_guess(found: LimitBracket, demand_bytes: float) -> float:
@@ -488,80 +473,3 @@ def _between(good: TriedLimit, bad: TriedLimit, slowdown: float | None) -> float
         part = math.log(slowdown / good.slowdown) / rise if rise > 0 else 0.5
     part = min(max(part, _MARGIN), 1 - _MARGIN)
     return math.exp(math.log(good.limit_bytes) * (1 - part) + math.log(bad.limit_bytes) * part)
-
-
-#: How often either end of the largest batch is seen, and the batch that is tried first.
-_SEEN, _FIRST_BATCH = 2, 8
-
-
-@dataclass(frozen=True)
-class TriedBatch:
-    """One batch that was tried; ``outcome`` is another than ``ok`` if any of its trials' was.
-
-    ``swap_free_bytes``: as of :class:`TriedLimit`.
-    """
-
-    batch: int
-    outcome: str
-    reason: str | None
-    trials: int
-    peak_bytes: int | None
-    swap_free_bytes: int | None = None
-
-
-@dataclass(frozen=True)
-class LargestBatch:
-    """The largest that fits, and the least above it that doesn't; None where there is none."""
-
-    fits: TriedBatch | None
-    too_large: TriedBatch | None
-
-
-class BatchSearch(Planner):
-    """Searches the largest batch below a limit: doubled until one fails, then bisected.
-
-    Args:
-        points: one a batch, all of one workload and at one limit.
-    """
-
-    def __init__(self, points: Sequence[Point]) -> None:
-        self._points = {int(point.settings["batch"]): point.id for point in points}
-
-    def first(self) -> list[PlannedTrial]:
-        """A small batch, which most limits hold."""
-        return self._trial([], nearest_between(self._points, 0, math.inf, _FIRST_BATCH))
-
-    def further(
-        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
-    ) -> list[PlannedTrial]:
-        """The next batch to try; empty once both ends are known and confirmed."""
-        found = self.found(planned, records)
-        low = found.fits.batch if found.fits else 0
-        high = found.too_large.batch if found.too_large else math.inf
-        aim = 2.0 * low if math.isinf(high) else math.sqrt(max(low, 1) * high)
-        wanted = nearest_between(self._points, low, high, aim)
-        if wanted is None:
-            ends = (found.fits, found.too_large)
-            wanted = next((one.batch for one in ends if one and one.trials < _SEEN), None)
-        return self._trial(planned, wanted)
-
-    def found(
-        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
-    ) -> LargestBatch:
-        """What is known so far."""
-        by_point = trials_by_point(planned, records)
-        batches = ((batch, by_point.get(point)) for batch, point in self._points.items())
-        tried = [_tried_batch(batch, own) for batch, own in batches if own]
-        ends = find_ends(tried, lambda one: one.outcome == "ok", lambda one: -one.batch)
-        return LargestBatch(*ends)
-
-    def _trial(self, planned: Sequence[PlannedTrial], batch: float | None) -> list[PlannedTrial]:
-        return [] if batch is None else [plan_trial(planned, self._points[int(batch)])]
-
-
-def _tried_batch(batch: int, own: Sequence[TrialRecord]) -> TriedBatch:
-    lost = next((record for record in own if record.outcome != "ok"), None)
-    peaks = [record.peak_bytes for record in own if record.peak_bytes is not None]
-    outcome, reason = (lost.outcome, lost.reason) if lost else ("ok", None)
-    peak = max(peaks, default=None)
-    return TriedBatch(batch, outcome, reason, len(own), peak, _least_swap_free(own))

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from edgebench.records import TrialRecord
     from edgebench.results.facts import WorkloadFacts
     from edgebench.run.advice_answer import Advice
-    from edgebench.run.batch import LeastMemory
     from edgebench.run.minimum_answer import Minimum
 
 
@@ -41,22 +40,6 @@ def advice_board_sentence(found: Advice, name: str | None) -> str:
         return ""
     finished = found.limit_bytes if found.plain_end == "ok" else None
     return _sentence(find_board(name), found.needed_bytes, finished, found.library_bytes)
-
-
-def batch_board_sentence(found: LeastMemory, name: str | None) -> str:
-    """Whether it is enough for training with that batch; empty without a board."""
-    if name is None:
-        return ""
-    finished = found.found.good.limit_bytes if found.found.good else None
-    return _sentence(find_board(name), found.demand_bytes, finished, found.library_bytes)
-
-
-def uncounted_sentence(network: str, batch: int | None, name: str | None) -> str:
-    """What trials below a board's limit leave out; empty without a board or a batch that fits."""
-    if name is None or batch is None:
-        return ""
-    typed = f"edgebench batch {network} --batch {batch} --board {name}"
-    return f"Libraries are not counted: {typed} tells whether both fit."
 
 
 def trial_board_sentence(record: TrialRecord) -> str:

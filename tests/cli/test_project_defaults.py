@@ -36,13 +36,12 @@ def taken(*words: str) -> dict[str, object]:
 
 def test_a_verb_takes_them(project: Path, capsys: pytest.CaptureFixture[str]):
     """Where nothing else was typed; limits are told, the folder shows itself."""
-    own = taken("batch", "lenet")
-    assert (own["memory"], own["swap"], own["results"]) == ("300M", "2G", Path("measured"))
+    own = taken("layers", "lenet")
+    assert (own["memory"], own["swap"], own["results"]) == (("300M",), "2G", Path("measured"))
     assert capsys.readouterr().err.splitlines() == [
         "pyproject.toml says, where nothing else is given: memory 300M, swap 2G"
     ]
-    assert taken("batch", "lenet", "--memory", "1G")["memory"] == "1G"
-    assert taken("layers", "lenet")["memory"] == ("300M",)
+    assert taken("layers", "lenet", "--memory", "1G")["memory"] == ("1G",)
     capsys.readouterr()
     assert taken("run", "quickstart")["results"] == taken("show")["results"] == Path("measured")
     assert taken("predict", "lenet")["memory"] == ()

@@ -86,7 +86,6 @@ CALLS = [
     call("reconcile SWEEP", "plot"),
     call("fit SWEEP", "plot"),
     call("predict --results SWEEP --memory 100M", "plot"),
-    call("batch lenet --memory 1G --most 2 --results OUT", "torch", cgroup=True, costly=True),
     call("advise lenet --memory 1G --results OUT", "torch", cgroup=True, costly=True),
     call("advise --memory 200M --results OUT -- true", cgroup=True, costly=True),
     call("minimum lenet --results OUT", "torch", cgroup=True, costly=True),
@@ -107,7 +106,7 @@ OTHERWISE = {
     "report SWEEP": [{"plot", "torch"}, {"plot", "heap"}, {"plot", "fleet"}],
 }
 #: Extras that a page names for more than the verb's least.
-OF_USE = {"batch": {"tensorflow"}, "minimum": {"plot"}, "predict": {"torch"}}
+OF_USE = {"minimum": {"plot"}, "predict": {"torch"}}
 
 Installer = Callable[..., Path]
 

@@ -20,7 +20,6 @@ from edgebench.results.results import load
 from edgebench.results.rounds import trial_times
 from edgebench.results.unmeasured import Unmeasured
 from edgebench.run import output_rate
-from edgebench.run.batch import LeastMemory
 from edgebench.run.minimum_answer import Minimum
 from edgebench.run.minimum_requests import ProgramRequest, program_scenario
 from edgebench.run.output_rate import NO_NUMBER, TOO_LONG, OutputRate
@@ -39,7 +38,6 @@ from edgebench.run.search import (
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.units import MIB, brief_size
 from edgebench.words.boards import (
-    batch_board_sentence,
     minimum_board_sentence,
     trial_board_sentence,
     workload_board_sentence,
@@ -236,9 +234,6 @@ def test_libraries_are_added_where_a_board_is_sized(needs: int, libraries: int |
     )
     title, board = "Raspberry Pi Zero 2 W leaves 228.0 MiB: ", "raspberry-pi-zero-2w"
     assert minimum_board_sentence(found, find_board(board)) == title + words
-    batch = LeastMemory(Path("x"), size, bracket, 9, found.library_bytes)
-    assert batch_board_sentence(batch, board) == title + words
-    assert batch_board_sentence(batch, None) == ""
     for name, said in ((board, title + words), (None, "")):
         limits = LimitSetting("max", board=name)
         free = PointFacts("p", "w", {}, limits, planned=1, outcomes={"ok": 1}, times_s={})

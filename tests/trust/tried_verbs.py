@@ -129,4 +129,4 @@ READERS: dict[str, Callable[[], None]] = {
     "boards": verb("boards"),
 }
 #: Their trials are a sweep's, as ``run``'s are.
-SWEEPS = ("advise", "batch", "fleet", "minimum")
+SWEEPS = ("advise", "fleet", "minimum")

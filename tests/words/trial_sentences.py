@@ -10,7 +10,7 @@ from typing import Any
 from edgebench.analysis.studies.effects import SettingEffect
 from edgebench.records import GrowthReport, LimitSetting, OutsideReport, TrialRecord
 from edgebench.run.minimum_answer import Minimum
-from edgebench.run.search import LargestBatch, LimitBracket, TriedBatch, TriedLimit
+from edgebench.run.search import LimitBracket, TriedLimit
 from edgebench.run.sweep import SweepSummary
 from edgebench.scenario.points import Point
 from edgebench.scenario.preview import Preview
@@ -30,9 +30,6 @@ from edgebench.words.runs import (
 )
 from edgebench.words.searches import (
     bracket_words,
-    largest_batch_rows,
-    largest_batch_sentence,
-    least_memory_sentence,
     limit_end_words,
     limit_slowdown_words,
 )
@@ -84,14 +81,6 @@ def search_lines() -> Iterator[str]:
         yield bracket_words(found, limit_end_words)
     yield bracket_words(LimitBracket(None, bad), limit_end_words)
     yield bracket_words(LimitBracket(good, slow), limit_slowdown_words)
-    yield least_memory_sentence(LimitBracket(good, bad), "lenet", 8)
-    yield least_memory_sentence(LimitBracket(None, bad), "lenet", 8)
-    fits = TriedBatch(64, "ok", None, 2, 900 * MIB)
-    large = TriedBatch(66, "oom-killed", None, 2, None, 900 * MIB)
-    for ends in ((fits, large), (fits, None), (None, large)):
-        batches = LargestBatch(*ends)
-        yield largest_batch_sentence(batches, "lenet", "1G")
-        yield from (f"  {name}: {words}" for name, words in largest_batch_rows(batches))
     yield ""
 
 
