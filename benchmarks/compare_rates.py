@@ -1,24 +1,20 @@
 """How often ``compare`` tells equal sweeps apart, and how often it finds changes of 10 % and 5 %.
 
 ``python benchmarks/compare_rates.py [SWEEPS]`` runs ``rates.toml`` so many times on this machine
-and two equal versions of it in turn (cut short, the next start
-makes what is missing; ``python benchmarks/compare_rates.py RESULTS…`` takes sweeps that are there).
-Pairs are compared as they are, and with the second one's times 10 % and 5 % longer:
+(cut short, the next start makes what is missing; ``python benchmarks/compare_rates.py RESULTS…``
+takes sweeps that are there). Pairs are compared as they are, and with the second one's times 10 %
+and 5 % longer:
 
 - every sweep with every other;
 - one kept sweep whose blocks are divided in two in each possible way: halves that differ by chance
-  and by what the machine did between blocks, but not from sweep to sweep;
-- of two equal versions run in turn, any three blocks, both ways round;
-- of the same, pairs of trials drawn by chance, each point for itself, either trial as the old one:
-  equal by construction, and as many as one wants. More repeats are drawn likewise.
+  and by what the machine did between blocks, but not from sweep to sweep.
 """
 
 from __future__ import annotations
 
 import itertools
-import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,10 +26,8 @@ from edgebench.analysis.compare import compare_sweeps
 from edgebench.analysis.comparison import SweepComparison
 from edgebench.cli.progress import LineProgress
 from edgebench.records import TrialRecord
-from edgebench.results.in_turn import NEW, OLD, in_turn_of
 from edgebench.results.results import load
 from edgebench.results.sweep_reader import Sweep
-from edgebench.run.in_turn import run_in_turn
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import load_scenario
 
@@ -44,14 +38,7 @@ _SCENARIO = Path(__file__).with_name("rates.toml")
 #: Five blocks of 32 points.
 _DIVIDED = Path(__file__).parents[1] / "results/vm-2core-24g/20261121T072843Z-edgecaffe-f7f2d1"
 #: What the interval over all times can be the widest of.
-_OVERS = ("kinds", "points", "blocks", "pairs")
-
-#: Blocks in which two versions are run in turn.
-_BLOCKS = 9
-#: So many blocks make a pair: as many as a sweep's.
-_OF_A_PAIR = 3
-#: Pairs drawn by chance, and the repeats with which they are.
-_DRAWN, _REPEATS = 200, (3, 5, 9)
+_OVERS = ("kinds", "points", "blocks")
 
 Pair = tuple[Sweep, Sweep]
 
@@ -69,77 +56,16 @@ def _slower(record: TrialRecord, factor: float) -> TrialRecord:
 
 def run(count: int, scenario: str) -> list[Sweep]:
     """So many whole sweeps of the scenario, one after the other; those that are there count."""
-    while len(there := whole()) < count:
+    while len(there := complete(_ROOT)) < count:
         options = SweepOptions(_ROOT, "this", fresh=True)
         run_sweep(load_scenario(scenario), options, LineProgress())
     return there
-
-
-def whole() -> list[Sweep]:
-    """The sweeps made so far that are through."""
-    return alone(complete(_ROOT))
 
 
 def complete(root: Path) -> list[Sweep]:
     """All sweeps there that are through."""
     made = load(root).sweeps if any(root.glob("*/*/trials.jsonl")) else []
     return [sweep for sweep in made if sweep.complete]
-
-
-def alone(sweeps: Sequence[Sweep]) -> list[Sweep]:
-    """Those that were not run in turn with another one."""
-    return [sweep for sweep in sweeps if in_turn_of(sweep.resolved) is None]
-
-
-def make_in_turn() -> None:
-    """Two equal versions of the scenario, run in turn; cut short, the next start goes on."""
-    asked = load_scenario(str(_SCENARIO))
-    old, new = (
-        asked.model_copy(update={"name": f"{asked.name}-{version}", "repeats": _BLOCKS})
-        for version in (OLD, NEW)
-    )
-    run_in_turn(old, new, SweepOptions(_ROOT, "this"), LineProgress())
-
-
-def versions(sweeps: Sequence[Sweep]) -> Pair:
-    """The two versions of the scenario that were run in turn."""
-    both = [sweep for sweep in sweeps if in_turn_of(sweep.resolved) is not None]
-    # A folder's name is the time, the scenario's name and a fingerprint.
-    of = {sweep.name.split("-")[2]: sweep for sweep in both}
-    return of[OLD], of[NEW]
-
-
-def in_turn(old: Sweep, new: Sweep) -> list[Pair]:
-    """Any three blocks of two versions that were run in turn, both ways round."""
-    blocks = sorted({record.block for record in old.records})
-    chosen = itertools.combinations(blocks, _OF_A_PAIR)
-    parts = [(_of_blocks(old, c), _of_blocks(new, c)) for c in chosen]
-    return [pair for a, b in parts for pair in ((a, b), (b, a))]
-
-
-def drawn(old: Sweep, new: Sweep, repeats: int) -> Iterator[Pair]:
-    """Pairs of trials drawn by chance, as sweeps of so many blocks; which is the old one, too.
-
-    Each point is drawn for itself: what its block had in common is in both trials of a pair.
-    """
-    said = in_turn_of(old.resolved)
-    assert said is not None
-    beside = {(record.point, record.block): record for record in new.records}
-    made: dict[str, list[tuple[TrialRecord, TrialRecord]]] = {}
-    for record in old.records:
-        other = beside[said.points[record.point], record.block]
-        made.setdefault(record.point, []).append((record, other))
-    chance = random.Random(1)
-    for _ in range(_DRAWN):
-        a, b = [], []
-        for point, pairs in made.items():
-            enough = repeats <= len(pairs)
-            some = chance.sample(pairs, repeats) if enough else chance.choices(pairs, k=repeats)
-            for block, pair in enumerate(some):
-                first, second = chance.sample(pair, 2)
-                a.append(structs.replace(first, point=point, block=block))
-                b.append(structs.replace(second, point=said.points[point], block=block))
-        yield replace(old, records=a), replace(new, records=b)
 
 
 def divided(sweep: Sweep) -> list[Pair]:
@@ -195,42 +121,27 @@ def table(what: str, found: dict[str, Any]) -> list[list[str]]:
     ]
 
 
-def with_repeats(old: Sweep, new: Sweep) -> dict[str, dict[str, Any]]:
-    """Of pairs drawn with so many repeats, what is called slower."""
-    return {str(repeats): counted(list(drawn(old, new, repeats))) for repeats in _REPEATS}
-
-
 def main(words: Sequence[str]) -> None:
     """Get the sweeps, compare them, tell the rates."""
     if words and Path(words[0]).is_dir():
-        made = [sweep for root in words for sweep in complete(Path(root))]
+        sweeps = [sweep for root in words for sweep in complete(Path(root))]
     else:
-        run(int((*words, 5)[0]), str(_SCENARIO))
-        make_in_turn()
-        made = complete(_ROOT)
-    sweeps = alone(made)
+        sweeps = run(int((*words, 5)[0]), str(_SCENARIO))
     kinds = {
         "sweeps": counted(list(itertools.permutations(sweeps, 2))),
         "halves": counted(divided(load(_DIVIDED).sweeps[0])),
     }
-    both = versions(made)
-    kinds["in turn"] = counted(in_turn(*both))
-    repeats = with_repeats(*both)
     says = (
         f"{len(sweeps)} sweeps, each with each: {kinds['sweeps']['pairs']} pairs of "
         f"{kinds['sweeps']['rows']} comparisons. Halves of one sweep's blocks: "
-        f"{kinds['halves']['pairs']} pairs of {kinds['halves']['rows']}. Two equal versions "
-        "run in turn, any three blocks a pair; and pairs of trials drawn by chance. Median width "
-        "of the interval over all times, to one side: "
+        f"{kinds['halves']['pairs']} pairs of {kinds['halves']['rows']}. Median width of the "
+        "interval over all times, to one side: "
         + ", ".join(f"{100 * found['widths']['median']:.1f} %" for found in kinds.values())
         + "."
     )
     rows = [row for what, found in kinds.items() for row in table(what, found)]
-    for count, found in repeats.items():
-        rows += table(f"drawn, {count} repeats", found)
     header = ["pairs", "a single comparison", "all times together", "either"]
-    data = {"count": len(sweeps), **kinds, "drawn": repeats}
-    report.write("compare_rates", says, header, rows, data)
+    report.write("compare_rates", says, header, rows, {"count": len(sweeps), **kinds})
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """Two sweeps compared, point by point, with a test that can fail.
 
-Points are paired by workload settings and limits, or as they were run in turn
-(:mod:`edgebench.analysis.shared_points`); in turn, what is tested is each block's ratio. A time is
-called slower only if the ratio of medians passes the threshold *and* a t-test on the logarithms of
-the repeats (:mod:`edgebench.analysis.significance`), corrected (Holm) for how many comparisons were
-made, says chance would seldom do that. All times together are one more question
+Points are paired by workload settings and limits (:mod:`edgebench.analysis.shared_points`). A time
+is called slower only if the ratio of medians passes the threshold *and* a t-test on the logarithms
+of the repeats (:mod:`edgebench.analysis.significance`), corrected (Holm) for how many comparisons
+were made, says chance would seldom do that. All times together are one more question
 (:mod:`edgebench.analysis.overall`). Repeats are trials: rounds within a trial share one process and
 are none.
 """
@@ -18,7 +17,6 @@ from dataclasses import asdict, dataclass, replace
 
 from edgebench.analysis.comparison import (
     ALPHA,
-    OverallComparison,
     PointComparison,
     SweepComparison,
     Verdict,
@@ -27,7 +25,7 @@ from edgebench.analysis.comparison import (
 from edgebench.analysis.environments import environment_differences
 from edgebench.analysis.overall import PointTime, compare_overall
 from edgebench.analysis.shared_points import shared_points
-from edgebench.analysis.significance import RatioTest, moderated_t_tests, paired_t_tests
+from edgebench.analysis.significance import moderated_t_tests
 from edgebench.errors import UsageError
 from edgebench.records import TrialRecord
 from edgebench.results.kill_rate import how_watched
@@ -65,15 +63,13 @@ def compare_sweeps(
             remedy=ACROSS_REMEDY,
         )
     shared = shared_points(a, b, across_storage)
-    in_turn = shared.in_turn
-    made = [row for pair in shared.pairs for row in _compare_point(*pair, in_turn)]
-    rows = _tested(made)
+    made = [row for pair in shared.pairs for row in _compare_point(*pair)]
+    times = [one.time for one in made if one.time and one.is_testable and one.time.kind in TIMES]
     return SweepComparison(
-        rows=judged_rows(rows, threshold),
-        overall=_overall(made, threshold, in_turn),
+        rows=judged_rows(_tested(made), threshold),
+        overall=compare_overall(times, threshold),
         only_a=shared.only_a,
         only_b=shared.only_b,
-        in_turn=in_turn,
         warnings=_watched_differently(a, b),
         machine=environment_differences(a.environment, b.environment),
     )
@@ -88,30 +84,22 @@ def _watched_differently(a: Sweep, b: Sweep) -> list[str]:
 
 @dataclass(frozen=True)
 class _Made:
-    """A comparison not tested yet, with the repeats of both sides; none: there is no test.
-
-    ``paired``: the repeats of a block are a pair.
-    """
+    """A comparison not tested yet, with the repeats of both sides; none: there is no test."""
 
     row: PointComparison
     time: PointTime | None = None
-    paired: bool = False
 
     @property
     def is_testable(self) -> bool:
-        """Whether both sides have enough repeats; in pairs, whether enough blocks have both."""
+        """Whether both sides have enough repeats."""
         if self.time is None:
             return False
-        if self.paired:
-            return len(self.time.differences) >= LEAST_REPEATS
         return min(len(self.time.before), len(self.time.after)) >= LEAST_REPEATS
 
 
-def _compare_point(
-    a: Sequence[TrialRecord], b: Sequence[TrialRecord], in_turn: bool
-) -> list[_Made]:
+def _compare_point(a: Sequence[TrialRecord], b: Sequence[TrialRecord]) -> list[_Made]:
     rows = [_Made(_viable(a, b))]
-    workload, limits = _workload(a, b), a[0].limits
+    workload, limits = workload_label(a[0].settings), a[0].limits
     # ``total`` is the steady rounds' time, or the start's where there is no other round.
     same_as_total = STEADY if _values(a, STEADY) and _values(b, STEADY) else START
     times = [name for name in TIMES if name != same_as_total]
@@ -123,28 +111,12 @@ def _compare_point(
             row = PointComparison(workload, limits, quantity, *middles, *counts, "unsure")
             unit = throughput_unit(a[0].settings) if quantity == THROUGHPUT else ""
             time = PointTime(quantity, (workload, limits), _logs(repeats_a), _logs(repeats_b))
-            # Demand doesn't drift: in pairs there is less to estimate its spread from.
-            paired = in_turn and quantity != "demand"
-            ratio = _middle_ratio(time) if paired else None
-            row = replace(row, ratio=ratio or row.b / row.a, unit=unit)
-            rows.append(_Made(row, time, paired))
+            rows.append(_Made(replace(row, ratio=row.b / row.a, unit=unit), time))
     return rows
-
-
-def _workload(a: Sequence[TrialRecord], b: Sequence[TrialRecord]) -> str:
-    """The workload's label; of two versions that are called differently, both."""
-    labels = workload_label(a[0].settings), workload_label(b[0].settings)
-    return " → ".join(dict.fromkeys(labels))
 
 
 def _middle(repeats: Sequence[tuple[int, float]]) -> float:
     return statistics.median(value for _, value in repeats)
-
-
-def _middle_ratio(time: PointTime) -> float | None:
-    """The middle one of the blocks' ratios; None: no block has both."""
-    found = time.differences
-    return math.exp(_middle(found)) if found else None
 
 
 def _logs(repeats: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
@@ -155,33 +127,17 @@ def _tested(made: Sequence[_Made]) -> list[PointComparison]:
     """The rows with their test; demand apart from times and throughput: it spreads differently."""
     rows = [one.row for one in made]
     testable = {i: one.time for i, one in enumerate(made) if one.time and one.is_testable}
-    in_turn = any(one.paired for one in made)
     for kind in (True, False):
         chosen = {i: time for i, time in testable.items() if (time.kind == "demand") == kind}
-        found = (
-            _tests(list(chosen.values()), ALPHA / len(testable), in_turn and not kind)
-            if chosen
-            else ()
-        )
+        pairs = [(_plain(time.before), _plain(time.after)) for time in chosen.values()]
+        found = moderated_t_tests(pairs, ALPHA / len(testable)) if pairs else ()
         for index, tested in zip(chosen, found, strict=True):
             rows[index] = replace(rows[index], **asdict(tested))
     return rows
 
 
-def _tests(times: Sequence[PointTime], alpha: float, paired: bool) -> list[RatioTest]:
-    if paired:
-        return paired_t_tests([_plain(time.differences) for time in times], alpha)
-    return moderated_t_tests([(_plain(time.before), _plain(time.after)) for time in times], alpha)
-
-
 def _plain(logs: Sequence[tuple[int, float]]) -> list[float]:
     return [log for _, log in logs]
-
-
-def _overall(made: Sequence[_Made], threshold: float, in_turn: bool) -> OverallComparison | None:
-    testable = [one.time for one in made if one.time and one.is_testable]
-    times = [time for time in testable if time.kind in TIMES]
-    return compare_overall(times, threshold, in_turn=in_turn)
 
 
 def _values(records: Iterable[TrialRecord], quantity: str) -> list[tuple[int, float]]:
@@ -204,4 +160,5 @@ def _viable(a: Sequence[TrialRecord], b: Sequence[TrialRecord]) -> PointComparis
     elif (share_a, share_b) == (0, 1):
         verdict = "gained"
     shares, repeats = (share_a, share_b), (len(a), len(b))
-    return PointComparison(_workload(a, b), a[0].limits, "viable", *shares, *repeats, verdict)
+    label = workload_label(a[0].settings)
+    return PointComparison(label, a[0].limits, "viable", *shares, *repeats, verdict)

@@ -60,7 +60,7 @@ class OverallComparison:
 
     ``ratio`` is how many times as long b takes, with a 95 % interval. ``verdict`` is ``slower``,
     ``faster``, ``same`` or ``unsure``. The interval is the widest of those made by leaving out
-    kinds of time, points and blocks (in turn: pairs of trials): ``widest`` says of which. From
+    kinds of time, points and blocks: ``widest`` says of which. From
     ``least_ratio`` on a change of all times is found 19 times in 20, with a threshold of at most
     half of it.
     """
@@ -79,8 +79,7 @@ class SweepComparison:
     """All comparisons, and the points that only one of the sweeps has.
 
     ``overall`` is None where there is but one time or block, or single repeats. ``warnings`` is
-    what else the sweeps differ in, ``machine`` where their machines differed. ``in_turn``: their
-    trials were made in turn, and are compared block by block.
+    what else the sweeps differ in, ``machine`` where their machines differed.
     """
 
     rows: list[PointComparison]
@@ -89,7 +88,6 @@ class SweepComparison:
     overall: OverallComparison | None = None
     warnings: list[str] = field(default_factory=list)
     machine: list[str] = field(default_factory=list)
-    in_turn: bool = False
 
     @property
     def regressions(self) -> list[PointComparison]:

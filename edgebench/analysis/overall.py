@@ -10,9 +10,7 @@ same part of the machine, those of a block share a moment. So the interval isn't
 own errors but of how far the mean moves as kinds are left out one at a time, or points, or blocks
 (a jackknife over clusters): the widest of the three. What a machine does to all times of a whole
 sweep looks like a change of that sweep; only the threshold keeps a little of it from being called
-one. Of sweeps made in turn, a block's ratio is of two trials in a row: what the machine does to
-both is not in it, and instead of blocks, pairs of trials are left out. There, a weight is of its
-kind of time: all points weigh the same.
+one.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from itertools import compress
 from typing import TypeAlias
 
 from edgebench.analysis.comparison import OverallComparison, ratio_verdict
-from edgebench.analysis.significance import POWER, moderated_differences, moderated_ratios
+from edgebench.analysis.significance import POWER, moderated_differences
 from edgebench.distributions import t_quantile
 
 #: One ratio is a row of its own, and no "all".
@@ -49,12 +47,6 @@ class PointTime:
     before: Sequence[BlockedLog]
     after: Sequence[BlockedLog]
 
-    @property
-    def differences(self) -> list[BlockedLog]:
-        """After less before, of the blocks in which both were made."""
-        before = dict(self.before)
-        return [(block, log - before[block]) for block, log in self.after if block in before]
-
 
 @dataclass(frozen=True)
 class _Spread:
@@ -65,25 +57,17 @@ class _Spread:
     freedom: float
 
 
-def compare_overall(
-    times: Sequence[PointTime], threshold: float, *, in_turn: bool = False
-) -> OverallComparison | None:
+def compare_overall(times: Sequence[PointTime], threshold: float) -> OverallComparison | None:
     """How many times as long all the times take; each has two repeats or more a side.
 
-    None: there are fewer than two times, or all repeats of a sweep are of one block. ``in_turn``:
-    a block's repeats of both sides were made in turn; each time has two such blocks or more.
+    None: there are fewer than two times, or all repeats of a sweep are of one block.
     """
     if len(times) < _LEAST_TIMES or min(map(len, _blocks(times))) < _LEAST_BLOCKS:
         return None
-    if in_turn:
-        found = moderated_ratios([_logs(one.differences) for one in times])
-        error = _error_by_kind(times, found.error)
-    else:
-        found = moderated_differences([(_logs(one.before), _logs(one.after)) for one in times])
-        error = found.error
-    weights = _weights(found.difference, error)
+    found = moderated_differences([(_logs(one.before), _logs(one.after)) for one in times])
+    weights = _weights(found.difference, found.error)
     middle = _mean(found.difference, weights)
-    spreads = list(_spreads(times, found.difference, weights, in_turn))
+    spreads = list(_spreads(times, found.difference, weights))
     halves = [t_quantile(0.025, one.freedom) * one.error for one in spreads]
     half, widest = max(zip(halves, spreads, strict=True), key=lambda pair: pair[0])
     ratio, low, high = (math.exp(middle + shift) for shift in (0.0, -half, half))
@@ -107,18 +91,6 @@ def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
     return sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
 
 
-def _error_by_kind(times: Sequence[PointTime], error: Sequence[float]) -> Sequence[float]:
-    """Each kind's error, of all its points.
-
-    A point's few pairs share their trials: where they agree by chance they do so in all kinds, and
-    the point would weigh most while its pairs seem to spread least.
-    """
-    squares: dict[str, list[float]] = {}
-    for one, own in zip(times, error, strict=True):
-        squares.setdefault(one.kind, []).append(own**2)
-    return [math.sqrt(sum(squares[one.kind]) / len(squares[one.kind])) for one in times]
-
-
 def _weights(difference: Sequence[float], error: Sequence[float]) -> Sequence[float]:
     """One over each ratio's variance, with what ratios differ by beyond their errors."""
     within = [max(one, _LEAST_ERROR) ** 2 for one in error]
@@ -131,9 +103,9 @@ def _weights(difference: Sequence[float], error: Sequence[float]) -> Sequence[fl
 
 
 def _spreads(
-    times: Sequence[PointTime], difference: Sequence[float], weights: Sequence[float], in_turn: bool
+    times: Sequence[PointTime], difference: Sequence[float], weights: Sequence[float]
 ) -> Iterator[_Spread]:
-    """What the mean moves by if a kind, a point or a block (a pair, in turn) is left out."""
+    """What the mean moves by if a kind, a point or a block is left out."""
     names: dict[str, list[Hashable]] = {
         "kinds": [one.kind for one in times],
         "points": [one.point for one in times],
@@ -141,10 +113,7 @@ def _spreads(
     for over, groups in names.items():
         if len(set(groups)) >= _LEAST_GROUPS:
             yield _over_groups(over, groups, difference, weights)
-    if in_turn:
-        yield _over_pairs(times, difference, weights)
-    else:
-        yield _over_blocks(times, _mean(difference, weights), weights)
+    yield _over_blocks(times, _mean(difference, weights), weights)
 
 
 def _over_groups(
@@ -165,31 +134,6 @@ def _over_blocks(times: Sequence[PointTime], middle: float, weights: Sequence[fl
     variance = _jackknife([_mean_without(times, weights, b, None) - middle for b in before])
     variance += _jackknife([_mean_without(times, weights, None, b) - middle for b in after])
     return _Spread("blocks", math.sqrt(variance), len(before) + len(after) - 2)
-
-
-def _over_pairs(
-    times: Sequence[PointTime], difference: Sequence[float], weights: Sequence[float]
-) -> _Spread:
-    """Pairs of trials made in turn, each point's for itself: drift is in both of a pair."""
-    middle = _mean(difference, weights)
-    variances: list[tuple[float, int]] = []
-    for point in dict.fromkeys(one.point for one in times):
-        own = [one.differences if one.point == point else [] for one in times]
-        blocks = sorted({block for pairs in own for block, _ in pairs})
-        moved = []
-        for block in blocks:
-            kept = [_without(pairs, block) for pairs in own]
-            means = [sum(k) / len(k) if k else d for k, d in zip(kept, difference, strict=True)]
-            moved.append(_mean(means, weights) - middle)
-        variances.append((_jackknife(moved), len(moved) - 1))
-    return _Spread("pairs", math.sqrt(sum(v for v, _ in variances)), _freedom(variances))
-
-
-def _freedom(variances: Sequence[tuple[float, int]]) -> float:
-    """The degrees of freedom of a sum of variances, which each have their own (Satterthwaite)."""
-    total = sum(variance for variance, _ in variances)
-    squares = sum(variance**2 / own for variance, own in variances if own)
-    return total**2 / squares if squares else float(sum(own for _, own in variances))
 
 
 def _jackknife(moved: Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""Which points of two sweeps are the same: by their settings, or as they were run in turn."""
+"""Which points of two sweeps are the same, by their settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TypeAlias
 from edgebench.boards.storage import AS_IS, storage_words
 from edgebench.errors import ResultsError, UsageError
 from edgebench.records import TrialRecord
-from edgebench.results.in_turn import in_turn_of
 from edgebench.results.sweep_reader import Sweep
 from edgebench.results.workload_key import WorkloadKey, workload_label
 
@@ -25,15 +24,11 @@ _Points: TypeAlias = Mapping[Hashable, Sequence[TrialRecord]]
 
 @dataclass(frozen=True)
 class SharedPoints:
-    """The trials of each shared point in both sweeps, and the points of one of them, in words.
-
-    ``in_turn``: trials of one block were made in turn.
-    """
+    """The trials of each shared point in both sweeps, and the points of one of them, in words."""
 
     pairs: list[tuple[Sequence[TrialRecord], Sequence[TrialRecord]]]
     only_a: list[str]
     only_b: list[str]
-    in_turn: bool
 
 
 def shared_points(a: Sweep, b: Sweep, across_storage: bool) -> SharedPoints:
@@ -44,8 +39,7 @@ def shared_points(a: Sweep, b: Sweep, across_storage: bool) -> SharedPoints:
         ResultsError: they have no point in common.
     """
     other_storage = _other_storage(a, b, across_storage)
-    in_turn = _points_in_turn(a, b)
-    points_a, points_b = in_turn or (_points(a, other_storage), _points(b, other_storage))
+    points_a, points_b = _points(a, other_storage), _points(b, other_storage)
     common = [key for key in points_a if key in points_b]
     if not common:
         raise ResultsError(
@@ -57,7 +51,6 @@ def shared_points(a: Sweep, b: Sweep, across_storage: bool) -> SharedPoints:
         [(points_a[key], points_b[key]) for key in common],
         [_words(points_a[key]) for key in points_a if key not in points_b],
         [_words(points_b[key]) for key in points_b if key not in points_a],
-        in_turn is not None,
     )
 
 
@@ -75,22 +68,6 @@ def _other_storage(a: Sweep, b: Sweep, wanted: bool) -> bool:
             remedy=remedy,
         )
     return True
-
-
-def _points_in_turn(a: Sweep, b: Sweep) -> tuple[_Points, _Points] | None:
-    """Points by the names that they have in a; None: the two were not made in turn."""
-    said, other = in_turn_of(a.resolved), in_turn_of(b.resolved)
-    if said is None or not said.is_beside(other):
-        return None
-    names = {theirs: ours for ours, theirs in said.points.items()}
-    points_a: dict[Hashable, list[TrialRecord]] = {}
-    points_b: dict[Hashable, list[TrialRecord]] = {}
-    for record in a.records:
-        points_a.setdefault(record.point, []).append(record)
-    for record in b.records:
-        # A point without a partner has a name that no point of a has.
-        points_b.setdefault(names.get(record.point, ("b", record.point)), []).append(record)
-    return points_a, points_b
 
 
 def _points(sweep: Sweep, any_storage: bool) -> _Points:

@@ -66,27 +66,7 @@ class _Difference:
 
 def moderated_differences(pairs: Sequence[Pair]) -> ModeratedDifferences:
     """The differences of the pairs with errors that share what all repeats tell of spread."""
-    return _moderated([_of_pair(before, after) for before, after in pairs])
-
-
-def moderated_ratios(repeats: Sequence[Sequence[float]]) -> ModeratedDifferences:
-    """The same of repeats made in turn: each is after less before, and what both share is gone."""
-    return _moderated([_of_repeats(one) for one in repeats])
-
-
-def _of_pair(before: Sequence[float], after: Sequence[float]) -> _Difference:
-    freedom = len(before) + len(after) - 2
-    spread = (_squares(before) + _squares(after)) / freedom
-    weight = 1 / len(before) + 1 / len(after)
-    return _Difference(_mean(after) - _mean(before), spread, freedom, weight)
-
-
-def _of_repeats(repeats: Sequence[float]) -> _Difference:
-    freedom = len(repeats) - 1
-    return _Difference(_mean(repeats), _squares(repeats) / freedom, freedom, 1 / len(repeats))
-
-
-def _moderated(found: Sequence[_Difference]) -> ModeratedDifferences:
+    found = [_of_pair(before, after) for before, after in pairs]
     common, own = _prior(found)
     return ModeratedDifferences(
         difference=[one.difference for one in found],
@@ -98,20 +78,19 @@ def _moderated(found: Sequence[_Difference]) -> ModeratedDifferences:
     )
 
 
+def _of_pair(before: Sequence[float], after: Sequence[float]) -> _Difference:
+    freedom = len(before) + len(after) - 2
+    spread = (_squares(before) + _squares(after)) / freedom
+    weight = 1 / len(before) + 1 / len(after)
+    return _Difference(_mean(after) - _mean(before), spread, freedom, weight)
+
+
 def moderated_t_tests(pairs: Sequence[Pair], alpha: float = 0.05) -> list[RatioTest]:
     """Test each pair; each side has two values or more, logarithms.
 
     ``alpha`` is what p must stay below for a change, corrected for all comparisons made.
     """
-    return _ratio_tests(moderated_differences(pairs), alpha)
-
-
-def paired_t_tests(repeats: Sequence[Sequence[float]], alpha: float = 0.05) -> list[RatioTest]:
-    """Test each list of differences of repeats made in turn; each has two values or more."""
-    return _ratio_tests(moderated_ratios(repeats), alpha)
-
-
-def _ratio_tests(found: ModeratedDifferences, alpha: float) -> list[RatioTest]:
+    found = moderated_differences(pairs)
     each = zip(found.difference, found.error, found.freedom, strict=True)
     return [_ratio_test(*one, alpha) for one in each]
 

@@ -79,31 +79,21 @@ def compare(
 ) -> None:
     """Compare sweep B with the earlier sweep A, point by point; or several devices (--devices).
 
-    Of two versions run in turn (run --in-turn-with), A alone is enough. The first sentence is
-    about all times together. A change counts if it is larger than the threshold and statistically
-    significant, over all times or at one point. The exit code is 4 if something got worse.
+    The first sentence is about all times together. A change counts if it is larger than the
+    threshold and statistically significant, over all times or at one point. The exit code is 4 if
+    something got worse.
     """
     if devices:
         paths = [path for path in (a, b, *others) if path is not None]
         compare_devices(paths, within, as_json)
         return
-    a, b = _two_sweeps(a, b, others)
-    _compare_two(a, b, threshold, all_rows, verbose, "json" if as_json else form, across)
-
-
-def _two_sweeps(a: Path, b: Path | None, others: tuple[Path, ...]) -> tuple[Path, Path]:
-    """The two sweeps to compare; of one that was made in turn, both."""
-    from edgebench.results.in_turn import versions_in_turn
-    from edgebench.results.results import latest
-
-    found = versions_in_turn(latest(a)) if b is None else (a, b)
-    if found is None or others:
+    if b is None or others:
         raise UsageError(
-            "compare takes two sweeps, or one that was made in turn with another",
+            "compare takes two sweeps",
             where="A B",
             remedy="edgebench compare A B; of several devices: edgebench compare --devices results",
         )
-    return found
+    _compare_two(a, b, threshold, all_rows, verbose, "json" if as_json else form, across)
 
 
 def _compare_two(

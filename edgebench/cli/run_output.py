@@ -26,8 +26,6 @@ from edgebench.results.workload_key import brief_names
 from edgebench.units import format_size
 from edgebench.words.doubts import doubt_sentences
 from edgebench.words.runs import (
-    both_words,
-    ended_words,
     longest_words,
     planned_words,
     preview_sentence,
@@ -38,7 +36,6 @@ from edgebench.words.runs import (
 )
 
 if TYPE_CHECKING:
-    from edgebench.run.in_turn import SummaryInTurn
     from edgebench.run.sweep import SweepSummary
     from edgebench.scenario.preview import Preview
     from edgebench.scenario.scenario import Scenario
@@ -149,20 +146,6 @@ def print_summary(summary: SweepSummary, verbose: bool, as_json: bool) -> None:
     print_lines(["", *summary_lines(summary, verbose), results])
     print_warnings(_warnings(summary), None if verbose else "--verbose")
     print_next(f"edgebench report {typed_path(summary.folder)}")
-
-
-def print_in_turn(summary: SummaryInTurn, as_json: bool) -> None:
-    """How the trials of both ended, where they are, and how to compare them."""
-    both = {"old": summary.old, "new": summary.new}
-    if as_json:
-        print_json({version: _as_json(one) for version, one in both.items()})
-        return
-    for version, one in both.items():
-        print_lines([f"{version}: {ended_words(one)}", f"  results: {shown_path(one.folder)}"])
-    print_lines([both_words(summary.new.wall_s)])
-    print_warnings([f"{version}: {w}" for version, one in both.items() for w in _warnings(one)])
-    folders = typed_path(summary.old.folder), typed_path(summary.new.folder)
-    print_next("edgebench compare {} {}".format(*folders))
 
 
 def refuse_unexpected(summary: SweepSummary) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from edgebench.errors import CgroupError, MachineError, ResultsError
 from edgebench.measures.machine.environment import device_name
 from edgebench.records import FINAL_OUTCOMES, Doubt, TrialRecord
 from edgebench.results.folder import ResultsFolder, find_unfinished
-from edgebench.results.in_turn import KEY, InTurn
 from edgebench.results.layout import DAMAGED_REMEDY, RESOLVED
 from edgebench.results.live_file import remove_live_trial
 from edgebench.results.workload_key import workload_label
@@ -34,8 +33,7 @@ class PlannedSweep:
     """What is known of a sweep before its first trial.
 
     ``given``: its points are not the scenario's. ``machines``: of a sweep that several machines
-    share, what is known of each. ``beside``: of a sweep made in turn with another one, which
-    version it is and what the other one means.
+    share, what is known of each.
     """
 
     scenario: Scenario
@@ -44,7 +42,6 @@ class PlannedSweep:
     manifest: Mapping[str, Any]
     given: bool = False
     machines: Mapping[str, Any] = field(default_factory=dict)
-    beside: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -53,11 +50,9 @@ class PlannedSweep:
         contents = {name: one["content"] for name, one in made.items() if "content" in one}
         if self.given:
             contents["points"] = points_digest(self.points)
-        if self.beside:
-            contents[KEY] = self.beside
         return self.scenario.fingerprint(contents)
 
-    def resolved(self, in_turn: InTurn | None = None) -> dict[str, Any]:
+    def resolved(self) -> dict[str, Any]:
         """What its folder says of it."""
         said: dict[str, Any] = {
             "fingerprint": self.fingerprint,
@@ -65,7 +60,6 @@ class PlannedSweep:
             "points": [to_builtins(point) for point in self.points],
             "plan": [asdict(planned) for planned in self.planner.first()],
         }
-        said |= {KEY: asdict(in_turn)} if in_turn else {}
         return said | ({"machines": dict(self.machines)} if self.machines else {})
 
 
@@ -122,34 +116,10 @@ def open_sweep_folder(
     """
     found = None if fresh else find_unfinished(root, device, sweep.fingerprint)
     if found:
-        return reopened(found)
-    return create_sweep_folder(sweep, root, device, environment)
-
-
-def reopened(path: Path) -> ResultsFolder:
-    """The folder of an earlier start, to go on with.
-
-    Raises:
-        ResultsError: it can't be written, or another sweep is writing to it.
-    """
-    folder = ResultsFolder.open(path)
-    folder.repair()
-    return folder
-
-
-def create_sweep_folder(
-    sweep: PlannedSweep,
-    root: Path,
-    device: str,
-    environment: Callable[[], dict[str, Any]],
-    in_turn: InTurn | None = None,
-) -> ResultsFolder:
-    """A new folder; ``in_turn``: the sweep that it is made in turn with.
-
-    Raises:
-        ResultsError: it can't be written.
-    """
-    resolved, manifest = sweep.resolved(in_turn), dict(sweep.manifest)
+        folder = ResultsFolder.open(found)
+        folder.repair()
+        return folder
+    resolved, manifest = sweep.resolved(), dict(sweep.manifest)
     name, text = sweep.scenario.name, sweep.scenario.text
     return ResultsFolder.create(root, device, name, text, resolved, environment(), manifest)
 
@@ -208,15 +178,18 @@ def run_sweep(
     """
     began = time.monotonic()
     with open_trial_loop(progress, **scenario.sampler.model_dump()) as loop:
-        unopened = UnopenedSweep(scenario, loop, planner, made)
+        every = list(made or points(scenario))
+        trials = ScenarioTrials(scenario, {point.id: point for point in every}, loop)
+        chosen = planner or planner_of(scenario, every)
+        planned = PlannedSweep(scenario, every, chosen, trials.manifest, bool(made))
         folder = open_sweep_folder(
-            unopened.planned(),
+            planned,
             options.results,
             options.device_folder,
-            unopened.trials.environment,
+            trials.environment,
             fresh=options.fresh,
         )
-        sweep = SweepUnderWay(unopened, folder)
+        sweep = SweepUnderWay(planned, trials, loop, folder, is_search=planner is not None)
         try:
             sweep.run()
         finally:
@@ -224,47 +197,22 @@ def run_sweep(
     return sweep.summary(time.monotonic() - began)
 
 
-class UnopenedSweep:
-    """A sweep's points and plan, with what its trials need made ready; it has no folder yet.
-
-    ``version``: ``old`` or ``new``, of a sweep that is made in turn with another one.
-    """
-
-    def __init__(
-        self,
-        scenario: Scenario,
-        loop: TrialLoop,
-        planner: Planner | None = None,
-        made: Sequence[Point] = (),
-        version: str | None = None,
-    ) -> None:
-        self.scenario, self.loop, self.version = scenario, loop, version
-        self.points = {point.id: point for point in made or points(scenario)}
-        self._given = bool(made)
-        self.is_search = planner is not None
-        self.planner = planner or planner_of(scenario, list(self.points.values()))
-        self.trials = ScenarioTrials(scenario, self.points, loop)
-
-    def planned(self, beside: str = "") -> PlannedSweep:
-        """What its folder is for; ``beside``: what the sweep means that it is made in turn with."""
-        every, manifest = list(self.points.values()), self.trials.manifest
-        about = self.scenario, every, self.planner, manifest, self._given
-        return PlannedSweep(*about, beside=f"{self.version} beside {beside}" if beside else "")
-
-
 class SweepUnderWay:
     """One sweep under way: the folder, what is planned, what demand was measured."""
 
-    def __init__(self, unopened: UnopenedSweep, folder: ResultsFolder) -> None:
-        self._loop, self._made = unopened.loop, unopened.trials
-        self._progress, self._session = self._loop.progress, self._loop.session
-        self._points, self._planner = unopened.points, unopened.planner
-        self._is_search = unopened.is_search
-        self._version = unopened.version
-        #: What shares are of, if not of this sweep's own demand; None for a point of its own.
-        self.demand_beside: Callable[[Point], int | None] = lambda point: None
-        self._folder = folder
-        strategies = unopened.scenario.strategies
+    def __init__(
+        self,
+        sweep: PlannedSweep,
+        made: ScenarioTrials,
+        loop: TrialLoop,
+        folder: ResultsFolder,
+        is_search: bool,
+    ) -> None:
+        self._made, self._loop, self._folder = made, loop, folder
+        self._progress, self._session = loop.progress, loop.session
+        self._points, self._planner = {point.id: point for point in sweep.points}, sweep.planner
+        self._is_search = is_search
+        strategies = sweep.scenario.strategies
         self.plan = planned_trials(folder.plan(), folder.path, self._points, strategies)
         #: Trial → records of the further limits that its walk visited, until they are kept.
         self._further: dict[str, list[TrialRecord]] = {}
@@ -280,41 +228,29 @@ class SweepUnderWay:
         """The folder."""
         return self._folder.path
 
-    def point(self, name: str) -> Point:
-        """One of its points, by id."""
-        return self._points[name]
-
     def run(self) -> None:
         """Every trial not finished yet, in the plan's order."""
         self._progress.begin(self.path, len(self.plan), len(self.resumed))
         left = [planned for planned in self.plan if planned.trial not in self.resumed]
         if left:
-            self.warm()
-        self.make(left)
+            self._made.warm()
+        self._make(left)
         while further := self._planner.further(self.plan, StoredRecords(self._folder.records)):
             self.plan += further
             self._folder.replan([asdict(planned) for planned in self.plan])
             self._progress.planned(len(self.plan))
-            self.make(further)
-        if self.is_whole():
-            self.finish()
+            self._make(further)
+        # What the harness could not make, the next start makes.
+        if self._folder.finished_trials() >= {planned.trial for planned in self.plan}:
+            self._finish()
 
-    def is_whole(self) -> bool:
-        """Whether every trial is made; what the harness could not make, the next start makes."""
-        return self._folder.finished_trials() >= {planned.trial for planned in self.plan}
-
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """Mark the sweep complete."""
         # Before the mark: nobody comes back to a complete sweep to take it down.
-        self.end_live()
+        remove_live_trial(self._folder.live_path)
         self._folder.finish({"trials": len(self.plan), "outcomes": self._trials.outcomes()})
 
-    def warm(self) -> None:
-        """Import the runtimes once."""
-        self._made.warm()
-
-    def make(self, left: list[PlannedTrial]) -> None:
-        """Make these trials and keep their records."""
+    def _make(self, left: list[PlannedTrial]) -> None:
         self._loop.run(map(self._request, left), self._trial, self._keep)
 
     def _keep(self, record: TrialRecord) -> None:
@@ -332,20 +268,18 @@ class SweepUnderWay:
 
     def _request(self, planned: PlannedTrial) -> TrialRequest:
         point = self._points[planned.point_id]
-        demand = self.demand(point) if needs_demand(planned, self._points) else 0
+        demand = 0
+        if needs_demand(planned, self._points):
+            # Of the same settings, from their first unlimited trial that finished.
+            found = demand_of(point, self._points, self.plan, self._trials)
+            if found is None:
+                if all(one.outcome in FINAL_OUTCOMES for one in self._folder.records()):
+                    # No later start of this sweep could tell it: that one begins anew.
+                    self._finish()
+                raise unknown_demand(point, self.path)
+            demand = found
         records = self._folder.records() if planned.walk else ()
-        return replace(self._made.request(planned, demand, records), version=self._version)
-
-    def demand(self, point: Point) -> int:
-        """Demand of the same settings, from their first unlimited trial that finished."""
-        beside = self.demand_beside(point)
-        demand = beside or demand_of(point, self._points, self.plan, self._trials)
-        if demand is not None:
-            return demand
-        if all(one.outcome in FINAL_OUTCOMES for one in self._folder.records()):
-            # No later start of this sweep could tell it: that one begins anew.
-            self.finish()
-        raise unknown_demand(point, self.path)
+        return self._made.request(planned, demand, records)
 
     def _trial(self, request: TrialRequest) -> TrialRecord:
         files = TrialFiles(
@@ -360,13 +294,9 @@ class SweepUnderWay:
         self._further[request.trial] = further
         return record
 
-    def end_live(self) -> None:
-        """Show no trial as under way."""
-        remove_live_trial(self._folder.live_path)
-
     def close(self) -> None:
         """Release the results folder."""
-        self.end_live()
+        remove_live_trial(self._folder.live_path)
         self._folder.close()
 
     def summary(self, wall_s: float) -> SweepSummary:

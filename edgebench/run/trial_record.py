@@ -66,7 +66,7 @@ class TrialRequest:
     """Which trial to make. ``strategy``: whose own trial it is (None: timed).
 
     Not recorded: ``weights`` (network → folder), ``code`` (the user's files → digests), ``walk``
-    (limits that a living trial is moved to), ``version`` (``old`` or ``new``, of two in turn).
+    (limits that a living trial is moved to).
     """
 
     trial: str
@@ -81,7 +81,6 @@ class TrialRequest:
     strategy: str | None = None
     dump_every_bytes: int = StrategyOptions.dump_every_bytes
     walk: WalkedLimits | None = None
-    version: str | None = None
 
     def described(self) -> dict[str, Any]:
         """What its record, and the file that shows it while it runs, say of it."""

@@ -6,7 +6,7 @@ import hashlib
 import json
 import mmap
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -108,13 +108,10 @@ def points_digest(made: Iterable[Point]) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def plan(
-    points: Sequence[Point], repeats: int, seed: int, first: Collection[str] = ()
-) -> list[PlannedTrial]:
+def plan(points: Sequence[Point], repeats: int, seed: int) -> list[PlannedTrial]:
     """``repeats`` blocks, each with every point once, in an order drawn from the seed.
 
-    In the first block, the unlimited points whose demand gives others their limit come first, and
-    those named in ``first``.
+    In the first block, the unlimited points whose demand gives others their limit come first.
     """
     rng = random.Random(seed)
     width = max(4, len(str(len(points) * repeats)))
@@ -122,7 +119,7 @@ def plan(
     for block in range(repeats):
         order = rng.sample(list(points), len(points))
         if block == 0:
-            needed = showing_demand(order).union(first)
+            needed = showing_demand(order)
             order.sort(key=lambda point: point.id not in needed)
         planned += [
             PlannedTrial(f"{number:0{width}d}", point.id, block, block)

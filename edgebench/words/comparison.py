@@ -29,21 +29,15 @@ WANTED = (0.1, 0.05)
 
 def comparison_sentences(compared: SweepComparison) -> list[str]:
     """The answer over all times, where there is one, and that of single ones."""
-    in_turn, overall = compared.in_turn, compared.overall
-    first = [] if overall is None else [overall_sentence(overall, in_turn)]
-    return [*first, _answer(compared, told_in_turn=in_turn and not first)]
+    first = [] if compared.overall is None else [overall_sentence(compared.overall)]
+    return [*first, _answer(compared)]
 
 
-#: How the first sentence begins, of two sweeps whose trials were made in turn.
-_IN_TURN = "Made in turn: "
-
-
-def overall_sentence(overall: OverallComparison, in_turn: bool) -> str:
+def overall_sentence(overall: OverallComparison) -> str:
     """How many times as long b takes as a whole, with the interval."""
     verdict = _OVERALL.get(overall.verdict, overall.verdict)
-    begin = f"{_IN_TURN}over" if in_turn else "Over"
     return (
-        f"{begin} all {overall.times} times compared, b takes {overall.ratio:.2f} times as long as "
+        f"Over all {overall.times} times compared, b takes {overall.ratio:.2f} times as long as "
         f"a ({overall.ratio_low:.2f} to {overall.ratio_high:.2f}): {verdict}."
     )
 
@@ -51,13 +45,12 @@ def overall_sentence(overall: OverallComparison, in_turn: bool) -> str:
 def regression_words(compared: SweepComparison) -> str:
     """Why b is refused: how many comparisons got worse, or all times together."""
     if compared.overall is not None and not compared.regressions:
-        return overall_sentence(compared.overall, compared.in_turn).rstrip(".")
+        return overall_sentence(compared.overall).rstrip(".")
     return f"{len(compared.regressions)} of {len(compared.rows)} comparisons are regressions"
 
 
-def _answer(compared: SweepComparison, *, told_in_turn: bool) -> str:
+def _answer(compared: SweepComparison) -> str:
     """What got worse and the worst of it; else that nothing did, and how much can't be told."""
-    begin = _IN_TURN if told_in_turn else ""
     counts = Counter(row.verdict for row in compared.rows)
     total, worse = len(compared.rows), compared.regressions
     if worse:
@@ -66,13 +59,13 @@ def _answer(compared: SweepComparison, *, told_in_turn: bool) -> str:
         name = brief_names(row.workload for row in compared.rows)[found.workload]
         what = f"{quantity_word(found, compared.rows)} {found.verdict}"
         where = f"{name} at {found.limits.label}: {what}{factor}"
-        return f"{begin}b is worse than a in {len(worse)} of {total} comparisons; most: {where}."
+        return f"b is worse than a in {len(worse)} of {total} comparisons; most: {where}."
     unsure = f"; {counts['unsure']} can't be told: repeats differ too much"
     better = total - counts["same"] - counts["unsure"]
     nothing = "no single one got worse" if compared.is_slower_overall else "nothing got worse"
     words = f"{nothing} in {total} comparisons: {counts['same']} same, {better} better"
     words += unsure if counts["unsure"] else ""
-    return f"{begin}{words}." if begin else as_sentence(words)
+    return as_sentence(words)
 
 
 def quantity_word(row: PointComparison, among: Sequence[PointComparison]) -> str:

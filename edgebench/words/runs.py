@@ -52,11 +52,6 @@ def search_words(search: Search) -> str:
     return f"{search.draws} draws of {', '.join(search.axes)}"
 
 
-def both_words(seconds: float) -> str:
-    """How long two versions took in turn."""
-    return f"{format_duration(seconds)} for both"
-
-
 def unexpected_words(unexpected: Mapping[str, int]) -> str:
     """That trials ended in ways that nobody plans."""
     words = ", ".join(f"{n} {outcome}" for outcome, n in unexpected.items())
@@ -69,11 +64,6 @@ def _each(scenario: Scenario) -> str:
     if own is None or not scenario.strategies:
         return f"its time limit of {format_duration(timed)}"
     return f"its time limit of {format_duration(timed)} (strategies: {format_duration(own)})"
-
-
-def ended_words(summary: SweepSummary) -> str:
-    """``12 trials: 10 ok, 2 oom-killed``."""
-    return f"{_count(summary.trials, 'trial')}: {_outcomes(summary)}"
 
 
 def _outcomes(summary: SweepSummary) -> str:

@@ -14,8 +14,6 @@ from edgebench.analysis.overall import BlockedLog, PointTime, compare_overall
 
 _KINDS = ("total", "start", "load", "first", "execute")
 _POINTS, _BLOCKS, _PAIRS = 6, 3, 300
-#: Fewer than there is an interval over points of: that over pairs is the widest of all.
-_UNEVEN_POINTS = 3
 _NOISE = 0.06
 #: What of a sweep drifts as one, by how much (standard deviation of the logarithm).
 _DRIFTS = {"nothing": 0.0, "kinds": 0.04, "points": 0.04, "blocks": 0.04}
@@ -158,114 +156,14 @@ def test_a_change_of_all_times_is_found(percent: int, share: float):
     assert verdicts.count("slower") >= share * _PAIRS
 
 
-def in_turn(chance: random.Random, factor: float) -> list[PointTime]:
-    """Two versions whose blocks drift by 7 % and more, both alike; each trial has its own noise."""
-    drift = [chance.gauss(0, 0.07) for _ in range(_BLOCKS)]
-    trials = [
-        [[chance.gauss(0, 0.02) for _ in range(_BLOCKS)] for _ in range(_POINTS)] for _ in range(2)
-    ]
-
-    def logs(side: int, point: int, shift: float) -> list[BlockedLog]:
-        own = trials[side][point]
-        return [
-            (block, shift + drift[block] + own[block] + chance.gauss(0, 0.02))
-            for block in range(_BLOCKS)
-        ]
-
-    return [
-        PointTime(kind, point, logs(0, point, 0.0), logs(1, point, math.log(factor)))
-        for kind in _KINDS
-        for point in range(_POINTS)
-    ]
-
-
-@pytest.mark.promise(
-    "Versions run in turn, at noise of 2 % and a shared drift of 7 % a block: a slowdown of "
-    "10 % is found over all times in at least 95 of 100 comparisons, equal ones are called "
-    "slower in at most 3."
-)
-def test_drift_that_both_versions_share_is_in_no_ratio():
-    """Blocks far apart, each with the same change in both trials of a pair: the change, exactly."""
-    drift = [0.0, 0.3, -0.2]
-    times = [
-        point_time(drift, [one + 0.1 for one in drift], kind, point)
-        for kind in _KINDS
-        for point in range(_POINTS)
-    ]
-    found = compare_overall(times, 0.05, in_turn=True)
-    assert found
-    assert math.log(found.ratio_low) == pytest.approx(0.1)
-    assert math.log(found.ratio_high) == pytest.approx(0.1)
-    alone = compare_overall(times, 0.05)
-    assert alone
-    assert alone.verdict == "unsure"
-
-
-def test_pairs_alone_are_student_s():
-    """One point: the interval of the mean of its blocks' differences."""
-    before, after = [0.0, 0.2, 0.5], [0.12, 0.25, 0.61]
-    found = compare_overall([point_time(before, after, k) for k in _KINDS], 0.05, in_turn=True)
-    assert found
-    books = stats.ttest_rel(after, before).confidence_interval(0.95)
-    assert math.log(found.ratio_low) == pytest.approx(books.low)
-    assert math.log(found.ratio_high) == pytest.approx(books.high)
-    assert found.widest == "pairs"
-
-
-@pytest.mark.heavy
-@pytest.mark.promise(
-    "Versions run in turn, at noise of 2 % and a shared drift of 7 % a block: a slowdown of "
-    "10 % is found over all times in at least 95 of 100 comparisons, equal ones are called "
-    "slower in at most 3."
-)
-@pytest.mark.parametrize(("factor", "least", "most"), [(1.0, 0.0, 0.03), (1.1, 0.95, 1.0)])
-def test_versions_in_turn_are_told_apart_under_drift(factor: float, least: float, most: float):
-    """Drift of 7 % from block to block: 10 % found in 95 of 100 pairs, equal ones slower in 3."""
-    chance = random.Random(24)
-    found = [compare_overall(in_turn(chance, factor), 0.05, in_turn=True) for _ in range(_PAIRS)]
-    slower = sum(one is not None and one.verdict == "slower" for one in found)
-    assert least * _PAIRS <= slower <= most * _PAIRS
-
-
-def test_the_interval_in_turn_holds_the_true_ratio():
-    """Nineteen times in twenty or more; chance of 300 allowed for."""
-    chance = random.Random(25)
-    found = [compare_overall(in_turn(chance, 1.1), 0.05, in_turn=True) for _ in range(_PAIRS)]
-    missed = sum(one is not None and not one.ratio_low <= 1.1 <= one.ratio_high for one in found)
-    assert stats.binomtest(missed, _PAIRS, 0.05, alternative="greater").pvalue > 0.01
-
-
-def uneven_in_turn(chance: random.Random, factor: float) -> list[PointTime]:
-    """Two versions in turn; one point's processes differ by much more than those of the others."""
-    noises = [0.08, *[0.01] * (_UNEVEN_POINTS - 1)]
-    times = []
-    for point, noise in enumerate(noises):
-        trials = [[chance.gauss(0, noise) for _ in range(_BLOCKS)] for _ in range(2)]
-        for kind in _KINDS:
-            before, after = ([own + chance.gauss(0, 0.01) for own in side] for side in trials)
-            shifted = [log + math.log(factor) for log in after]
-            times.append(point_time(before, shifted, kind, point))
-    return times
-
-
-def test_a_point_that_spreads_more_does_not_make_the_interval_too_narrow():
-    """The interval holds the true ratio where most of its error is of few trials; 300 pairs."""
-    chance = random.Random(26)
-    found = [
-        compare_overall(uneven_in_turn(chance, 1.1), 0.05, in_turn=True) for _ in range(_PAIRS)
-    ]
-    missed = sum(one is not None and not one.ratio_low <= 1.1 <= one.ratio_high for one in found)
-    assert stats.binomtest(missed, _PAIRS, 0.05, alternative="greater").pvalue > 0.01
-
-
 @pytest.mark.heavy
 def test_the_least_change_over_all_times_is_found_19_times_in_20():
     """Changes as large as the median pair says it would find, at a threshold of half of them."""
     chance = random.Random(27)
-    equal = [compare_overall(in_turn(chance, 1.0), 0.05, in_turn=True) for _ in range(_PAIRS)]
+    equal = [compare_overall(drifting(chance, "nothing", 1.0), 0.05) for _ in range(_PAIRS)]
     least = statistics.median(one.least_ratio for one in equal if one is not None)
     threshold = math.sqrt(least) - 1
-    changed = [in_turn(chance, least) for _ in range(_PAIRS)]
-    found = [compare_overall(pair, threshold, in_turn=True) for pair in changed]
+    changed = [drifting(chance, "nothing", least) for _ in range(_PAIRS)]
+    found = [compare_overall(pair, threshold) for pair in changed]
     slower = sum(one is not None and one.verdict == "slower" for one in found)
     assert stats.binomtest(slower, _PAIRS, 0.95, alternative="less").pvalue > 0.01

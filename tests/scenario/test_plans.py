@@ -9,9 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from edgebench.cli.run import run
-from edgebench.errors import ScenarioError, UsageError
+from edgebench.errors import ScenarioError
 from edgebench.scenario.flag_scenario import layer_scenario
-from edgebench.scenario.in_turn import check_in_turn
 from edgebench.scenario.planner import planner_of
 from edgebench.scenario.points import points
 from edgebench.scenario.scenario import Scenario, load_scenario
@@ -62,13 +61,6 @@ def test_starts_name_limits_of_the_scenario(tmp_path: Path) -> None:
     """The message says which limits there are."""
     with pytest.raises(ScenarioError, match="none of memory's: 80%, 60%"):
         loaded(tmp_path, 'starts = ["50%"]')
-
-
-def test_walks_are_not_run_in_turn(tmp_path: Path) -> None:
-    """Their trials make no pairs; the remedy is the plan that does."""
-    walk = loaded(tmp_path)
-    with pytest.raises(UsageError, match="--plan grid"):
-        check_in_turn(walk, walk)
 
 
 def test_another_plan_is_one_flag_away(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from edgebench.words.minimum import minimum_sentence
 from edgebench.words.model import best_model_sentence
 from edgebench.words.record import record_sentence
 from edgebench.words.runs import (
-    ended_words,
     planned_words,
     preview_sentence,
     strategies_words,
@@ -56,7 +55,6 @@ def run_lines() -> Iterator[str]:
     yield strategies_words(seen, ("cgroup", "massif"))
     ends = {"ok": 5, "oom-killed": 1}
     summary = SweepSummary(Path("results"), 6, ends, 0, 73.0, 0.043, 0.012)
-    yield ended_words(summary)
     yield from summary_lines(summary, verbose=True)
     yield unexpected_words({"timeout": 2})
     yield ""
