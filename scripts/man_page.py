@@ -34,9 +34,6 @@ says how to get it.
 .TP
 .I results/
 Where sweeps are kept.
-.TP
-.I pyproject.toml
-The table [tool.edgebench] has a project's defaults.
 .SH EXAMPLES
 .nf
 edgebench minimum \-\- python3 train.py

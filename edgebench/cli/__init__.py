@@ -122,9 +122,6 @@ def cli(context: click.Context) -> None:
     if isinstance(context.obj, _Signals):
         # The verb's module is imported, and the verb is about to run.
         context.obj.begin()
-    from edgebench.cli.options import apply_project_defaults
-
-    apply_project_defaults(context)
     if context.invoked_subcommand is None:
         from edgebench.cli.output import as_typed
 

@@ -13,7 +13,6 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from edgebench.boards.storage import AS_IS
-from edgebench.cli.verbs import VERBS
 from edgebench.errors import UsageError
 from edgebench.text import printable
 from edgebench.units import format_size, parse_swap
@@ -26,14 +25,6 @@ if TYPE_CHECKING:
 #: The newest sweeps are offered; there may be hundreds.
 _MOST_SWEEPS = 20
 
-
-_MEASURING = ("measure", "minimum", "batch", "advise", "layers")
-#: A project's default → the verbs that take it: those that measure one thing.
-_LIMITED = {
-    "memory": tuple(verb for verb in _MEASURING if verb != "minimum"),
-    "swap": _MEASURING,
-    "storage": _MEASURING,
-}
 _WORDS = {"memory": "memory {}", "cores": "cores {}", "storage": "storage {}", "swap": "swap {}"}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 results_option = click.option(
@@ -163,31 +154,8 @@ board_option = click.option(
 
 
 def is_given(context: click.Context, name: str) -> bool:
-    """Whether it was typed, and is neither the verb's default nor the project's."""
-    unset = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
-    return context.get_parameter_source(name) not in unset
-
-
-def apply_project_defaults(context: click.Context) -> None:
-    """Let the verb take what the current folder's project gives; limits are told on stderr.
-
-    Raises:
-        UsageError: its table can't be read.
-    """
-    from edgebench.defaults import project_defaults
-
-    verb = context.invoked_subcommand
-    if verb not in VERBS or not (found := project_defaults(Path())):
-        return
-    results = {"results": found["results"]} if "results" in found else {}
-    limits = {key: value for key, value in found.items() if verb in _LIMITED.get(key, ())}
-    if limits:
-        words = ", ".join(f"{key} {value}" for key, value in limits.items())
-        click.echo(
-            printable(f"pyproject.toml says, where nothing else is given: {words}"), err=True
-        )
-    many = {"memory": (limits["memory"],)} if verb == "layers" and "memory" in limits else {}
-    context.default_map = {verb: {**results, **limits, **many, "run": results}}
+    """Whether it was typed, and is not the verb's default."""
+    return context.get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
 def with_board(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
@@ -203,8 +171,6 @@ def with_board(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     board = find_board(given["board"])
     own = _settings(board, given)
     kept = [name for name in own if is_given(context, name)]
-    # Whoever asks for a batch's least memory gives no limit.
-    kept += ["memory"] if given.get("size") is not None else []
     for line in _sentences(board, given, own, kept):
         click.echo(printable(line), err=True)
     return {**given, **{name: value for name, value in own.items() if name not in kept}}

@@ -8,13 +8,12 @@ an ``xfail`` also covers a kill.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
 from _pytest.skipping import evaluate_xfail_marks, xfailed_key
 
-from edgebench.defaults import project_defaults
 from edgebench.errors import EdgebenchError, MachineError, UsageError
 from edgebench.pytest_plugin.limited_test import LimitedRun, run_limited, shared_session, warn_again
 from edgebench.records import LimitSetting
@@ -48,8 +47,8 @@ class MarkedLimits:
     timeout_s: float | None
 
 
-def marked_limits(mark: pytest.Mark, defaults: Mapping[str, str]) -> MarkedLimits:
-    """The marker, checked; ``defaults``: the project's, for what it doesn't say.
+def marked_limits(mark: pytest.Mark) -> MarkedLimits:
+    """The marker, checked.
 
     Raises:
         UsageError: an argument that is unknown or not possible; says which.
@@ -61,7 +60,6 @@ def marked_limits(mark: pytest.Mark, defaults: Mapping[str, str]) -> MarkedLimit
         given.setdefault("memory", mark.args[0])
     if unknown := sorted(given.keys() - set(_KEYS)):
         raise _error(f"has no argument {unknown[0]!r}", choice_hint(unknown[0], _KEYS))
-    given = {**{key: defaults[key] for key in _KEYS if key in defaults}, **given}
     memory, slowdown, timeout = (given.pop(key, None) for key in ("memory", "slowdown", "timeout"))
     if type(memory) not in (str, int):
         raise _error("sets no memory limit", 'add one: memory="300M", or "75%" of its demand')
@@ -111,8 +109,7 @@ class _MarkedTest:
             pytest.skip.Exception: no limit can be set here.
         """
         try:
-            defaults = project_defaults(self._item.config.rootpath)
-            self._run(marked_limits(mark, defaults))
+            self._run(marked_limits(mark))
         except EdgebenchError as error:
             ended = error
         else:
