@@ -28,9 +28,9 @@ from edgebench.analysis.shared_points import shared_points
 from edgebench.analysis.significance import moderated_t_tests
 from edgebench.errors import UsageError
 from edgebench.records import TrialRecord
-from edgebench.results.kill_rate import how_watched
 from edgebench.results.rounds import START, STEADY, TIMES, trial_times
 from edgebench.results.sweep_reader import Sweep
+from edgebench.results.watched import how_watched
 from edgebench.results.workload_key import workload_label
 from edgebench.throughput import THROUGHPUT, throughput_unit
 from edgebench.words.comparison import watched_differently_sentence

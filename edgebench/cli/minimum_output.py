@@ -7,7 +7,7 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,36 +16,22 @@ from edgebench.cli.output import print_json, print_next, shown_path, typed_path
 from edgebench.text import printable, shortened
 from edgebench.units import MIB, format_duration, format_size, parse_swap
 from edgebench.words.boards import minimum_board_sentence
-from edgebench.words.kills import kill_words
 from edgebench.words.minimum import reserve_lines, swap_ram_sentence
 from edgebench.words.searches import bracket_words, limit_end_words, limit_slowdown_words
 
 if TYPE_CHECKING:
-    from edgebench.results.kill_rate import KillRate
     from edgebench.run.minimum_answer import Minimum
     from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
 
 
 def print_minimum_json(found: Minimum, wanted: MinimumRequest | ProgramRequest) -> None:
-    """The answer as JSON, with the probabilities of a kill at both ends."""
-    ends = {"good": found.viable.good, "bad": found.viable.bad}
-    rates = {name: _rate_as_json(end.kill_rate) for name, end in ends.items() if end}
+    """The answer as JSON."""
     answer = {"sentence": found.sentence, "fits": found.fits, **asdict(found)}
-    reserve = _reserve_as_json(found, wanted)
-    print_json({"asked": asdict(wanted), **answer, "kill_rates": rates, "reserve": reserve})
-
-
-def _reserve_as_json(
-    found: Minimum, wanted: MinimumRequest | ProgramRequest
-) -> dict[str, Any] | None:
-    if found.reserve is None:
-        return None
-    reserve, lines = found.reserve, reserve_lines(found.reserve, parse_swap(wanted.swap)[1])
-    chances = {
-        "probability": reserve.probability,
-        "least_probability": reserve.least_probability,
-    }
-    return {**asdict(reserve), **chances, "lines": lines}
+    reserve = None
+    if found.reserve is not None:
+        lines = reserve_lines(found.reserve, parse_swap(wanted.swap)[1])
+        reserve = {**asdict(found.reserve), "lines": lines}
+    print_json({"asked": asdict(wanted), **answer, "reserve": reserve})
 
 
 def print_minimum(
@@ -64,7 +50,10 @@ def print_minimum(
         click.echo(click.wrap_text(sentence, _width(), "", "  "))
     if verbose:
         _print_details(found)
-        _print_reserve(found, wanted)
+        if found.reserve is not None:
+            # Not wrapped: they are pasted.
+            for line in reserve_lines(found.reserve, parse_swap(wanted.swap)[1]).values():
+                click.echo(f"  {line}")
         click.echo(f"results: {shown_path(found.folder)}")
 
 
@@ -132,12 +121,8 @@ def _width() -> int:
 
 
 def _print_details(found: Minimum) -> None:
-    """Both ends of each answer, how often they were tried, and how sure that is."""
+    """Both ends of each answer, and how often they were tried."""
     click.echo(f"{'least viable limit':<34}{bracket_words(found.viable, limit_end_words)}")
-    for end in (found.viable.good, found.viable.bad):
-        if end and (rate := end.kill_rate) and (end.trials > 1):
-            words = f"at {format_size(end.limit_bytes)}: {kill_words(rate)}"
-            click.echo(click.wrap_text(words, _width(), "  ", "    "))
     if found.fast:
         name = f"least limit within x{found.slowdown:.3g}"
         click.echo(f"{name:<34}{bracket_words(found.fast, limit_slowdown_words)}")
@@ -147,23 +132,3 @@ def _print_details(found: Minimum) -> None:
     if found.unlimited_per_s is not None:
         words += f"; unlimited {found.unlimited_per_s:.3g} per second"
     click.echo(f"{words}; {found.trials} trials")
-
-
-def _print_reserve(found: Minimum, wanted: MinimumRequest | ProgramRequest) -> None:
-    """How sure the size to reserve is, and the lines that give it, which are not wrapped."""
-    if found.reserve is None:
-        return
-    reserve = found.reserve
-    if reserve.least_probability is not None:
-        least = f"{100 * reserve.least_probability:.0f} %"
-        sure = f"a run finishes with a probability of at least {least} (95 % confidence)"
-        click.echo(f"with {format_size(reserve.size_bytes)}: {sure}")
-    for line in reserve_lines(reserve, parse_swap(wanted.swap)[1]).values():
-        click.echo(f"  {line}")
-
-
-def _rate_as_json(rate: KillRate | None) -> dict[str, Any] | None:
-    """The ends of intervals as ``[low, high]``."""
-    if rate is None:
-        return None
-    return {**asdict(rate), "interval": rate.interval, "holds_an_hour": rate.holds()}

@@ -147,7 +147,7 @@ def _limit_words(point: PointFacts) -> str:
 
 def _print_workload(one: WorkloadFacts, verbose: bool, networks: Mapping[str, Any]) -> None:
     from edgebench.results.rounds import TRIAL_TIMES
-    from edgebench.words.fits import holder_sentences, least_limit_sentences
+    from edgebench.words.fits import holder_sentences
     from edgebench.words.labels import energy_column, throughput_column, times_shown
     from edgebench.words.miss_curve import miss_curve_sentence
 
@@ -172,7 +172,7 @@ def _print_workload(one: WorkloadFacts, verbose: bool, networks: Mapping[str, An
     if words := miss_curve_sentence(one.miss_curve):
         print_lines([words])
     if verbose:
-        print_lines([*least_limit_sentences(one), *holder_sentences(one, networks)])
+        print_lines(holder_sentences(one, networks))
 
 
 def _progress(sweep: Sweep) -> str:

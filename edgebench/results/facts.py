@@ -74,12 +74,6 @@ class WorkloadFacts:
         return tuple(p for p in self.tried if p.finished)
 
     @cached_property
-    def least_viable(self) -> PointFacts | None:
-        """The tightest of :attr:`viable`; None where nothing was killed."""
-        killed = any("oom-killed" in point.outcomes for point in self.tried)
-        return self.viable[-1] if killed and self.viable else None
-
-    @cached_property
     def viable(self) -> tuple[PointFacts, ...]:
         """Those of :attr:`finished` wider than every limit at which a trial did not finish."""
         return tuple(itertools.takewhile(lambda p: p.finished, self.tried))

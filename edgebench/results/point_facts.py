@@ -13,7 +13,6 @@ from msgspec import structs
 from edgebench.measures.machine.noise import spread_doubts
 from edgebench.records import DEMAND, Doubt, EndedIn, LimitSetting
 from edgebench.results.columns import ColumnTable, working_sets
-from edgebench.results.kill_rate import KillRate
 from edgebench.results.once import once_for_results
 from edgebench.results.point_energy import PointEnergy, point_energy
 from edgebench.results.point_times import (
@@ -125,20 +124,6 @@ class PointFacts:
     def is_slower(self) -> bool:
         """Whether it is slower than unlimited: proved by the repeats, where there are any."""
         return self.ratio is not None and self.ratio.is_surely_more
-
-    @property
-    def kill_rate(self) -> KillRate | None:
-        """How often its limit kills; None if none of its trials finished or was killed."""
-        killed, finished = (self.outcomes.get(name, 0) for name in ("oom-killed", "ok"))
-        if not killed + finished:
-            return None
-        rounds, total = self.settings.get("rounds"), self.times_s.get("total")
-        return KillRate(
-            killed=killed,
-            trials=killed + finished,
-            rounds=rounds if isinstance(rounds, int) and rounds > 0 else 1,
-            round_s=total.median if total else None,
-        )
 
     def time_ratio(self, wide: PointFacts) -> Ratio:
         """How much longer it takes than a wider limit; both have a time.

@@ -1,13 +1,11 @@
-"""The size to reserve: one recommendation, with how sure it is."""
+"""The size to reserve: one recommendation."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
-from edgebench.results.kill_rate import KillRate
 from edgebench.run.search import TriedLimit
 from edgebench.units import MIB
 
@@ -28,18 +26,6 @@ class Reserve:
     size_bytes: int
     finished: int
     spread_bytes: int
-
-    @property
-    def probability(self) -> float | None:
-        """That the next run finishes, by the rule of succession (Laplace); None: none was tried."""
-        return (self.finished + 1) / (self.finished + 2) if self.finished else None
-
-    @cached_property
-    def least_probability(self) -> float | None:
-        """At least so probable, with 95 % confidence (Clopper and Pearson)."""
-        if not self.finished:
-            return None
-        return 1 - KillRate(0, self.finished, 1, None).interval[1]
 
 
 def reserve_for(

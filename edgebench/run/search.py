@@ -8,15 +8,13 @@ an interrupted search can be resumed.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgebench.need import need_of
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.results.kill_rate import KillRate
 from edgebench.results.unmeasured import unmeasured
-from edgebench.run.pace import Pace, median_pace, pace_of_rounds, trials_by_point
+from edgebench.run.pace import Pace, median_pace, trials_by_point
 from edgebench.scenario.planner import Planner
 from edgebench.scenario.points import PlannedTrial, Point, demand_of, limits_of
 from edgebench.units import MIB
@@ -65,8 +63,6 @@ class TriedLimit:
         swap_free_bytes: the least swap that was free at kills which a lack of it can't explain;
             None: there were none.
         killed: how many of the trials were killed for memory.
-        rounds: how many rounds each trial has.
-        round_s: the median of the rounds that finished, seconds.
         stopped_s: how long a trial ran that was stopped at its time limit; None: none was.
     """
 
@@ -76,16 +72,7 @@ class TriedLimit:
     trials: int = 1
     swap_free_bytes: int | None = None
     killed: int = 0
-    rounds: int = 1
-    round_s: float | None = None
     stopped_s: float | None = None
-
-    @property
-    def kill_rate(self) -> KillRate | None:
-        """How often the limit kills; None if a trial ended in neither way."""
-        if self.outcome not in ("ok", "oom-killed"):
-            return None
-        return KillRate(self.killed, self.trials, self.rounds, self.round_s)
 
 
 @dataclass(frozen=True)
@@ -407,7 +394,6 @@ def _tried_limit(
     """What the trials at one limit came to; ``base`` is the unlimited pace."""
     lost = next((record.outcome for record in own if record.outcome != "ok"), None)
     seconds = None if lost else median_pace(own, pace)
-    rounds = [s for one in own if (s := pace_of_rounds(one)) is not None]
     # Swap that was free at kills which a lack of it can't explain.
     free = [r.kill.swap_free_bytes for r in own if r.killed_with_swap_free and r.kill]
     return TriedLimit(
@@ -417,8 +403,6 @@ def _tried_limit(
         len(own),
         min((size for size in free if size is not None), default=None),
         killed=sum(record.outcome == "oom-killed" for record in own),
-        rounds=int(own[0].settings.get("rounds") or 1),
-        round_s=statistics.median(rounds) if rounds else None,
         stopped_s=max((r.wall_s or 0.0 for r in own if r.outcome == "timeout"), default=None),
     )
 

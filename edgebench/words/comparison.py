@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from edgebench.results.kill_rate import Watched
+from edgebench.results.watched import Watched
 from edgebench.results.workload_key import brief_names
 from edgebench.text import as_sentence
 from edgebench.units import format_duration

@@ -16,7 +16,6 @@ from edgebench.results.point_facts import PointFacts
 from edgebench.text import joined_words
 from edgebench.units import format_size, swap_words
 from edgebench.words.claims import before_end
-from edgebench.words.kills import kill_words
 from edgebench.words.labels import limit_label
 from edgebench.words.need import need_words
 from edgebench.words.outcomes import IMPORTING, doing_words, outcome_counts
@@ -59,17 +58,7 @@ def viability_sentences(workload: WorkloadFacts) -> list[str]:
     killed = any("oom-killed" in point.outcomes for point in lost)
     if killed and workload.limits.swap_kind == "none":
         said.append("It had no swap: with swap it might finish there, slowly.")
-    return [*said, *_killed_with_swap_free(workload), *least_limit_sentences(workload)]
-
-
-def least_limit_sentences(workload: WorkloadFacts) -> list[str]:
-    """How certain the least viable limit is, for one trial and for an hour."""
-    point = workload.least_viable
-    rate = point.kill_rate if point else None
-    # One trial alone shows too little.
-    if point is None or rate is None or rate.trials < 2:
-        return []
-    return [f"At {limit_label(point)}, its least viable limit: {kill_words(rate)}."]
+    return [*said, *_killed_with_swap_free(workload)]
 
 
 def holder_sentences(workload: WorkloadFacts, networks: Mapping[str, Any]) -> list[str]:

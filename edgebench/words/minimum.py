@@ -109,14 +109,13 @@ def _slowed_words(found: Minimum) -> str | None:
 
 
 def reserve_words(reserve: Reserve) -> str:
-    """``reserve 412 MiB: 4 of 4 trials finished within it, and the next one does with …``."""
+    """``reserve 412 MiB: 4 of 4 trials finished within it``."""
     size = f"reserve {brief_size(reserve.size_bytes)}"
-    if reserve.probability is None:
-        return f"{size}, which no trial was limited to"
     count = reserve.finished
+    if not count:
+        return f"{size}, which no trial was limited to"
     seen = "1 trial finished" if count == 1 else f"{count} of {count} trials finished"
-    chance = f"{100 * reserve.probability:.0f} %"
-    return f"{size}: {seen} within it, and the next one does with a probability of {chance}"
+    return f"{size}: {seen} within it"
 
 
 def reserve_lines(reserve: Reserve, swap_bytes: int | None) -> dict[str, str]:

@@ -38,4 +38,6 @@ def limit_slowdown_words(one: TriedLimit) -> str:
 
 def _tried(one: TriedLimit, how: Callable[[TriedLimit], str]) -> str:
     times = "once" if one.trials == 1 else f"{one.trials} trials"
+    if 0 < one.killed < one.trials:
+        times = f"{one.killed} of {times}"
     return f"{format_size(one.limit_bytes)} ({how(one)}, {times})"

@@ -430,8 +430,7 @@ def test_the_sentence(found: Minimum, words: str):
 RESERVED = [
     (
         answer(LimitBracket(ended(413, trials=4), ended(403, "oom-killed"))),
-        "reserve 413 MiB: 4 of 4 trials finished within it, and the next one does with a "
-        "probability of 83 %",
+        "reserve 413 MiB: 4 of 4 trials finished within it",
     ),
     (
         # Runs differ by 118 MiB: what held one may be too little for another.
@@ -439,8 +438,7 @@ RESERVED = [
             LimitBracket(ended(420), ended(410, "oom-killed")), demand_bytes=430 * MIB,
             demands_bytes=(312 * MIB, 430 * MIB), demand_least_bytes=312 * MIB,
         ),
-        "reserve 538 MiB: 1 trial finished within it, and the next one does with a probability of "
-        "67 %",
+        "reserve 538 MiB: 1 trial finished within it",
     ),
     (
         # The first run fills a cache: later ones, which limits were tried on, need less.
@@ -458,8 +456,7 @@ RESERVED = [
     (
         # Slow at the only limit above its need at which it is not killed.
         answer(LimitBracket(ended(430, trials=4, slowdown=1.8), ended(415, "oom-killed"))),
-        "reserve 430 MiB: 4 of 4 trials finished within it, and the next one does with a "
-        "probability of 83 %",
+        "reserve 430 MiB: 4 of 4 trials finished within it",
     ),
     (
         answer(
@@ -467,8 +464,7 @@ RESERVED = [
             fast=LimitBracket(ended(300, trials=2, slowdown=1.9), ended(290, slowdown=2.2)),
             slowdown=2.0,
         ),
-        "reserve 300 MiB: 2 of 2 trials finished within it, and the next one does with a "
-        "probability of 75 %",
+        "reserve 300 MiB: 2 of 2 trials finished within it",
     ),
 ]  # fmt: skip
 
@@ -477,14 +473,6 @@ RESERVED = [
 def test_each_answer_ends_with_the_size_to_reserve(found: Minimum, words: str):
     """The least limit at which all trials finished, not slowly, and how much runs differ."""
     assert f"; {words} (9 trials" in found.sentence
-
-
-def test_how_sure_a_reserve_is():
-    """Of four trials none was killed: Laplace says 5 of 6, Clopper and Pearson at least 47 %."""
-    reserve = reserve_for([ended(413, trials=4)], [412 * MIB])
-    assert reserve.probability == pytest.approx(5 / 6)
-    assert reserve.least_probability == pytest.approx(0.05**0.25)
-    assert reserve_for([], [412 * MIB]).probability is None
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from shared_sweeps import SharedSweep
 from edgebench.analysis.reconcile.reconciliation import reconcile_sweep
 from edgebench.measures.strategies.cgroup import STATISTICS_REMEDY
 from edgebench.report.figures import memory_time
-from edgebench.results.kill_rate import how_watched
 from edgebench.results.results import Results, load
 from edgebench.results.trace_export import chrome_trace
+from edgebench.results.watched import how_watched
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.preview import preview, this_machine
 from edgebench.scenario.scenario import Scenario, load_scenario

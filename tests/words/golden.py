@@ -31,7 +31,6 @@ from sentence_making import (  # noqa: E402
 from edgebench.knee import NoKnee, find_knee  # noqa: E402
 from edgebench.records import Doubt, EndedIn  # noqa: E402
 from edgebench.results.facts import WorkloadFacts  # noqa: E402
-from edgebench.results.kill_rate import KillRate  # noqa: E402
 from edgebench.results.miss_curve import MissCurve, MissPoint  # noqa: E402
 from edgebench.results.point_energy import ROUND, PointEnergy  # noqa: E402
 from edgebench.results.point_facts import PointFacts  # noqa: E402
@@ -43,7 +42,6 @@ from edgebench.words.doubts import (  # noqa: E402
 )
 from edgebench.words.fits import holder_sentences, viability_sentences  # noqa: E402
 from edgebench.words.in_short import sweep_sentences, workload_sentence  # noqa: E402
-from edgebench.words.kills import kill_words  # noqa: E402
 from edgebench.words.miss_curve import miss_curve_sentence  # noqa: E402
 from edgebench.words.more_memory import more_memory_sentences  # noqa: E402
 from edgebench.words.slowdown import energy_sentences, slowdown_sentences  # noqa: E402
@@ -225,9 +223,6 @@ def lines() -> Iterator[str]:
         replace(point("90M", outcomes=KILLED), **lost),
     )
     yield from holder_sentences(kept, TABLE)
-    yield from ("", "# how often a limit kills")
-    for rate in (KillRate(0, 4, 2, 0.25), KillRate(1, 100, 1, 36.0), KillRate(3, 3, 1, None)):
-        yield kill_words(rate)
     yield from ("", "# garbage collections", collection_note([0.1, 0.3]), "")
     yield from ("# doubts", *(doubt_sentence(doubt) for doubt in doubts()), "")
     yield from ("# doubts of several points", *doubt_sentences(placed()), "")

@@ -1,0 +1,68 @@
+"""The least viable limit is confirmed: it is one that finished in every trial."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from edgebench.records import TrialRecord
+from edgebench.run.minimum_requests import MinimumRequest, minimum_scenario
+from edgebench.run.pace import pace_of_rounds
+from edgebench.run.search import (
+    PRECISION,
+    LimitBracket,
+    LimitGuess,
+    LimitSearch,
+    SearchGoal,
+    TrialRules,
+    viable_bracket,
+)
+from edgebench.scenario.points import PlannedTrial, points
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scenario"))
+
+from planner_worlds import DEMAND, World, hinge
+
+
+class Sometimes(World):
+    """Below 0.5 of the demand everything is killed; below 0.6 the first repeat finishes."""
+
+    def make(self, planned: PlannedTrial) -> TrialRecord:
+        """Killed at the second repeat where a limit kills now and then."""
+        (point,) = (point for point in self.points if point.id == planned.point_id)
+        made = super().make(planned)
+        if 0.5 <= (point.share or 9) < 0.6 and planned.repeat == 1:
+            return replace(made, outcome="oom-killed", phases=[])
+        return made
+
+
+def search(confirm: int) -> tuple[World, LimitBracket]:
+    """A search in that world."""
+    made = points(minimum_scenario(MinimumRequest("lenet", swap="4G")))
+    world = Sometimes(made, hinge, killed_below=0.5)
+    goal, rules = SearchGoal(confirm=confirm), TrialRules(pace_of_rounds)
+    planner = LimitSearch(made, goal, rules, LimitGuess(0.5 * DEMAND))
+    world.explore(planner)
+    return world, viable_bracket(planner.tried(world.planned, world.records))
+
+
+@pytest.mark.promise(
+    "Trials at the least viable limit are repeated; a limit that sometimes kills is not viable."
+)
+def test_a_limit_that_kills_now_and_then_is_not_the_least():
+    """Unconfirmed it passes for viable; confirmed, the answer is one that finished every time."""
+    _, lucky = search(0)
+    assert lucky.good is not None
+    assert lucky.good.limit_bytes < 0.6 * DEMAND
+    world, found = search(3)
+    assert found.settled
+    assert found.good is not None
+    assert found.bad is not None
+    assert 0.6 * DEMAND <= found.good.limit_bytes <= 0.6 * DEMAND * PRECISION
+    assert (found.good.killed, found.good.trials) == (0, 4)
+    assert found.bad.killed == 1
+    assert found.bad.outcome == "oom-killed"
+    assert len(world.planned) <= 20
