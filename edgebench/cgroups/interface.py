@@ -160,10 +160,6 @@ class Cgroup(ABC):
         """
 
     @abstractmethod
-    def reset_peak(self) -> bool:
-        """Set the kernel's high-water mark back to current usage; False if it can't be reset."""
-
-    @abstractmethod
     def hot_files(self) -> HotFiles:
         """The files to keep open for sampling."""
 

@@ -194,14 +194,6 @@ class V1Cgroup(Cgroup):
         # Where swap is full or not allowed, it is the limit of memory + swap that is hit.
         return replace(counters, limit_hits=counters.limit_hits + self._memory.memsw_failcnt)
 
-    def reset_peak(self) -> bool:
-        """Set the kernel's mark back to current usage, for all who read it."""
-        try:
-            (self.path / "memory.max_usage_in_bytes").write_text("0")
-        except OSError:
-            return False
-        return True
-
     def hot_files(self) -> HotFiles:
         """The files to keep open for sampling."""
         peak = self.file("memory", "memory.max_usage_in_bytes")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,8 +75,6 @@ LIMITS = {
     "pids": LimitFile("pids_max", "pids", "a limit of processes"),
 }
 _LOCAL_KILLS = CounterSource("memory", "memory.events.local", "oom_kill")
-#: Peak files, each reset only for the descriptor that writes to it, and the counter it holds.
-_MARKS = {"memory.peak": "peak_bytes", "memory.swap.peak": "swap_peak_bytes"}
 
 
 def reclaim(file: Path, size_bytes: int) -> bool:
@@ -102,7 +99,6 @@ class V2Cgroup(Cgroup):
     def __init__(self, path: Path, removed: Callable[[], None]) -> None:
         super().__init__({"memory": path}, removed)
         self._files = unified_files(path)
-        self._marks: dict[str, int] = {}
         if has(self._files, "oom_group"):
             # Else the kernel kills one process of the workload and leaves the others hanging.
             put(self._files, "oom_group", True)
@@ -155,35 +151,26 @@ class V2Cgroup(Cgroup):
         return Limits(cores=cores, **found)
 
     def read(self) -> Counters:
-        """All counters that the kernel has, now; peaks since the last :meth:`reset_peak`."""
+        """All counters that the kernel has, now."""
         counters = super().read()
-        for file, descriptor in self._marks.items():
-            mark = int(os.pread(descriptor, 64, 0))
-            counters = replace(counters, **{_MARKS[file]: mark})
         # Mounted with memory_localevents, a cgroup's events exclude those of its child cgroups.
         apart = sum_counter(tree(self.path), _LOCAL_KILLS)
         known = [kills for kills in (counters.oom_kills, apart) if kills is not None]
         return replace(counters, oom_kills=max(known, default=None))
 
-    def reset_peak(self) -> bool:
-        """Set the kernel's marks back to current usage, for this object's own descriptors."""
-        for file in _MARKS:
-            descriptor = self._marks.get(file, open_resettable(self.path / file))
-            if descriptor is None:
-                continue
-            os.write(descriptor, b"reset")
-            self._marks[file] = descriptor
-        return "memory.peak" in self._marks
-
     def hot_files(self) -> HotFiles:
         """The files to keep open for sampling."""
-        probe = open_resettable(self.path / "memory.peak")
-        if probe is not None:
-            os.close(probe)
+        try:
+            # Since Linux 6.12 a write resets the mark, for this descriptor alone.
+            with (self.path / "memory.peak").open("r+b", buffering=0) as mark:
+                mark.write(b"reset")
+            resets = True
+        except OSError:
+            resets = False
         return HotFiles(
             usage=self.path / "memory.current",
             peak=self.file("memory", "memory.peak"),
-            peak_resets=probe is not None,
+            peak_resets=resets,
             swap=self.file("memory", "memory.swap.current"),
             swap_peak=self.file("memory", "memory.swap.peak"),
             stat=self.file("memory", _STAT),
@@ -202,24 +189,3 @@ class V2Cgroup(Cgroup):
         except OSError:
             return None
         return self.path / name
-
-    def remove(self) -> None:
-        """Kill all processes in it, then remove the cgroup. Safe to call twice."""
-        for descriptor in self._marks.values():
-            os.close(descriptor)
-        self._marks.clear()
-        super().remove()
-
-
-def open_resettable(mark: Path) -> int | None:
-    """A descriptor on which the kernel lets a write reset the mark (6.12), else None."""
-    try:
-        descriptor = os.open(mark, os.O_RDWR)
-    except OSError:
-        return None
-    try:
-        os.write(descriptor, b"reset")
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor

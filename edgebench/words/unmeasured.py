@@ -24,7 +24,12 @@ def unmeasured_parts(found: Unmeasured) -> Iterator[str]:
     if found.is_idle:
         yield f"it does next to nothing: does it start work elsewhere? measure there ({_HOW_TO})"
     if found.processes:
-        yield _outlived_words(found)
+        processes = f"{found.processes} process{'es' * (found.processes > 1)}"
+        names = joined_words(found.names)
+        yield (
+            f"{processes} outlived the command ({names}) and had to be ended: what follows is not "
+            "in the answer, --for 20s measures it too"
+        )
     if found.left_bytes:
         size = brief_size(found.left_bytes)
         yield f"{size} of shared memory stay when it has ended (`ls -l /dev/shm`, `ipcs -m`)"
@@ -32,15 +37,13 @@ def unmeasured_parts(found: Unmeasured) -> Iterator[str]:
 
 def unmeasured_notes(points: Iterable[PointFacts]) -> list[str]:
     """A line for each workload and each thing that its trials leave open."""
-    known = ((one.workload, one.unmeasured) for one in points if one.unmeasured)
-    found = [(name, words) for name, of in known for words in _notes(of)]
-    return [f"{name}: {words}" for name, words in dict.fromkeys(found)]
-
-
-def _notes(found: Unmeasured) -> Iterator[str]:
-    if found.growth:
-        yield growth_words(found.growth)
-    yield from unmeasured_parts(found)
+    lines: dict[str, None] = {}
+    for one in points:
+        if found := one.unmeasured:
+            grows = [growth_words(found.growth)] if found.growth else []
+            told = (*grows, *unmeasured_parts(found))
+            lines |= dict.fromkeys(f"{one.workload}: {words}" for words in told)
+    return [*lines]
 
 
 def program_need_words(name: str, need: Need | None, found: Unmeasured) -> str:
@@ -64,16 +67,3 @@ def growth_words(growth: GrowthReport, limit_bytes: float | None = None) -> str:
     about = f"{after_s / 60:.0f} minutes" if after_s < 7200 else f"{after_s / 3600:.0f} hours"
     about = f"{after_s:.0f} s" if after_s < 90 else about
     return f"{words}; {brief_size(limit_bytes)} is reached after about {about}"
-
-
-def _outlived_words(found: Unmeasured) -> str:
-    names = joined_words(found.names)
-    if found.processes == 1:
-        return (
-            f"1 process outlived the command and was ended ({names}): what it needs from then on "
-            "is not in the answer, --for 20s measures it too"
-        )
-    return (
-        f"{found.processes} processes outlived the command and were ended ({names}): what they "
-        "need from then on is not in the answer, --for 20s measures them too"
-    )

@@ -157,22 +157,6 @@ def test_the_counters_tell_what_happened(cgroup: Cgroup, python: Run):
     assert unknown == set(cgroup.missing())
 
 
-def test_the_peak_can_be_reset(cgroup: Cgroup, python: Run):
-    """After a reset the mark counts from now; where the kernel can't, the answer is False."""
-    python(TOUCH, "32")
-    high = cgroup.read().peak_bytes
-    assert high is not None
-    assert high >= 32 * MIB
-    could = cgroup.reset_peak()
-    low = cgroup.read().peak_bytes
-    assert low is not None
-    assert (low < 32 * MIB) == could == cgroup.hot_files().peak_resets
-    python(TOUCH, "16")
-    again = cgroup.read().peak_bytes
-    assert again is not None
-    assert not could or 16 * MIB <= again < 32 * MIB
-
-
 def test_the_hot_files_hold_what_read_tells(cgroup: Cgroup, python: Run):
     """Each is readable and, once all is quiet, agrees with the counters."""
     python(TOUCH, "8")

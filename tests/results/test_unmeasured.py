@@ -38,11 +38,11 @@ def said(*records: TrialRecord) -> str:
 def test_a_process_that_outlives_the_command():
     """Its memory is in no answer: it is named, with what measures it."""
     assert said(trial("sh", "spawn.sh", processes=1, names=["python3"])) == (
-        "1 process outlived the command and was ended (python3): what it needs from then "
-        "on is not in the answer, --for 20s measures it too"
+        "1 process outlived the command (python3) and had to be ended: what follows is not in the "
+        "answer, --for 20s measures it too"
     )
     many = said(trial("sh", processes=3, names=["redis-server", "sh"]))
-    assert many.startswith("3 processes outlived the command and were ended (redis-server and sh)")
+    assert many.startswith("3 processes outlived the command (redis-server and sh) and had to be")
 
 
 def test_shared_memory_that_stays_is_counted():

@@ -332,8 +332,8 @@ def test_what_zram_took_is_said():
                 demand_least_bytes=12 * MIB, unmeasured=Unmeasured(processes=1, names=("a",)),
             ),
             "needs 12 MiB to 80 MiB, as what outlives the command is ended sooner or later; "
-            "1 process outlived the command and was ended (a): what it needs from then on is not "
-            "in the answer, --for 20s measures it too; killed at 19 MiB, finished at 20 MiB "
+            "1 process outlived the command (a) and had to be ended: what follows is not in the "
+            "answer, --for 20s measures it too; killed at 19 MiB, finished at 20 MiB "
             "(9 trials, 41 s)",
         ),
         (

@@ -68,7 +68,6 @@ ALLOWED = {
     ("cgroups/parent.py", "mkdir"): _KERNEL,
     ("cgroups/swap.py", "write_text"): _KERNEL,
     ("layers/stream.py", "write_text"): _KERNEL,
-    ("cgroups/v1.py", "write_text"): _KERNEL,
     ("cgroups/v2.py", "open"): _KERNEL,
     ("cgroups/v2.py", "write_text"): _KERNEL,
     ("run/launch.py", "open"): _KERNEL,
