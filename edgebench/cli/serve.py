@@ -42,12 +42,12 @@ def serve(
 ) -> None:
     """Serve a page that starts sweeps, follows them live and shows all results in RESULTS.
 
-    The printed address contains a token, without which the page can't be opened. Sweeps that were
-    started from the page continue when the server ends.
+    The printed address contains a token, without which the page can't be opened. A sweep that was
+    started from the page continues when the server ends.
     """
     need("starlette", "uvicorn")
     from edgebench.serve.app import make_app, make_server, open_socket
-    from edgebench.serve.jobs import JobFiles, queue_folder
+    from edgebench.serve.page_sweep import PageSweep, page_folder
     from edgebench.serve.security import AccessRules, is_loopback, new_token, token_file
 
     if not host.strip():
@@ -57,8 +57,9 @@ def serve(
         what = f"without a token, everyone who reaches {host} could start sweeps"
         raise UsageError(what, remedy=remedy)
     token = new_token() if with_token else None
-    jobs = JobFiles(results.resolve(), queue_folder(results))
-    server = make_server(make_app(jobs, AccessRules(host, token), files and files.resolve()))
+    page_sweep = PageSweep(results.resolve(), page_folder(results))
+    app = make_app(page_sweep, AccessRules(host, token), files and files.resolve())
+    server = make_server(app)
     with open_socket(host, port) as sock, contextlib.ExitStack() as kept:
         port = sock.getsockname()[1]
         file = kept.enter_context(token_file(port, token)) if token else None

@@ -133,13 +133,13 @@ class SweepAnswers:
             raise fault
         return json.dumps({"name": None, "sweeps": names}).encode()
 
-    async def predictions(self, name: str, where: str = "") -> bytes:
-        """As JSON, what models tell of that sweep; ``where``: on another storage or board.
+    async def predictions(self, name: str) -> bytes:
+        """As JSON, what models tell of that sweep.
 
         Raises:
             EdgebenchError: no such sweep, or it can't be read.
         """
-        return await self._once("predictions", name, where=where)
+        return await self._once("predictions", name)
 
     async def boards(self, name: str, reserve_bytes: int | None) -> bytes:
         """As JSON, how it does on boards whose system keeps so much; None: as their files say.
@@ -152,7 +152,7 @@ class SweepAnswers:
     def _has_trials(self, name: str) -> bool:
         return recorded_version(find_sweep(self.root, name))[0] > 0
 
-    async def _once(self, about: str, name: str, **details: str | int | None) -> bytes:
+    async def _once(self, about: str, name: str, **details: int | None) -> bytes:
         """The kept answer, or a new one; requests for the same wait for each other."""
         key = (about, name, *details.values())
         async with self._one_at_a_time.setdefault(about, asyncio.Lock()):

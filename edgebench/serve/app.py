@@ -28,8 +28,8 @@ from starlette.routing import Route
 from edgebench.errors import EdgebenchError, MachineError, ResultsError, UsageError
 from edgebench.serve import history
 from edgebench.serve.answers import HelperProcess, SweepAnswers
-from edgebench.serve.jobs import JobFiles, JobQueue
-from edgebench.serve.live import MOST_BROWSERS, LiveStream, board_rows, job_data, storage_rows
+from edgebench.serve.live import MOST_BROWSERS, LiveStream, board_rows
+from edgebench.serve.page_sweep import PageSweep
 from edgebench.serve.security import AccessMiddleware, AccessRules
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ class Endpoints:
     """The server's addresses but those of the page's own files.
 
     Args:
-        root: the folder that holds all results.
-        queue: the sweeps that the page started.
+        page_sweep: the sweep that the page started.
         live_stream: what a browser is sent while it watches.
         helper: answers what needs large libraries.
         answers: what each sweep found.
@@ -60,8 +59,7 @@ class Endpoints:
         reader: reads results beside the event loop, for one request at a time.
     """
 
-    root: Path
-    queue: JobQueue
+    page_sweep: PageSweep
     live_stream: LiveStream
     helper: HelperProcess
     answers: SweepAnswers
@@ -77,9 +75,8 @@ class Endpoints:
             Route("/api/boards", _as_json(_boards)),
             Route("/api/form", _as_json(self._get_form)),
             Route("/api/check", _as_json(self._check), methods=["POST"]),
-            Route("/api/jobs", _as_json(self._start), methods=["POST"]),
-            Route("/api/jobs/{job}/stop", _as_json(self._stop), methods=["POST"]),
-            Route("/api/jobs/{job}/again", _as_json(self._again), methods=["POST"]),
+            Route("/api/start", _as_json(self._start), methods=["POST"]),
+            Route("/api/stop", _as_json(self._stop), methods=["POST"]),
             Route("/api/sweeps", _as_json(self._sweeps)),
             Route("/api/trials", _as_json(self._trials)),
             Route("/api/trial", _as_json(self._trial)),
@@ -117,13 +114,12 @@ class Endpoints:
         return {key: value for key, value in checked.items() if key != "scenario"}
 
     async def _start(self, request: Request) -> Any:
-        """Queue the filled-in form if it has no faults."""
+        """Run the filled-in form if it has no faults."""
         checked = await self._checked(request)
         if "faults" in checked:
             return checked
-        job = self.queue.add(checked["name"], checked["scenario"])
-        self.queue.advance()
-        return {"job": job_data(self.queue.jobs[job.id]), "warnings": checked["warnings"]}
+        self.page_sweep.start(checked["name"], checked["scenario"])
+        return {"started": checked["name"]}
 
     async def _checked(self, request: Request) -> dict[str, Any]:
         try:
@@ -139,26 +135,25 @@ class Endpoints:
         return await self.helper.ask(about, files=files, **details)
 
     async def _stop(self, request: Request) -> Any:
-        """Stop a sweep, or remove it from the queue."""
-        return {"job": job_data(self.queue.stop(request.path_params["job"]))}
-
-    async def _again(self, request: Request) -> Any:
-        """Queue a job's scenario once more."""
-        return {"job": job_data(self.queue.again(request.path_params["job"]))}
+        """Stop the page's sweep."""
+        self.page_sweep.stop()
+        return {}
 
     async def _sweeps(self, request: Request) -> Any:
-        return {"sweeps": await self._read(history.sweep_rows, self.root)}
+        return {"sweeps": await self._read(history.sweep_rows, self.page_sweep.root)}
 
     async def _trials(self, request: Request) -> Any:
-        return {"trials": await self._read(history.trial_rows, self.root, _names(request))}
+        return {
+            "trials": await self._read(history.trial_rows, self.page_sweep.root, _names(request))
+        }
 
     async def _trial(self, request: Request) -> Any:
         """One trial with its samples, phases and layers."""
         names = (request.query_params.get(key, "") for key in ("sweep", "trial"))
-        return await self._read(history.trial_detail, self.root, *names)
+        return await self._read(history.trial_detail, self.page_sweep.root, *names)
 
     async def _trials_csv(self, request: Request) -> Response:
-        text = await self._read(history.trials_csv, self.root, _names(request))
+        text = await self._read(history.trials_csv, self.page_sweep.root, _names(request))
         headers = {**_NO_STORE, "Content-Disposition": 'attachment; filename="trials.csv"'}
         return Response(text, media_type="text/csv", headers=headers)
 
@@ -167,9 +162,8 @@ class Endpoints:
         return await self.answers.answer(request.query_params.get("sweep", ""))
 
     async def _predict(self, request: Request) -> Any:
-        """What models tell of a sweep, where it was run or on a storage or a board."""
-        asked = request.query_params
-        return await self.answers.predictions(asked.get("sweep", ""), asked.get("where", ""))
+        """What models tell of a sweep."""
+        return await self.answers.predictions(request.query_params.get("sweep", ""))
 
     async def _predict_boards(self, request: Request) -> Any:
         """How a sweep's workloads do on boards."""
@@ -186,7 +180,7 @@ class Endpoints:
 
 
 async def _boards(request: Request) -> Any:
-    return {"boards": board_rows(), "storages": storage_rows()}
+    return {"boards": board_rows()}
 
 
 def _as_json(
@@ -214,17 +208,12 @@ def _names(request: Request) -> list[str]:
     return names
 
 
-def make_app(jobs: JobFiles, rules: AccessRules, files: Path | None = None) -> Starlette:
-    """The application over the results of these jobs; the form offers the files in ``files``.
-
-    Raises:
-        UnsafePathError: others can write to the jobs' folder.
-    """
-    root, queue = jobs.root, JobQueue(jobs)
+def make_app(page_sweep: PageSweep, rules: AccessRules, files: Path | None = None) -> Starlette:
+    """The application over ``page_sweep``'s results; the form offers the files in ``files``."""
     helper, quick = HelperProcess(), HelperProcess()
-    live = LiveStream(root, queue)
-    answers = SweepAnswers(root, quick, helper)
-    endpoints = Endpoints(root, queue, live, helper, answers, files)
+    live = LiveStream(page_sweep)
+    answers = SweepAnswers(page_sweep.root, quick, helper)
+    endpoints = Endpoints(page_sweep, live, helper, answers, files)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

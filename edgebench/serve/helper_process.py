@@ -32,7 +32,7 @@ def answer_request(request: dict[str, Any]) -> dict[str, Any]:
     if request["about"] == "predictions":
         from edgebench.serve.limit_predictions import predict_limits
 
-        return predict_limits(Path(request["sweep"]), request.get("where", ""))
+        return predict_limits(Path(request["sweep"]))
     if request["about"] == "boards":
         from edgebench.serve.limit_predictions import predict_boards
 

@@ -1,8 +1,8 @@
 """What models and layers' times tell of a sweep's workloads, as plain data.
 
 Predictions are made at fixed shares of demand; the page's slider moves among those, so that every
-number it shows was predicted and none interpolated by the page. Another storage and boards are
-answered by the same functions as ``edgebench predict --storage`` and ``--on``.
+number it shows was predicted and none interpolated by the page. Boards are answered by the same
+functions as ``edgebench predict --on``.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.boards.board import board_names, known_boards
+from edgebench.boards.board import known_boards
 from edgebench.errors import EdgebenchError
 from edgebench.report.answers import LAYERS, SLOW, layer_sentences
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.results import load
-from edgebench.slowdown.prediction_source import PredictionSource, elsewhere, source_of
+from edgebench.slowdown.prediction_source import elsewhere, source_of
 from edgebench.slowdown.query import WorkloadQuery
 from edgebench.units import MIB
 from edgebench.words.model import model_sentences
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from edgebench.results.results import Results
     from edgebench.slowdown.answer import Answer
     from edgebench.slowdown.models.fitting import CurveFits
-    from edgebench.slowdown.other_device import OtherDevice
     from edgebench.slowdown.prediction import Prediction
 
 #: The limits that are predicted, in percent of demand.
@@ -38,42 +37,33 @@ _SHARES = tuple(range(120, 28, -2))
 _MOST_LAYERS = 5
 
 
-def predict_limits(sweep: Path, where: str = "") -> dict[str, Any]:
-    """``{"workloads": [...], "warnings": [...], "says": [...], "why_not": text or None}``.
+def predict_limits(sweep: Path) -> dict[str, Any]:
+    """``{"workloads": [...], "warnings": [...], "why_not": text or None}``.
 
     A workload is named as :mod:`edgebench.serve.sweep_answer` names it. Its ``answers`` are the
     sentences to add to each question; its ``prediction`` is None where there is none.
 
-    Args:
-        sweep: its folder.
-        where: a board's name, or a storage's speed as ``read=50MB/s``; empty: where it was run.
-
     Raises:
-        EdgebenchError: the sweep can't be read; or nothing can be predicted there.
+        EdgebenchError: the sweep can't be read.
     """
     results = load(sweep)
     points = sweep_facts(results.sweeps[0]).workloads
     warnings: list[str] = []
-    costs = [] if where else _layer_costs(results, warnings)
-    fits = [] if where else _fits(results, warnings)
+    costs = _layer_costs(results, warnings)
+    fits = _fits(results, warnings)
     made: Sequence[Prediction] = []
-    other, why_not = None, None
+    why_not = None
     try:
         query = WorkloadQuery()
-        source, other = _source(sweep, query, where)
+        source = source_of(sweep, query)
         made = source.predict(query, [f"{share}%" for share in _SHARES])
         warnings += source.warnings
     except EdgebenchError as error:
-        if where:
-            raise
         why_not = f"{error.what}; {error.remedy}" if error.remedy else error.what
     networks = results.sweeps[0].networks
-    shown = [_workload(one, made, costs, fits, networks, other) for one in points]
-    says = list(other.says) if other else []
     return {
-        "workloads": shown,
+        "workloads": [_workload(one, made, costs, fits, networks) for one in points],
         "warnings": list(dict.fromkeys(warnings)),
-        "says": says,
         "why_not": why_not,
     }
 
@@ -114,16 +104,6 @@ def predict_boards(sweep: Path, reserve_bytes: int | None = None) -> dict[str, A
     return {"workloads": [{"name": one.name, "boards": found[one.key.id]} for one in points]}
 
 
-def _source(
-    sweep: Path, query: WorkloadQuery, where: str
-) -> tuple[PredictionSource, OtherDevice | None]:
-    """What predicts there. A path to a board's file is no board of the page."""
-    if where in board_names():
-        return elsewhere(source_of(sweep, query), where)
-    source = source_of(sweep, query, storage=where or None)
-    return source, source.other
-
-
 def _layer_costs(results: Results, warnings: list[str]) -> list[LayerCostTable]:
     from edgebench.analysis.layer_costs.builder import layer_cost_tables
 
@@ -155,7 +135,6 @@ def _workload(
     costs: Sequence[LayerCostTable],
     fits: Sequence[CurveFits],
     networks: Mapping[str, Any],
-    other: OtherDevice | None,
 ) -> dict[str, Any]:
     layers = next((t for t in costs if t.workload == one.key.id), None)
     said = [words for f in fits if f.curve.workload == one.key.id for words in model_sentences(f)]
@@ -163,16 +142,7 @@ def _workload(
     return {
         "name": one.name,
         "answers": {SLOW: said, LAYERS: layer_sentences(one, layers, networks)},
-        "prediction": _prediction(found, other) if found else None,
-    }
-
-
-def _prediction(one: Prediction, other: OtherDevice | None) -> dict[str, Any]:
-    return {
-        "source": source_words(one, other),
-        "model": one.model,
-        "demand_bytes": one.demand_bytes,
-        "at": [_finite(_limit(at)) for at in one.at],
+        "prediction": {"at": [_finite(_limit(at)) for at in found.at]} if found else None,
     }
 
 

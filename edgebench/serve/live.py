@@ -13,13 +13,11 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
 from edgebench.boards.board import known_boards
-from edgebench.boards.storage import storage_presets
 from edgebench.errors import EdgebenchError
 from edgebench.kills import needs_explanation
 from edgebench.measures.machine.system_files import SystemMemory, read_system
@@ -28,7 +26,7 @@ from edgebench.results.live.events import EndedSpan
 from edgebench.results.live.sweep import SweepState, SweepTail, newest_running
 from edgebench.results.live.trial import KINDS, TrialTail
 from edgebench.results.sweep_reader import settings_columns
-from edgebench.serve.jobs import SOME_FAILED, Job, JobQueue
+from edgebench.serve.page_sweep import PageSweep
 from edgebench.words.outcomes import brief_reason
 
 #: A fast network ends thousands of spans a second: the last ones are enough to see.
@@ -37,7 +35,7 @@ _MOST_NEW_SPANS = 32
 
 #: A sample is on disk half a second after it was taken; with this, on the page within a second.
 _INTERVAL_S = 0.25
-#: How often the machine is read, jobs are advanced and a sweep is looked for.
+#: How often the machine is read and a sweep is looked for.
 _SLOW_INTERVAL_S = 1.0
 MOST_BROWSERS = 32
 _MOST_UNREAD_EVENTS = 64
@@ -46,7 +44,6 @@ _MOST_SYSTEM_ROWS = 600
 #: Outcomes that the user can fix, and how many different reasons are shown.
 _FAULTS = ("failed", "harness-error")
 _MOST_REASONS = 5
-_MOST_JOBS = 50
 
 
 def system_row(seen: SystemMemory) -> list[Any]:
@@ -75,24 +72,6 @@ def board_rows() -> list[dict[str, Any]]:
         }
         for board in sorted(known_boards().values(), key=lambda one: one.left_bytes)
     ]
-
-
-def storage_rows() -> list[dict[str, Any]]:
-    """Each kind of storage that has a name, with its declared speed."""
-    presets = storage_presets().items()
-    return [{"name": name, "title": f"{one.title}: {one.speed.label}"} for name, one in presets]
-
-
-def job_data(job: Job) -> dict[str, Any]:
-    """What the page shows of a job."""
-    return {
-        "id": job.id,
-        "name": job.name,
-        "state": job.state,
-        "queued_utc": job.queued_utc,
-        "some_failed": job.exit_code == SOME_FAILED,
-        "error": job.error,
-    }
 
 
 def sweep_data(state: SweepState, reasons: Iterable[str]) -> dict[str, Any]:
@@ -170,13 +149,11 @@ class LiveStream:
     """Reads while a browser watches, and sends what it reads to all that do.
 
     Args:
-        root: the folder that holds all results.
-        queue: the jobs, which are advanced also while nobody watches.
+        page_sweep: the sweep that the page started; its end is noted also while nobody watches.
     """
 
-    def __init__(self, root: Path, queue: JobQueue) -> None:
-        self._root = root
-        self._queue = queue
+    def __init__(self, page_sweep: PageSweep) -> None:
+        self._page_sweep = page_sweep
         self._browsers: set[asyncio.Queue[str | None]] = set()
         self._tail: SweepTail | None = None
         self._state: SweepState | None = None
@@ -225,7 +202,7 @@ class LiveStream:
         slow = now >= self._next_slow
         if slow:
             self._next_slow = now + _SLOW_INTERVAL_S
-            self._queue.advance()
+            self._page_sweep.poll()
         if not self._browsers:
             self._tail = self._state = None
             return
@@ -241,7 +218,7 @@ class LiveStream:
     def _find_sweep(self) -> None:
         if self._tail is not None and self._state is not None and self._state.running:
             return
-        path = newest_running(self._root)
+        path = newest_running(self._page_sweep.root)
         # A sweep that has ended stays in view until another one runs.
         if path is not None and (self._tail is None or self._tail.path != path):
             self._tail = SweepTail(path)
@@ -272,10 +249,10 @@ class LiveStream:
                 self._reasons.append(reason)
 
     def _progress(self) -> dict[str, Any]:
-        jobs = list(reversed(self._queue.jobs.values()))
+        started = self._page_sweep.started
         return {
             "sweep": sweep_data(self._state, self._reasons) if self._state else None,
-            "jobs": [job_data(job) for job in jobs[:_MOST_JOBS]],
+            "started": asdict(started) if started else None,
         }
 
     def _full_state(self) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from starlette.applications import Starlette
 from edgebench.serve.answers import HelperProcess
 from edgebench.serve.app import make_app, make_server, open_socket
 from edgebench.serve.helper_process import reply_to
-from edgebench.serve.jobs import JobFiles, JobQueue, stop_process
 from edgebench.serve.live import LiveStream
+from edgebench.serve.page_sweep import PageSweep
 from edgebench.serve.security import AccessRules, cookie_name
 
 TOKEN = "a-token-that-nobody-guesses"
@@ -50,14 +50,14 @@ class Served:
 
     port: int
     live: LiveStream
-    jobs: JobFiles
+    page_sweep: PageSweep
     app: Starlette
     server: uvicorn.Server
 
     @property
     def root(self) -> Path:
         """The folder of the results."""
-        return self.jobs.root
+        return self.page_sweep.root
 
     @property
     def address(self) -> str:
@@ -111,9 +111,9 @@ def _events(answer: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
         yield kind, json.loads(data)
 
 
-def jobs_of(root: Path) -> JobFiles:
-    """The jobs of these results, beside them."""
-    return JobFiles(root, root.with_name(f"{root.name}-queue"))
+def page_sweep_of(root: Path) -> PageSweep:
+    """The page's sweep of these results, its folder beside them."""
+    return PageSweep(root, root.with_name(f"{root.name}-page"))
 
 
 async def _reply_here(self: HelperProcess, request: dict[str, Any]) -> bytes:
@@ -125,8 +125,8 @@ def serving(
     root: Path, rules: AccessRules | None = None, *, helpers: bool = False
 ) -> Iterator[Served]:
     """Serve the results below ``root`` while the block runs."""
-    jobs = jobs_of(root)
-    app = make_app(jobs, rules or AccessRules("127.0.0.1", TOKEN))
+    page_sweep = page_sweep_of(root)
+    app = make_app(page_sweep, rules or AccessRules("127.0.0.1", TOKEN))
     server = make_server(app)
     replied = HelperProcess._reply
     if not helpers:
@@ -136,19 +136,15 @@ def serving(
         thread.start()
         try:
             wait_for(lambda: server.started)
-            yield Served(sock.getsockname()[1], app.state.live, jobs, app, server)
+            yield Served(sock.getsockname()[1], app.state.live, page_sweep, app, server)
         finally:
             server.should_exit = True
             thread.join(120)
             HelperProcess._reply = replied  # type: ignore[method-assign]
-            _end_its_sweep(app.state.live._queue)
-
-
-def _end_its_sweep(queue: JobQueue) -> None:
-    """A sweep outlives its server; here the server's process lives on and must wait for it."""
-    if queue.running and queue._process:
-        stop_process(queue.running)
-        queue._process.wait(120)
+            # A sweep outlives its server; here the server's process lives on and must wait for it.
+            if page_sweep._process:
+                page_sweep._process.terminate()
+                page_sweep._process.wait(120)
 
 
 def wait_for(condition: Any, patience_s: float = 240.0) -> Any:

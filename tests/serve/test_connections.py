@@ -68,7 +68,7 @@ def test_a_request_that_does_not_come_is_not_waited_for(
 
 
 @pytest.mark.parametrize(
-    ("method", "status"), [("GET /api/sweeps", b"401"), ("POST /api/jobs", b"403")]
+    ("method", "status"), [("GET /api/sweeps", b"401"), ("POST /api/start", b"403")]
 )
 def test_who_is_refused_keeps_no_connection(served: Served, method: str, status: bytes):
     """After the refusal the server closes, without waiting for a body; the owner's stays open."""

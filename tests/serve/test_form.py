@@ -136,8 +136,8 @@ def test_the_server_answers_the_same(tmp_path: Path):
         right = served.post("/api/check", sent()).data
         assert right["trials"] == 24
         assert "scenario" not in right
-        assert served.post("/api/jobs", sent(workload={"batch": [0]})).data["faults"]
-        assert not served.jobs.folder.exists()
+        assert served.post("/api/start", sent(workload={"batch": [0]})).data["faults"]
+        assert not served.page_sweep.folder.exists()
 
 
 @pytest.mark.process
@@ -169,7 +169,7 @@ def test_files_of_the_servers_folder_are_offered_by_name(with_files: FormFiles):
 
 
 def test_a_chosen_name_becomes_a_path_of_that_folder(with_files: FormFiles):
-    """The scenario that is queued names the files; the form named none."""
+    """The scenario that is started names the files; the form named none."""
     workload = {"kind": "training", "network": ["lenet"], "data": ["mnist"]}
     told = check_form(
         sent() | {"workload": {**workload, "start": ["lenet.safetensors"]}}, with_files

@@ -118,35 +118,6 @@ def test_a_board_has_to_hold_libraries_too(
         assert page.faults() == []
 
 
-def test_another_storage_is_predicted_from_counted_bytes(
-    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """What was measured here is no longer shown; a wrong speed is said to be one."""
-    make(tmp_path, Shape(rounds=1, killed_below=60))
-    save_calibration(assumed_constants("jetson-nano", "file", 150.0 * MIB, {}), tmp_path)
-    _count(monkeypatch, {60: 400, 200: 0})
-    with serving(tmp_path) as server:
-        page = Page(browser, server.address)
-        page.open("answer")
-        wait_for(lambda: "line: predicted" in page.text("#curve"))
-        assert "measured: 150 MiB" in page.attribute("#curve [role='img']", "aria-label")
-        page.find("#storage").send_keys("read=5MB/s\ue007")
-        wait_for(lambda: "at storage read=5MB/s" in page.text("#model-words"))
-        assert "from bytes counted in its rounds" in page.text("#model-words")
-        assert "predicted from counted bytes" in page.text("#limit-words")
-        label = page.attribute("#curve [role='img']", "aria-label")
-        assert "measured: no limit; predicted from" in label
-        assert "killed at 50 MiB" in label
-        page.shoot("storage")
-        assert page.faults() == []
-        page.find("#storage").clear()
-        page.find("#storage").send_keys("rock-5b-4g\ue007")
-        wait_for(lambda: "ROCK 5B" in page.text("#model-words"))
-        page.find("#storage").clear()
-        page.find("#storage").send_keys("quick\ue007")
-        wait_for(lambda: "No prediction: no storage 'quick'" in page.text("#model-words"))
-
-
 def _count(monkeypatch: pytest.MonkeyPatch, reads: dict[int, int]) -> None:
     """Each workload's rounds read so many MiB at limits in MiB."""
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from serving import TOKEN, Served, jobs_of, serving
+from serving import TOKEN, Served, page_sweep_of, serving
 from starlette.routing import Route
 
 from edgebench.serve.app import make_app
@@ -16,8 +16,8 @@ STATIC = Path(__file__).parents[2] / "edgebench" / "serve" / "static"
 FILES = sorted(path for path in STATIC.rglob("*") if path.suffix in (".js", ".html"))
 #: Every address, as the application itself knows them: a new one is tried of itself.
 ROUTES = sorted(
-    (method, route.path.replace("{job}", "none"))
-    for route in make_app(jobs_of(Path("nowhere")), AccessRules("127.0.0.1")).routes
+    (method, route.path)
+    for route in make_app(page_sweep_of(Path("nowhere")), AccessRules("127.0.0.1")).routes
     if isinstance(route, Route)
     for method in route.methods or ()
     if method != "HEAD"
@@ -84,8 +84,8 @@ def test_own_names_are_known(served: Served):
 )
 def test_another_sites_post_is_refused(served: Served, headers: dict[str, str]):
     """What a page of another site can make a browser send starts and stops nothing."""
-    assert served.post("/api/jobs", {}, **headers).status == 403
-    assert not served.jobs.folder.exists()
+    assert served.post("/api/start", {}, **headers).status == 403
+    assert not served.page_sweep.folder.exists()
 
 
 @pytest.mark.process
@@ -130,7 +130,7 @@ def test_every_address_is_a_route_that_is_tried(served: Served):
     assert {route.path.replace("{job}", "none") for route in served.app.routes} == {
         path for _, path in ROUTES
     }
-    assert {"/", "/api/live", "/api/jobs", "/js/main.js"} <= {path for _, path in ROUTES}
+    assert {"/", "/api/live", "/api/start", "/js/main.js"} <= {path for _, path in ROUTES}
 
 
 @pytest.mark.process
@@ -167,8 +167,8 @@ def test_every_route_opens_with_the_token(with_sweep: Served, method: str, path:
 
 @pytest.mark.process
 def test_the_walk_left_nothing_behind(with_sweep: Served):
-    """No sweep was queued by whom nobody let in."""
-    assert not with_sweep.jobs.folder.exists()
+    """No sweep was started by whom nobody let in."""
+    assert not with_sweep.page_sweep.folder.exists()
 
 
 @pytest.mark.process
@@ -213,10 +213,10 @@ def test_a_person_is_told_how_to_get_in(served: Served):
 def test_a_script_posts_with_the_header_alone(served: Served):
     """No page can make a browser send that header, so no Origin is asked for; JSON still is."""
     shown = {"Cookie": "", "Authorization": f"Bearer {TOKEN}", "Origin": ""}
-    assert served.post("/api/jobs/none/stop", **shown).status == 422
-    assert served.post("/api/jobs/none/stop", **shown, Content_Type="text/plain").status == 403
+    assert served.post("/api/stop", **shown).status == 422
+    assert served.post("/api/stop", **shown, Content_Type="text/plain").status == 403
     other = {**shown, "Authorization": "Bearer wrong"}
-    assert served.post("/api/jobs/none/stop", **other).status == 403
+    assert served.post("/api/stop", **other).status == 403
 
 
 @pytest.mark.process
@@ -225,7 +225,7 @@ def test_without_a_token_a_header_opens_no_other_door(tmp_path: Path):
     with serving(tmp_path, AccessRules("127.0.0.1")) as served:
         assert asked(served, "GET", "/").status == 200
         evil = {"Origin": "http://evil.example", "Authorization": "Bearer x"}
-        assert served.post("/api/jobs", **evil).status == 403
+        assert served.post("/api/start", **evil).status == 403
 
 
 def test_tokens_are_long_and_differ():

@@ -16,7 +16,7 @@ from edgebench.fleet.machine import ServiceProcess
 from edgebench.processes import own_program
 from edgebench.run.launch import launch
 from edgebench.serve.answers import HelperProcess
-from edgebench.serve.jobs import Job, JobFiles
+from edgebench.serve.page_sweep import PageSweep
 from edgebench.workloads.preparation import describe_trainings
 
 #: Modules that processes of ours import, early or late.
@@ -39,14 +39,15 @@ def preparation(folder: Path) -> None:
     assert describe_trainings({}, identity=None) == {"tables": {}, "untold": {}}
 
 
-def job(folder: Path) -> None:
+def page(folder: Path) -> None:
     """A sweep that the page starts; its scenario has faults, so it ends at once."""
-    files = JobFiles(folder / "results", folder / "jobs")
-    one = Job("20260102T030405-000000", "made", "queued", "2026-01-02T03:04:05+00:00")
-    files.add(one, "schema = 1")
-    started, process = files.start(one)
-    assert process.wait() == 1
-    assert "fault" in (files.ended(started, 1).error or "")
+    page_sweep = PageSweep(folder / "results", folder / "page")
+    page_sweep.start("made", "schema = 1")
+    assert page_sweep._process
+    assert page_sweep._process.wait() == 1
+    page_sweep.poll()
+    assert page_sweep.started
+    assert "fault" in (page_sweep.started.error or "")
 
 
 def worker(folder: Path) -> None:
@@ -87,7 +88,7 @@ def verb(folder: Path) -> None:
 @pytest.mark.process
 @pytest.mark.promise("No process imports code from the current folder.")
 @pytest.mark.parametrize(
-    "start", [helper, preparation, job, worker, trial_service, start_of_a_worker, dask, verb]
+    "start", [helper, preparation, page, worker, trial_service, start_of_a_worker, dask, verb]
 )
 def test_nothing_is_imported_from_the_current_folder(
     start: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -49,7 +49,6 @@ _WRITING_FLAG = re.compile(r"O_(WRONLY|RDWR|CREAT|TRUNC|APPEND|TMPFILE)")
 _MODE = re.compile(r"[rbt]*[wxa+][wxabt+]*")
 _KERNEL = "a file of the kernel's, where no user can put anything"
 _MEMORY = "into memory"
-_SAVED = "the jobs' own, which writes through safe_files"
 _WORKER = "in the worker, with the workload's own rights, into the folder made for it"
 #: Which call where, and why it may.
 ALLOWED = {
@@ -77,7 +76,6 @@ ALLOWED = {
     ("report/figures/__init__.py", "chdir"): "to / and back, while a library is imported",
     ("report/figures/style.py", "savefig"): _MEMORY,
     ("cli/export.py", "to_parquet"): _MEMORY,
-    ("serve/jobs.py", "save"): _SAVED,
     ("cgroups/sampler_process.py", "ZipFile"): "into an open file",
     ("workloads/training/data_sources.py", "TemporaryDirectory"): "a new name and folder, 0700",
     ("measures/strategies/categories.py", "write_text"): _WORKER,

@@ -62,19 +62,16 @@ def calibrate() -> None:
     under_sudo("calibrate", "--device", "fresh")()
 
 
-def queue() -> None:
-    """The page's queue: a sweep asked for and started, in a folder of root's own."""
-    from edgebench.serve import jobs
+def page() -> None:
+    """A sweep that the page starts, in a folder of root's own."""
+    from edgebench.serve import page_sweep
 
     class Started:
         pid = 1
 
-    jobs.subprocess.Popen = lambda *words, **about: Started()  # type: ignore[misc,assignment]
+    page_sweep.subprocess.Popen = lambda *words, **about: Started()  # type: ignore[misc,assignment]
     with TemporaryDirectory() as own:
-        files = jobs.JobFiles(Path("results"), Path(own, "queue"))
-        one = jobs.Job("20260102T030405-000000", "made", "queued", "2026-01-02T03:04:05+00:00")
-        files.add(one, SCENARIO)
-        files.save(files.start(one)[0])
+        page_sweep.PageSweep(Path("results"), Path(own, "page")).start("made", SCENARIO)
 
 
 def data() -> None:
@@ -119,7 +116,7 @@ WRITERS: dict[str, Callable[[], None]] = {
 }
 #: Verbs that write nothing in the stranger's folder.
 READERS: dict[str, Callable[[], None]] = {
-    "serve": queue,
+    "serve": page,
     "show": verb("show", "results"),
     "compare": verb("compare", "results", "results"),
     "check": verb("run", "--dry-run", "s.toml"),

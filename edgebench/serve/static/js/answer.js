@@ -4,7 +4,6 @@ import { byId, el, fill } from "./dom.js";
 import { get } from "./api.js";
 import { count } from "./format.js";
 import { askBoards, forgetBoards } from "./board_list.js";
-import { BOARDS, STORAGES } from "./boards.js";
 import { comboBox } from "./combobox.js";
 import { showEmpty } from "./empty.js";
 import { outcomeWords, sweepParts, sweepWords } from "./words.js";
@@ -17,8 +16,6 @@ const LAYERS = "Which layers cause the slowdown?";
 const whatIf = new WhatIf();
 let answer = null;
 let predicted = null;
-// What is predicted for another storage or board: {where, says, workloads, fault}; null: nothing was asked for.
-let elsewhere = null;
 let shown = null;
 let asked = 0;
 
@@ -37,7 +34,6 @@ export async function showAnswer(name = "") {
   if (same && predicted?.name === found.name) return;
   if (predicted?.name !== found.name || answer?.done !== found.done) {
     predicted = null;
-    leaveElsewhere();
     forgetBoards();
   }
   answer = found;
@@ -113,19 +109,15 @@ function drawWorkload(one) {
   asked[0][1].splice(0, IN_HERO);
   asked.splice(2, 0, [LAYERS, more?.answers[LAYERS] ?? [waiting()]]);
   fill(byId("questions"), ...asked.filter(([, sentences]) => sentences.length).flatMap(([question, sentences]) => [el("h3", {}, question), ...sentences.map((words) => el("p", {}, words))]));
-  whatIf.show(one, prediction(one.name), Boolean(elsewhere));
+  whatIf.show(one, prediction(one.name));
   drawModel();
 }
 
-const prediction = (name) => (elsewhere ?? predicted)?.workloads.find((one) => one.name === name)?.prediction ?? null;
+const prediction = (name) => predicted?.workloads.find((one) => one.name === name)?.prediction ?? null;
 
-// Where predictions come from, or why there are none.
+// Why there are no predictions.
 function drawModel() {
-  const found = elsewhere ?? predicted;
-  if (!found) return;
-  const known = prediction(shown);
-  const source = elsewhere && known ? [`Predicted ${known.source}.`, ...elsewhere.says.map((words) => `${words}.`)] : [];
-  byId("model-words").textContent = known ? source.join(" ") : `No prediction: ${found.why_not ?? "no model knows this workload."}`;
+  if (predicted) byId("model-words").textContent = prediction(shown) ? "" : `No prediction: ${predicted.why_not ?? "no model knows this workload."}`;
 }
 
 const waiting = () => (answer.state === "running" ? "Read when the sweep has ended, or on “Predict other limits”." : predicted?.fault ?? "Reading the layers' times …");
@@ -191,37 +183,9 @@ async function predict() {
     predicted = { name, workloads: [], warnings: [], why_not: error.message, fault: error.message };
   }
   if (answer?.name !== name) return;
-  drawShown();
+  drawWorkload(answer.workloads.find((one) => one.name === shown) ?? answer.workloads[0]);
   drawDoubts();
   if (!predicted.fault) askBoards(name);
-}
-
-const drawShown = () => drawWorkload(answer.workloads.find((one) => one.name === shown) ?? answer.workloads[0]);
-
-// The same workloads on a storage or a board on which nothing was run; empty: where they were run.
-async function predictElsewhere(where) {
-  const { name } = answer;
-  elsewhere = null;
-  if (!where) {
-    byId("model-words").textContent = "";
-    drawShown();
-    return;
-  }
-  byId("model-words").textContent = `Predicting for ${where} …`;
-  let found;
-  try {
-    found = await get(`/api/predictions?${new URLSearchParams({ sweep: name, where })}`);
-  } catch (error) {
-    found = { workloads: [], says: [], why_not: error.message };
-  }
-  if (answer?.name !== name || byId("storage").value.trim() !== where) return;
-  elsewhere = { where, ...found };
-  drawShown();
-}
-
-function leaveElsewhere() {
-  elsewhere = null;
-  byId("storage").value = "";
 }
 
 // A running sweep grows: shown again, but not often, since reading it takes time from the trial.
@@ -233,5 +197,3 @@ byId("answer-sweep").addEventListener("change", ({ target }) => {
   location.hash = `#answer/${target.value}`;
 });
 byId("predict").addEventListener("click", predict);
-byId("storage").addEventListener("change", ({ target }) => predictElsewhere(target.value.trim()));
-fill(byId("storages"), ...[...STORAGES, ...BOARDS].map(({ name, title }) => el("option", { value: name }, title)));

@@ -60,7 +60,7 @@ function draw(kind, values = {}) {
   for (const [path, value] of Object.entries(values)) setValue(path.split(".")[0], keyNamed(kind, path), value);
   byId("form").onsubmit = (event) => {
     event.preventDefault();
-    send("/api/jobs");
+    send("/api/start");
   };
 }
 
@@ -103,14 +103,13 @@ function showAnswer(answer) {
     showFaults(answer.faults);
     return;
   }
-  const warnings = el("ul", { class: "warnings" }, ...answer.warnings.map((words) => el("li", {}, words)));
-  if (answer.job) {
-    say(`Sweep ${answer.job.name} is queued.`);
+  if (answer.started) {
+    say(`Sweep ${answer.started} is started.`);
     location.hash = "#live";
     return;
   }
   const words = `No errors: ${answer.points} ${answer.points === 1 ? "point" : "points"}, ${answer.trials} ${answer.trials === 1 ? "trial" : "trials"}. Takes at most ${seconds(answer.longest_s)} (if every trial reaches its timeout).`;
-  fill(byId("form-status"), el("p", {}, words), warnings);
+  fill(byId("form-status"), el("p", {}, words), el("ul", { class: "warnings" }, ...answer.warnings.map((one) => el("li", {}, one))));
 }
 
 function clearFaults() {

@@ -3,7 +3,7 @@
 
 import { byId, el, fill, say } from "./dom.js";
 import { count, seconds } from "./format.js";
-import { showJobs } from "./jobs.js";
+import { showStarted } from "./started.js";
 import { SystemChart } from "./system.js";
 import { TrialView } from "./trial.js";
 import { refreshAnswer } from "./answer.js";
@@ -54,8 +54,8 @@ async function sayWhyClosed() {
   else say("Too many pages are open: close one, then reload.", true);
 }
 
-function showProgress({ sweep, jobs }) {
-  showJobs(jobs);
+function showProgress({ sweep, started }) {
+  showStarted(started);
   const problems = [...(sweep?.reasons ?? []).map((words) => `Problem in a trial: ${words}`), ...(sweep?.warnings ?? [])];
   fill(byId("sweep-warnings"), ...problems.map((words) => el("li", {}, words)));
   byId("sweep-progress").hidden = !sweep;

@@ -17,9 +17,9 @@ export class WhatIf {
     byId("curve-phase").addEventListener("change", () => this.draw());
   }
 
-  // workload: of the answer; prediction: of its limits, or null; moved: for a storage on which nothing was run.
-  show(workload, prediction, moved = false) {
-    Object.assign(this, { workload, prediction, moved });
+  // workload: of the answer; prediction: of its limits, or null.
+  show(workload, prediction) {
+    Object.assign(this, { workload, prediction });
     const phases = [...new Set(workload.points.flatMap((point) => Object.keys(point.times_s)))];
     const kept = byId("curve-phase").value;
     const chosen = phases.includes(kept) ? kept : phases.includes("total") ? "total" : phases[0];
@@ -31,20 +31,19 @@ export class WhatIf {
     const before = this.steps[Number(byId("limit").value)]?.limit_bytes;
     const { points } = this.workload;
     this.phase = byId("curve-phase").value;
-    // Kills are the same on any storage; times are not.
-    this.tried = points.filter((point) => !point.unlimited && point.limit_bytes && !(this.moved && this.finished(point)));
+    this.tried = points.filter((point) => !point.unlimited && point.limit_bytes);
     const predicted = (this.prediction?.at ?? []).map((at) => this.step(at)).filter(Boolean).reverse();
     this.steps = this.merged(predicted);
     const any = this.steps.length > 0;
     for (const id of ["curve", "limit-box", "limit-words", "limit-layers", "boards"]) byId(id).hidden = !any;
     byId("curve-phase-box").hidden = !any || byId("curve-phase").options.length < 2;
     byId("boards").hidden = !this.workload.demand_bytes;
-    if (!this.moved) showBoards(this);
+    showBoards(this);
     this.curve?.close();
     this.curve = null;
     if (!any) {
       byId("limit-words").hidden = false;
-      byId("limit-words").textContent = this.moved ? "Nothing is known of this workload there." : "No limit was tried in this sweep, so there is no curve. Start a sweep with limits, for example max, 75%, 50%.";
+      byId("limit-words").textContent = "No limit was tried in this sweep, so there is no curve. Start a sweep with limits, for example max, 75%, 50%.";
       return;
     }
     this.curve = new Curve(byId("curve"), {

@@ -1,0 +1,241 @@
+"""The sweep that was started from the page: run as a process of its own, stopped, found again."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import page_sweep_of, serving, wait_for
+
+from edgebench import identity
+from edgebench.errors import MachineError, ResultsError, UnsafePathError
+from edgebench.serve.page_sweep import PageSweep, StartedSweep, page_folder
+
+SCENARIO = (
+    'schema = 1\nname = "nap"\nrepeats = 1\n[workload]\nkind = "command"\ncommand = ["true"]\n'
+)
+
+
+def polled(page_sweep: PageSweep, *states: str) -> StartedSweep:
+    """The sweep once it is in one of these states."""
+
+    def look() -> StartedSweep | None:
+        page_sweep.poll()
+        started = page_sweep.started
+        return started if started and started.state in states else None
+
+    found = wait_for(look)
+    assert isinstance(found, StartedSweep)
+    return found
+
+
+@pytest.fixture
+def go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that ends the sweeps of this test with the exit code in it.
+
+    They are a small program in Python's place, which a signal ends as it ends `edgebench run`.
+    """
+    program, until = tmp_path / "program", tmp_path / "go-on"
+    program.write_text(
+        f"#!/bin/sh\ntrap 'exit 143' TERM\nwhile [ ! -s {until} ]; do sleep 0.02; done\n"
+        f"exit $(cat {until})\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(
+        "edgebench.serve.page_sweep.own_program", lambda *words: [str(program), *words]
+    )
+    return until
+
+
+@pytest.mark.own_cgroup
+def test_a_sweep_runs_in_a_process_of_its_own(tmp_path: Path):
+    """It is `edgebench run` in its own session, and its results are where they belong."""
+    page_sweep, go_on = page_sweep_of(tmp_path / "results"), tmp_path / "go-on"
+    command = ["sh", "-c", f"while [ ! -e {go_on} ]; do sleep 0.02; done"]
+    page_sweep.start("nap", SCENARIO.replace('["true"]', json.dumps(command)))
+    assert page_sweep._process
+    pid = page_sweep._process.pid
+    assert os.getsid(pid) == pid != os.getsid(0)
+    go_on.touch()
+    assert polled(page_sweep, "done") == StartedSweep("nap", "done")
+    assert len(list(tmp_path.glob("results/*/*-nap-*/complete.json"))) == 1
+
+
+@pytest.mark.process
+def test_a_refused_scenario_fails_with_its_words(tmp_path: Path):
+    """What `edgebench run` said is kept for the page."""
+    page_sweep = page_sweep_of(tmp_path)
+    page_sweep.start("bad", "schema = 1\n")
+    assert "is missing" in str(polled(page_sweep, "failed").error)
+
+
+@pytest.mark.process
+def test_one_sweep_at_a_time_until_it_is_stopped(tmp_path: Path, go_on: Path):
+    """A second start is refused with the name of the first; after its end another one starts."""
+    page_sweep = page_sweep_of(tmp_path)
+    page_sweep.start("nap", SCENARIO)
+    with pytest.raises(ResultsError, match="a sweep is running already: nap"):
+        page_sweep.start("short", SCENARIO)
+    page_sweep.stop()
+    assert page_sweep.started == StartedSweep("nap", "stopping")
+    polled(page_sweep, "stopped")
+    with pytest.raises(ResultsError, match="no sweep that this page started"):
+        page_sweep.stop()
+    go_on.write_text("3")
+    page_sweep.start("short", SCENARIO)
+    assert polled(page_sweep, "some-failed").name == "short"
+
+
+def test_a_sweep_from_a_terminal_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """No second sweep disturbs it, and the page doesn't stop it."""
+    monkeypatch.setattr(
+        "edgebench.serve.page_sweep.newest_running", lambda root: root / "device" / "theirs"
+    )
+    page_sweep = page_sweep_of(tmp_path)
+    with pytest.raises(ResultsError, match="running already: theirs"):
+        page_sweep.start("nap", SCENARIO)
+    with pytest.raises(ResultsError, match="no sweep that this page started"):
+        page_sweep.stop()
+
+
+@pytest.mark.process
+def test_a_restarted_server_finds_its_sweep_and_can_stop_it(tmp_path: Path, go_on: Path):
+    """The sweep outlives the server; another server refuses a second one, and sees it end."""
+    first = page_sweep_of(tmp_path)
+    first.start("a b", SCENARIO)
+    second = page_sweep_of(tmp_path)
+    assert second.started == StartedSweep("a b", "running")
+    with pytest.raises(ResultsError, match="running already: a b"):
+        second.start("short", SCENARIO)
+    second.stop()
+    # The first server is still here, in this test: it has a child to bury.
+    assert first._process
+    assert first._process.wait(120) in (143, -15)
+    second.poll()
+    assert second.started is None
+
+
+@pytest.mark.process
+@pytest.mark.promise("`serve` signals only the process of a sweep that it started.")
+def test_another_process_of_the_same_number_is_not_stopped(tmp_path: Path, go_on: Path):
+    """A pid that is left in the file is none of a sweep that runs."""
+    page_sweep = page_sweep_of(tmp_path)
+    with subprocess.Popen(["sleep", "600"]) as other:
+        try:
+            page_sweep.folder.mkdir(0o700)
+            (page_sweep.folder / "sweep.lock").write_text(f"{other.pid} nap")
+            page_sweep.poll()
+            assert page_sweep.started is None
+            with pytest.raises(ResultsError):
+                page_sweep.stop()
+            page_sweep.start("nap", SCENARIO)
+            page_sweep.stop()
+            polled(page_sweep, "stopped")
+            assert other.poll() is None
+        finally:
+            other.kill()
+
+
+@pytest.mark.process
+@pytest.mark.promise("Nothing in a results folder makes `serve` run a command or signal a process.")
+def test_what_lies_in_the_results_starts_and_stops_nothing(tmp_path: Path):
+    """Files as the page's own folder has them are nothing there, though one is locked."""
+    root = tmp_path / "results"
+    with subprocess.Popen(["sleep", "600"]) as other:
+        try:
+            for folder in (root, root / "device"):
+                folder.mkdir()
+                scenario = SCENARIO.replace("true", f"touch {tmp_path / 'it-ran'}")
+                (folder / "sweep.toml").write_text(scenario)
+                (folder / "sweep.lock").write_text(f"{other.pid} nap")
+            with serving(root) as served, served.stream() as events:
+                assert next(events)[1]["started"] is None
+                assert served.post("/api/stop").status == 422
+            assert other.poll() is None
+        finally:
+            other.kill()
+    assert not (tmp_path / "it-ran").exists()
+
+
+def test_a_link_in_an_output_s_place_is_refused(tmp_path: Path):
+    """Nothing is written through a link where the sweep's output goes."""
+    page_sweep = page_sweep_of(tmp_path)
+    page_sweep.folder.mkdir(0o700)
+    (page_sweep.folder / "sweep.log").symlink_to(tmp_path / "precious")
+    with pytest.raises(UnsafePathError, match="a link lies in its place"):
+        page_sweep.start("nap", SCENARIO)
+    assert not (tmp_path / "precious").exists()
+    assert page_sweep.started is None
+
+
+@pytest.mark.process
+@pytest.mark.root
+def test_a_full_disk_is_said(tmp_path: Path):
+    """The page's request is answered with the remedy, and the server goes on."""
+    disk = page_sweep_of(tmp_path / "results").folder
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", disk], check=True)
+    try:
+        with serving(tmp_path / "results") as served:
+            with pytest.raises(OSError, match="No space"):
+                (disk / "filler").write_bytes(bytes(1 << 20))
+            workload = {"kind": "inference", "network": ["lenet"]}
+            form = {"scenario": {"name": "x"}, "workload": workload}
+            answer = served.post("/api/start", form)
+            assert answer.status == 422
+            assert "free some space" in answer.data["error"]["remedy"]
+            assert served.get("/api/sweeps").data == {"sweeps": []}
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+@pytest.mark.promise("What `serve` starts is kept in the state folder of the user who serves.")
+def test_the_folder_is_in_the_users_own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Root's is below root's own home, whatever folder of another user sudo kept in a variable."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(identity.os, "geteuid", lambda: 1000)
+    found = page_folder(tmp_path / "results")
+    assert found.parent == tmp_path / "state" / "edgebench" / "serve"
+    assert found != page_folder(tmp_path / "others")
+    assert found == page_folder(tmp_path / "others" / ".." / "results")
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    assert page_folder(tmp_path).is_relative_to(tmp_path / "home" / ".local" / "state")
+    monkeypatch.setattr(identity.os, "geteuid", lambda: 0)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state").chmod(0o777)
+    assert page_folder(tmp_path).is_relative_to(Path(pwd.getpwuid(0).pw_dir, ".local", "state"))
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch):
+    """In words, with the variable that helps."""
+    monkeypatch.setattr(identity.os, "geteuid", lambda: 54321)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    with pytest.raises(MachineError, match="no home") as told:
+        page_folder(Path("results"))
+    assert "XDG_STATE_HOME" in str(told.value.remedy)
+
+
+@pytest.mark.process
+def test_the_folder_is_for_its_user_alone(tmp_path: Path, go_on: Path, monkeypatch: Any):
+    """Made 0700, with the folders above; one that others can write to is refused."""
+    go_on.write_text("0")
+    monkeypatch.setenv("SUDO_UID", "54321")
+    monkeypatch.setenv("SUDO_GID", "54321")
+    page_sweep = page_sweep_of(tmp_path / "state" / "x")
+    page_sweep.start("nap", SCENARIO)
+    polled(page_sweep, "done")
+    for folder in (page_sweep.folder, page_sweep.folder.parent):
+        found = folder.stat()
+        assert (found.st_uid, stat.S_IMODE(found.st_mode)) == (os.geteuid(), 0o700)
+    page_sweep.folder.parent.chmod(0o777)
+    with pytest.raises(UnsafePathError, match="other users can write"):
+        page_sweep_of(tmp_path / "state" / "x")
