@@ -103,7 +103,7 @@ _RECIPES = {
         _LENET.format(kind="training")
         + 'data = "digits"\nimage = 28\nbatch = 32\nsteps = 2\noptimizer = "adam"\n'
         + '[limits]\nmemory = ["max"]\nswap = "none"\n'
-        + '[memory]\nstrategies = ["categories", "operators", "process", "torch"]\n'
+        + '[memory]\nstrategies = ["operators", "process", "torch"]\n'
     ),
     "pressed": _Recipe(
         _LENET.format(kind="training").replace("lenet", "mlp")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 from edgebench.errors import ResultsError
 from edgebench.measures.strategy import TrialData
@@ -21,8 +21,6 @@ from edgebench.safe_reading import read_file
 
 #: In the view's folder: torch's allocations.
 ALLOCATIONS = "allocations.json"
-
-Held = TypeVar("Held")
 #: The beginning of the name of a boundary's marker.
 MARKER = "edgebench-boundary-"
 
@@ -70,27 +68,21 @@ class ProfilerView(View):
 
 
 @dataclass(frozen=True)
-class Timeline(Generic[Held]):
-    """What was held after each change, in order of time; ``size`` tells how much that is."""
+class Timeline:
+    """How many bytes were held after each change, in order of time."""
 
     times: list[int]
-    held: list[Held]
-    nothing: Held
-    size: Callable[[Held], int]
+    held: list[int]
 
-    def at(self, t_ns: int) -> Held:
+    def at(self, t_ns: int) -> int:
         """What was held just before a moment."""
         place = bisect_left(self.times, t_ns)
-        return self.held[place - 1] if place else self.nothing
+        return self.held[place - 1] if place else 0
 
-    def most(self, start: int, end: int) -> Held:
-        """What was held when that was most, between two moments."""
+    def most(self, start: int, end: int) -> int:
+        """The most that was held between two moments."""
         inside = self.held[bisect_left(self.times, start) : bisect_left(self.times, end)]
-        return max([self.at(start), *inside], key=self.size)
-
-    def largest(self) -> Held:
-        """What was held when that was most of all."""
-        return max(self.held, key=self.size, default=self.nothing)
+        return max([self.at(start), *inside])
 
 
 def span_times(trial: TrialData, boundaries: Mapping[int, int]) -> dict[int, tuple[int, int]]:

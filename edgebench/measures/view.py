@@ -6,10 +6,10 @@ that one strategy. A timed trial has no view and imports no strategy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import ClassVar, TypedDict
+from typing import TypedDict
 
 #: Variables of the worker's environment: ``module:class`` of the view, and the folder that it may
 #: write to.
@@ -52,9 +52,6 @@ class View:
         descriptors: what the harness opened.
     """
 
-    #: Whether the workload should report which memory holds what (:meth:`holds`).
-    wants_holders: ClassVar[bool] = False
-
     def __init__(self, folder: Path, descriptors: Descriptors) -> None:
         #: Figures that the workload provides, name → function that reads it, bytes.
         self.gauges: dict[str, Callable[[], int]] = {}
@@ -77,12 +74,6 @@ class View:
 
     def operator_time(self, phase: str, operator: str, calls: int, own_ns: int) -> None:
         """An engine's own profiler says how long its operators took."""
-
-    def holds(self, category: str, addresses: Iterable[int]) -> None:
-        """The memory at these addresses belongs to this category."""
-
-    def holds_itself(self, category: str, size_bytes: int) -> None:
-        """So many bytes of this category do not come from the allocator that it watches."""
 
     def close(self) -> None:
         """Called when the workload has ended."""

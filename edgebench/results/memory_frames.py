@@ -1,13 +1,12 @@
-"""Frames of memory, by layer and by category, and of training's steps."""
+"""Frames of memory by layer, and of training's steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pandas as pd
 
-from edgebench.measures.strategies.categories import IN_MARK, TorchCategories
 from edgebench.records import TrialRecord
 from edgebench.results.frames import TRAINING, about_trial, typed
 from edgebench.results.sweep_reader import Sweep, events_of, read_each
@@ -22,7 +21,6 @@ MEMORY_COLUMNS = (
 _ABOUT = ("sweep", "device", "trial", "point", "limit_label", "limit_bytes", "outcome")
 _TRAINING_SETTINGS = ("network", "batch", "image", *TRAINING)
 STEP_COLUMNS = (*_ABOUT, *_TRAINING_SETTINGS, "step", "loss", "accuracy")
-CATEGORY_COLUMNS = (*_ABOUT, *_TRAINING_SETTINGS, "phase", "category", "held_bytes")
 _WHOLE_NUMBERS = ("round", "layer", "pass_number")
 
 
@@ -85,33 +83,6 @@ def steps_frame(sweeps: Iterable[Sweep], warnings: list[str]) -> pd.DataFrame:
     for sweep, record, events in read_each("steps", trials, events_of, warnings):
         rows += [{**about_trial(sweep, record), **step} for step in _steps(events)]
     return typed(rows, STEP_COLUMNS).astype({"step": "int64"})
-
-
-def categories_frame(sweeps: Iterable[Sweep], warnings: list[str]) -> pd.DataFrame:
-    """One row per strategy's trial of memory by category, phase and category.
-
-    What a phase held when it held most; ``peak`` is the whole trial's; ``mark`` is the kernel's
-    highest mark, whose rows add up to it. A trial whose figures can't
-    be read is left out and named in the warnings.
-    """
-    rows: list[dict[str, Any]] = []
-    trials = (
-        (sweep, record)
-        for sweep in sweeps
-        for record in _training(sweep.strategy_records)
-        if record.strategy == TorchCategories.name and record.outcome == "ok"
-    )
-    for sweep, record, parts in read_each("categories", trials, _parts, warnings):
-        about = about_trial(sweep, record)
-        for name, size in parts.items():
-            phase, _, category = name.partition(".")
-            rows.append({**about, "phase": phase, "category": category, "held_bytes": size})
-    frame = typed(rows, CATEGORY_COLUMNS)
-    return frame[frame["category"].isin(IN_MARK)].reset_index(drop=True)
-
-
-def _parts(sweep: Sweep, record: TrialRecord) -> Mapping[str, int]:
-    return sweep.reading(record.trial).parts
 
 
 def _training(records: Iterable[TrialRecord]) -> Iterator[TrialRecord]:

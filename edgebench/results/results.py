@@ -221,17 +221,6 @@ class Results:
         return steps_frame(self.sweeps, self._warnings)
 
     @cached_property
-    def categories(self) -> pd.DataFrame:
-        """One row per trial of memory by category, phase and category.
-
-        A trial whose figures can't be read is left out and named in ``warnings``.
-        """
-        need("pandas")
-        from edgebench.results.memory_frames import categories_frame
-
-        return categories_frame(self.sweeps, self._warnings)
-
-    @cached_property
     def energy(self) -> pd.DataFrame:
         """One row per trial, domain and part of it: the trial, each of its rounds.
 

@@ -121,7 +121,7 @@ class MemoryKeys(TomlTable):
     """Which memory strategies run beside those that always do; each has its own trials.
 
     Args:
-        strategies: ``process``, ``torch``, ``tensorflow``, ``categories``, ``operators``,
+        strategies: ``process``, ``torch``, ``tensorflow``, ``operators``,
             ``cores``, ``statistics``, ``tcmalloc``, ``memray``, ``massif``. Default: ``[]``.
         timeout: of these trials alone: a profiler may take many times as long.
         dump_every: ``tcmalloc`` dumps the heap each time so much, at least ``1M``, was allocated or

@@ -219,21 +219,6 @@ class Recorder:
         if self._view:
             self._view.operator_time(phase, operator, calls, own_ns)
 
-    @property
-    def wants_holders(self) -> bool:
-        """Whether a strategy needs to know which memory holds what."""
-        return self._view is not None and self._view.wants_holders
-
-    def holds(self, category: str, *addresses: int) -> None:
-        """Report to such a strategy that the memory at these addresses is of this category."""
-        if self._view:
-            self._view.holds(category, addresses)
-
-    def holds_itself(self, category: str, size_bytes: int) -> None:
-        """Report to it that so many bytes of this category lie outside torch's allocator."""
-        if self._view:
-            self._view.holds_itself(category, size_bytes)
-
     def start(self, place: SpanPlace, *ending: Started) -> Started:
         """Start a span where these end, the innermost first."""
         if self.accelerator is not None:

@@ -52,7 +52,7 @@ batch = 16
 steps = 3
 evaluate = true
 [memory]
-strategies = ["categories"]
+strategies = ["cores"]
 """
 SEARCH = """
 schema = 1
@@ -111,7 +111,7 @@ def test_a_convolution_is_timed_pass_by_pass(tmp_path: Path):
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """LeNet trained in parts, each looked at by category too."""
+    """LeNet trained in parts, the busy cores of each too."""
     return swept(tmp_path_factory.mktemp("parts"), PARTIAL)
 
 
@@ -123,25 +123,6 @@ def test_parts_are_trained_and_frozen_parts_hold_no_gradient(parts: Results):
     assert gradients["filters 20%"] == pytest.approx(0.2 * gradients["all"], rel=0.05)
     assert rows["accuracy"].between(0, 1).all()
     assert rows.loc["all", "step_s"] > 0
-
-
-def test_gradients_by_category_in_the_whole_trial(parts: Results):
-    """The strategy that watches categories sees no gradients but those of the trained part."""
-    (sweep,) = parts.sweeps
-    held = {}
-    for record in sweep.strategy_records:
-        if record.strategy == "categories":
-            told = sweep.reading(record.trial).parts
-            sizes = [size for name, size in told.items() if name.endswith("gradients")]
-            held[record.settings["trained"]] = max(sizes, default=0)
-    assert 0 < held["filters 20%"] < 0.3 * held["all"]
-
-
-def test_the_mark_of_each_part_is_drawn(parts: Results):
-    """One figure a part: what all of the kernel's mark was, in the trial that told it by item."""
-    drawn = draw(parts, "training-mark")
-    assert len({one.stem for one in drawn}) == len(drawn) == 2
-    assert all(one.figure.axes[0].patches for one in drawn)
 
 
 def test_operators_are_told_by_phase(shared_sweep: SharedSweep):
@@ -157,10 +138,8 @@ def test_operators_are_told_by_phase(shared_sweep: SharedSweep):
     assert "convolution" in {row["family"] for row in families.rows[:4]}
 
 
-@pytest.mark.long
-def test_each_core_s_part_of_each_phase(tmp_path: Path):
+def test_each_core_s_part_of_each_phase(parts: Results):
     """Together no busier than there are cores, and in all the process's own time."""
-    parts = swept(tmp_path, PARTIAL.replace('"categories"', '"cores"'))
     frame = core_frame(parts)
     assert {"data", "forward", "backward", "step", "round"} <= set(frame["phase"])
     rounds = frame[frame["phase"] == "round"].groupby("trial")["busy"].agg(["sum", "count"])

@@ -111,11 +111,11 @@ def test_only_tensorflow_has_compiled_steps(tmp_path: Path):
 def test_a_library_s_strategy_needs_that_library(tmp_path: Path):
     """It has trials of the points that run in it; where there are none it is refused."""
     both = 'framework = ["pytorch", "tensorflow"]'
-    asked = '[memory]\nstrategies = ["categories", "tensorflow"]'
+    asked = '[memory]\nstrategies = ["torch", "tensorflow"]'
     made = scenario(tmp_path, 'network = "basic_cnn"', both, asked)
     pairs = [(p.settings["framework"], s) for p in points(made) for s in made.strategies
              if has_own_trial(s, p)]  # fmt: skip
-    assert pairs == [("pytorch", "categories"), ("tensorflow", "tensorflow")]
+    assert pairs == [("pytorch", "torch"), ("tensorflow", "tensorflow")]
     with pytest.raises(ScenarioError) as error:
         scenario(tmp_path, 'network = "basic_cnn"', asked)
     assert "strategy 'tensorflow' reads what tensorflow keeps" in str(error.value)
@@ -130,7 +130,7 @@ def test_made_up_data_is_as_large_as_a_batch(tmp_path: Path):
 @pytest.mark.parametrize(
     "name",
     [
-        *("training", "cnn-batch", "cnn-frameworks", "cnn-frameworks-inside", "training-mark"),
+        *("training", "cnn-batch", "cnn-frameworks", "cnn-frameworks-inside"),
         "training-limits",
     ],
 )

@@ -31,7 +31,7 @@ SHARED = ("network", "data", "shape", "optimizer", "batch", "limit_label")
 #: The phases of a step, in their order.
 PHASES = ("data", "forward", "backward", "step", GRAPH)
 #: Strategies that read a framework's own allocator.
-_OWN = ("torch", "categories", "tensorflow")
+_OWN = ("torch", "tensorflow")
 
 
 def framework_title(settings: Mapping[str, Any]) -> str:

@@ -89,7 +89,7 @@ class TorchAllocations(Strategy):
         unseen = sum(s.layer is not None and s.id not in times for s in trial.spans)
         return Reading(
             strategy=self.name,
-            peak_bytes=timeline.largest(),
+            peak_bytes=max(timeline.held, default=0),
             method="the running sum of its profiler's allocations",
             error=exact,
             spans=spans,
@@ -100,7 +100,7 @@ class TorchAllocations(Strategy):
         )
 
 
-def _profile(told: Mapping[str, Any]) -> tuple[Timeline[int], dict[int, int]]:
+def _profile(told: Mapping[str, Any]) -> tuple[Timeline, dict[int, int]]:
     """Bytes in use over the profiler's time, and number of a boundary → when it was."""
     try:
         allocations = [(int(t), int(size)) for t, size in told["allocations"]]
@@ -108,11 +108,11 @@ def _profile(told: Mapping[str, Any]) -> tuple[Timeline[int], dict[int, int]]:
     except (ValueError, KeyError, TypeError) as error:
         raise cut_short(error) from None
     sizes = list(accumulate(size for _, size in allocations))
-    return Timeline([t for t, _ in allocations], sizes, 0, int), boundaries
+    return Timeline([t for t, _ in allocations], sizes), boundaries
 
 
 def _line(
-    timeline: Timeline[int], boundaries: Mapping[Any, int], events: Sequence[Mapping[str, Any]]
+    timeline: Timeline, boundaries: Mapping[Any, int], events: Sequence[Mapping[str, Any]]
 ) -> tuple[tuple[int, int], ...]:
     """The sum over time on the events' clock, set by the boundaries that both know."""
     pairs = sorted(

@@ -1,4 +1,4 @@
-"""Figures of training: loss by step, memory by category, and time and memory by batch size."""
+"""Figures of training: loss by step, and time and memory by batch size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from edgebench.errors import ResultsError
-from edgebench.measures.strategies.categories import NAMES, PEAK
 from edgebench.report.figures import naming, scales, style
 from edgebench.slowdown.curves import seconds_by_trial
 from edgebench.units import MIB
@@ -23,21 +22,13 @@ if TYPE_CHECKING:
 #: With more batches than these, ticks stand at powers of two.
 _MOST_TICKS = 9
 PHASES = ("data", "forward", "backward", "step", "graph")
-#: What memory is split by, in the order in which it is stacked.
-_CATEGORY_COLOURS = dict(
-    zip(
-        NAMES,
-        ("#c9c9c9", "#0173b2", "#56b4e9", "#029e73", "#ece133", "#de8f05", "#9a9a9a"),
-        strict=True,
-    )
-)
 #: Settings that a figure over batch sizes has one of; the batch is its axis.
 _BUT_BATCH = tuple(name for name in naming.SETTINGS if name != "batch")
 
 
 @naming.figure_kind("training")
 def figures(results: Results) -> Iterator[naming.NamedFigure]:
-    """Loss by step, memory by category, and cost by batch, as far as the sweep has them.
+    """Loss by step, and cost by batch, as far as the sweep has them.
 
     Raises:
         ResultsError: nothing was trained here.
@@ -45,7 +36,6 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
     if not (results.trials["kind"] == "training").any():
         raise ResultsError("no network was trained in this sweep", where=str(results.path))
     yield from _losses(results)
-    yield from _categories(results)
     yield from _batches(results)
 
 
@@ -77,42 +67,6 @@ def _losses(results: Results) -> Iterator[naming.NamedFigure]:
         yield naming.NamedFigure(
             naming.stem_of("training-loss", settings, settings["network"]), figure
         )
-
-
-def _categories(results: Results) -> Iterator[naming.NamedFigure]:
-    """One figure a network: what each phase held at its most, a bar a phase and batch."""
-    frame = results.categories
-    frame = frame[frame["limit_label"] == "max"]
-    for settings, rows in naming.row_groups(frame, ("network", *_BUT_BATCH)):
-        batches = sorted(rows["batch"].unique())
-        title = f"Memory by category: training {naming.title_of(settings['network'])}"
-        words = naming.subtitle(
-            settings, "memory from torch's allocator at the highest point of each phase"
-        )
-        figure = style.new_figure(title, words, results, 3.8)
-        panels = figure.subplots(1, len(batches), sharey=True, squeeze=False)[0]
-        for axes, batch in zip(panels, batches, strict=True):
-            _stack(axes, rows[rows["batch"] == batch])
-            axes.set_title(f"batch {batch:g}")
-        panels[0].set_ylabel("MiB")
-        style.legend_beside(panels[-1], reverse=True)
-        yield naming.NamedFigure(
-            naming.stem_of("training-memory", settings, settings["network"]), figure
-        )
-
-
-def _stack(axes: Axes, rows: pd.DataFrame) -> None:
-    phases = [phase for phase in (*PHASES, PEAK) if (rows["phase"] == phase).any()]
-    held = rows.pivot_table(index="phase", columns="category", values="held_bytes").loc[phases]
-    names = ["whole trial" if phase == PEAK else style.PHASE_TITLES[phase] for phase in phases]
-    below = held["data"] * 0.0
-    for category in NAMES:
-        size = held[category] / MIB
-        colour = _CATEGORY_COLOURS[category]
-        axes.bar(names, size, bottom=below, color=colour, width=0.75, label=category)
-        below = below + size
-    axes.grid(visible=False, axis="x")
-    axes.tick_params(axis="x", labelrotation=30)
 
 
 def _batches(results: Results) -> Iterator[naming.NamedFigure]:

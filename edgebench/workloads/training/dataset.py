@@ -56,11 +56,6 @@ class DataSet:
         """Channels, height and width of one image; of the user's own data that of one input."""
         return self.train.images.shape[1:]
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all its images and labels."""
-        return sum(part.images.nbytes + part.labels.nbytes for part in (self.train, self.test))
-
 
 def checked(data: DataSet, where: str) -> DataSet:
     """The data set itself.

@@ -68,7 +68,6 @@ def prepared(settings: dict[str, Any], recorder: Recorder) -> TrainingLoop:
             function.import_code()
     with recorder.span("init"):
         data = _data(settings)
-        recorder.holds_itself("data", data.nbytes)
         edge = settings["image"]
         shape = data.shape if edge is None else (data.shape[0], edge, edge)
         problem = Problem(shape, data.classes, data.brightest)

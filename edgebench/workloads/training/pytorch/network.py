@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -126,7 +126,6 @@ class TorchNetwork:
         self.network = network
         self._settings = settings
         self._problem = problem
-        self._recorder = recorder
         follows = recorder.accelerator
         self._accelerator = follows.accelerator if follows else None
         self._is_own = own_reference(settings, NETWORK) is not None
@@ -142,8 +141,6 @@ class TorchNetwork:
         self._spans = LayerSpans(network, settings["network"], recorder)
         if settings["per_layer"]:
             self._spans.watch()
-        self._own = {address(tensor) for tensor in self._stored()}
-        recorder.holds("parameters", *self._own)
 
     def batch(self, images: Images, labels: Labels) -> TorchBatch:
         """Bytes as numbers of 0 … 1; other numbers as they are, in the network's precision."""
@@ -156,9 +153,7 @@ class TorchNetwork:
         if not self._is_own:
             # A grey image is all three colours at once, in the memory of one.
             numbers = numbers.expand(-1, self._channels, -1, -1)
-        made = TorchBatch(numbers, self._moved(torch.from_numpy(labels)))
-        self._tell("input", (numbers, made.labels))
-        return made
+        return TorchBatch(numbers, self._moved(torch.from_numpy(labels)))
 
     def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
         """Where the network computes."""
@@ -175,7 +170,7 @@ class TorchNetwork:
         Raises:
             WorkloadError: the network can't take such images, or there is no loss of its outputs.
         """
-        with self._spans.forward(), self._told_what_is_saved():
+        with self._spans.forward():
             outputs = self._outputs(batch)
             loss = self._loss(outputs, batch.labels)
             loss = loss * share if share != 1 else loss
@@ -198,7 +193,6 @@ class TorchNetwork:
             return
         with self._spans.backward():
             result.loss.backward()  # type: ignore[no-untyped-call]
-        self._tell("gradients", self._gradients())
 
     def loss_and_count(self, result: TorchResult) -> tuple[float, CountOfRight]:
         """The loss as a Python number; small outputs are kept for the count without their graph."""
@@ -213,7 +207,6 @@ class TorchNetwork:
             return
         self.optimizer.step()
         self._freezing.put_back()
-        self._tell("optimizer", self._state())
         self.optimizer.zero_grad(set_to_none=True)
 
     def correct(self, batch: TorchBatch) -> int | None:
@@ -235,7 +228,8 @@ class TorchNetwork:
     def _stored(self) -> Iterable[torch.Tensor]:
         """The network's tensors, and those that are trained in the place of parts of them."""
         every = (*self.network.state_dict().values(), *self._parameters)
-        return {address(tensor): tensor for tensor in every}.values()
+        # Views of one memory are one.
+        return {tensor.untyped_storage().data_ptr(): tensor for tensor in every}.values()
 
     def _gradients(self) -> Iterator[torch.Tensor]:
         return (p.grad for p in self._parameters if p.grad is not None)
@@ -244,22 +238,6 @@ class TorchNetwork:
         states = self.optimizer.state.values() if self.optimizer else ()
         kept = (value for state in states for value in state.values())
         return (value for value in kept if isinstance(value, torch.Tensor))
-
-    def _tell(self, category: str, tensors: Iterable[torch.Tensor]) -> None:
-        """Where a strategy asks: what these tensors are."""
-        if self._recorder.wants_holders:
-            self._recorder.holds(category, *(address(tensor) for tensor in tensors))
-
-    def _told_what_is_saved(self) -> AbstractContextManager[object]:
-        """Where a strategy asks: each tensor that autograd saves for going backward."""
-        if not self._recorder.wants_holders:
-            return nullcontext()
-        return torch.autograd.graph.saved_tensors_hooks(self._saved, lambda tensor: tensor)
-
-    def _saved(self, tensor: torch.Tensor) -> torch.Tensor:
-        if (place := address(tensor)) not in self._own:
-            self._recorder.holds("activations", place)
-        return tensor
 
     def _refused(self, batch: TorchBatch, error: Exception) -> Exception:
         if is_memory_error(error):
@@ -276,11 +254,6 @@ class TorchNetwork:
         else:
             remedy = "give it larger ones with image = 224, or a larger batch"
         return WorkloadError(what, remedy=remedy)
-
-
-def address(tensor: torch.Tensor) -> int:
-    """Where the tensor's memory begins; views of one memory have one address."""
-    return tensor.untyped_storage().data_ptr()
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:
