@@ -27,9 +27,8 @@ from edgebench.slowdown.models.interpolated import Interpolated, measured_points
 from edgebench.slowdown.models.intervals import SLOWED, conformity_scores
 from edgebench.slowdown.models.simulated import learn
 from edgebench.slowdown.slowdown_function import SlowdownFunction
-from edgebench.slowdown.training_tables import with_trainings
 
-SWEEPS = ("validation-one-thread", "validation-two-threads", "validation", "training-limits")
+SWEEPS = ("validation-one-thread", "validation-two-threads", "validation")
 SIMULATED, CLIFF, THROUGH = "simulated", "cliff", "interpolated"
 KNOWN, UNLIMITED, NEVER = "a limit left out", "unlimited known", "never run"
 _DRAWS, _SEED = 2000, 39
@@ -180,7 +179,7 @@ def main() -> None:
     file = RESULTS / "model_forms.json"
     for name in sys.argv[1:] or SWEEPS:
         kept = json.loads(file.read_text())["data"] if file.exists() else {}
-        results, _ = with_trainings(load(folder(name)))
+        results = load(folder(name))
         found = [p for data in device_data(results)[0] for p in points_of(name, data)]
         kept[name] = [{key: _short(v) for key, v in vars(p).items()} for p in found]
         points = [FormPoint(**row) for rows in kept.values() for row in rows]

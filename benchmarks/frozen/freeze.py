@@ -171,9 +171,8 @@ def fit(sweep: Path) -> Any:
     from edgebench.slowdown.curves import curves
     from edgebench.slowdown.fit_files import curve_fits_as_json
     from edgebench.slowdown.models.fitting import fit_all
-    from edgebench.slowdown.training_tables import with_trainings
 
-    loaded, _ = with_trainings(load(sweep))
+    loaded = load(sweep)
     found = curves(loaded)
     fits, _ = fit_all(found, str(loaded.path), context_of(loaded, found)[0])
     return {"fits": [*map(curve_fits_as_json, fits)]}

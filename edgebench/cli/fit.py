@@ -53,15 +53,13 @@ def fit(results: Path, verbose: bool, as_json: bool) -> None:
     from edgebench.slowdown.fit_files import curve_fits_as_json, save_fits
     from edgebench.slowdown.models.base import MODEL_SCHEMA
     from edgebench.slowdown.models.fitting import fit_all
-    from edgebench.slowdown.training_tables import with_trainings
 
-    loaded, trainings = with_trainings(load(latest(results)))
+    loaded = load(latest(results))
     found = curves(loaded)
     context, lacking = context_of(loaded, found)
     fits, skipped = fit_all(found, str(loaded.path), context)
     paths = save_fits(loaded.path, fits)
-    untold = [f"a training's layers: {why}" for why in trainings.reasons]
-    warnings = (*loaded.warnings, *untold, *skipped, *lacking)
+    warnings = (*loaded.warnings, *skipped, *lacking)
     if as_json:
         print_warnings(warnings)
         about = {"schema": MODEL_SCHEMA, "path": loaded.path}

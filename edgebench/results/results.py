@@ -6,8 +6,7 @@ imported when the first frame is asked for, so that a table can be shown on a ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -24,31 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Results", "Sweep", "latest", "load"]
 
-#: Layer tables by name, as rows.
-Tables = Mapping[str, Sequence[Mapping[str, Any]]]
-
-
-class LayerTables(Mapping[str, Sequence[Mapping[str, Any]]]):
-    """Tables from several places, some of which make theirs when asked; the first place counts."""
-
-    def __init__(self, *places: Tables) -> None:
-        self._places = places
-
-    def __getitem__(self, name: str) -> Sequence[Mapping[str, Any]]:
-        for place in self._places:
-            if name in place:
-                return place[name]
-        raise KeyError(name)
-
-    def __contains__(self, name: object) -> bool:
-        return any(name in place for place in self._places)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(name for place in self._places for name in place))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
 
 class Results:
     """One sweep's results, or several sweeps' together (column ``sweep`` tells them apart).
@@ -62,23 +36,15 @@ class Results:
     def __init__(self, sweeps: Sequence[Sweep], warnings: Sequence[str] = ()) -> None:
         self.sweeps = list(sweeps)
         self._warnings = list(warnings)
-        self._tables: Tables = {}
 
     @property
-    def tables(self) -> Tables:
-        """Each network's layer table, as rows; and those that :meth:`knowing` added."""
-        kept = {
+    def tables(self) -> dict[str, Sequence[Mapping[str, Any]]]:
+        """Each network's layer table, as rows."""
+        return {
             name: network["table"]
             for sweep in self.sweeps
             for name, network in sweep.networks.get("networks", {}).items()
         }
-        return LayerTables(self._tables, kept)
-
-    def knowing(self, tables: Tables) -> Results:
-        """The same results with further layer tables, by any name."""
-        more = copy(self)
-        more._tables = LayerTables(tables, self._tables)
-        return more
 
     @property
     def warnings(self) -> list[str]:

@@ -10,7 +10,6 @@ import pandas as pd
 
 from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.errors import EdgebenchError, MachineError, ResultsError, UsageError
-from edgebench.results.results import LayerTables
 from edgebench.slowdown.calibration.device import Calibration, assumed_constants, load_calibration
 from edgebench.slowdown.curves import (
     WITH_ROUNDS,
@@ -113,7 +112,7 @@ class DeviceData:
 
     def with_tables(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> DeviceData:
         """The same, with these networks' layer tables added."""
-        both = LayerTables(tables, self.context.tables)
+        both = {**self.context.tables, **tables}
         return replace(self, context=replace(self.context, tables=both))
 
 

@@ -31,7 +31,6 @@ from edgebench.slowdown.query import (
     networks_in,
     tried_workloads,
 )
-from edgebench.slowdown.training_tables import with_trainings
 from edgebench.slowdown.viability import LearntViability, viability_trials
 from edgebench.workloads.engines.registry import file_engine
 from edgebench.workloads.preparation import describe_networks
@@ -144,7 +143,7 @@ def source_of(
     if network and query.reference and not may_have(path, network):
         # Refused before all results are read, if it can't be built.
         tables = _described(network, query)
-    results, _ = with_trainings(load(path))
+    results = load(path)
     groups, lacking = matching_device_data(results, device, swap_kind)
     moved = None
     if storage is not None:

@@ -13,7 +13,7 @@ from edgebench.cache import KeptAnswers
 FloatArray = npt.NDArray[np.float64]
 _KEPT = KeptAnswers(
     "simulated-counts",
-    ("slowdown/simulator", "workloads/training/step_operations"),
+    ("slowdown/simulator",),
     ("numpy",),
 )
 

@@ -1,4 +1,4 @@
-"""What is known of networks before a trial: weights on disk, layer tables, steps of trainings.
+"""What is known of networks before a trial: weights on disk, layer tables.
 
 The harness never imports torch, so it sends each request to this module as a program of its own,
 as JSON on its command line. The request has ``task``, a name of :data:`TASKS`, and what that task
@@ -25,7 +25,6 @@ from edgebench.extras import missing_library_error
 from edgebench.identity import Identity
 from edgebench.processes import own_program, workload_environment
 from edgebench.text import safe_json
-from edgebench.workloads.training.step_operations import operations_key
 
 #: Task → the function that answers its request.
 TASKS = {
@@ -33,15 +32,14 @@ TASKS = {
     "prepare-files": "edgebench.workloads.engines.file_preparation:manifest_of_files",
     "describe": "edgebench.layers.preparation:describe_layers",
     "code-of-trainings": "edgebench.workloads.training.own_code:describe_code",
-    "describe-trainings": "edgebench.workloads.training.description:describe_steps",
     "describe-data": "edgebench.workloads.training.data_sources:describe_data",
 }
 #: The last words of a program whose import failed.
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")
-#: Layer tables of networks that are known by name, and of trainings.
+#: Layer tables of networks that are known by name.
 _KEPT_LAYERS = KeptAnswers(
     "layers",
-    ("layers", "workloads/training"),
+    ("layers",),
     ("torch", "torchvision", "timm", "transformers", "safetensors"),
 )
 
@@ -151,40 +149,6 @@ def code_of_trainings(
     named = [{key: one[key] for key in keys if key in one} for one in workloads]
     request = {"workloads": [one for n, one in enumerate(named) if one not in named[:n]]}
     return _answer("code-of-trainings", request, identity, "your own code could not be read")
-
-
-def describe_trainings(
-    workloads: Mapping[str, Mapping[str, Any]], *, identity: Identity | None
-) -> dict[str, Any]:
-    """What steps of trainings hold: ``tables``, and ``untold``, a reason for each without one.
-
-    ``workloads`` are settings by any key; the answers are kept for the next call.
-
-    Raises:
-        MachineError: no torch.
-    """
-    found: dict[str, Any] = {"tables": {}, "untold": {}}
-    lacking = {}
-    for key, settings in workloads.items():
-        kept = _kept_layers({key: settings})
-        if not kept:
-            lacking[key] = settings
-        else:
-            _add_training(found, kept)
-    if lacking:
-        failed = "no layer table could be made"
-        answer = _answer("describe-trainings", {"workloads": lacking}, identity, failed)
-        for key, settings in lacking.items():
-            names = (key, operations_key(key))
-            own = {part: {n: answer[part][n] for n in names if n in answer[part]} for part in found}
-            _KEPT_LAYERS.keep(_as_bytes({key: settings}), _as_bytes(own))
-            _add_training(found, own)
-    return found
-
-
-def _add_training(found: Mapping[str, dict[str, Any]], own: Mapping[str, Any]) -> None:
-    for part, known in found.items():
-        known.update(own[part])
 
 
 def _kept_layers(question: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from edgebench.processes import own_program
 from edgebench.run.launch import launch
 from edgebench.serve.answers import HelperProcess
 from edgebench.serve.page_sweep import PageSweep
-from edgebench.workloads.preparation import describe_trainings
+from edgebench.workloads.preparation import code_of_trainings
 
 #: Modules that processes of ours import, early or late.
 PLANTED = ("click", "edgebench", "json", "msgspec", "numpy", "queue", "runpy", "signal", "torch")
@@ -36,7 +36,7 @@ def helper(folder: Path) -> None:
 
 def preparation(folder: Path) -> None:
     """What reads networks."""
-    assert describe_trainings({}, identity=None) == {"tables": {}, "untold": {}}
+    assert code_of_trainings([], identity=None)["code"] == {}
 
 
 def page(folder: Path) -> None:

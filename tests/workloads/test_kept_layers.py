@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edgebench.workloads import preparation
-from edgebench.workloads.preparation import describe_networks, describe_trainings
+from edgebench.workloads.preparation import describe_networks
 
 
 @pytest.fixture
@@ -20,13 +20,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, 
 
     def answer(task: str, request: Mapping[str, Any], *about: object) -> dict[str, Any]:
         requests.append(request)
-        if task == "describe":
-            return {"networks": {name: {"table": []} for name in request["networks"]}}
-        keys = [*request["workloads"]]
-        tables = {key: [{"order": 0}] for key in keys if key != "bad"}
-        operations = {f"{key} operations": [{"step": 1}] for key in tables}
-        untold = {key: "why" for key in keys if key == "bad"}
-        return {"tables": {**tables, **operations}, "untold": untold}
+        return {"networks": {name: {"table": []} for name in request["networks"]}}
 
     monkeypatch.setattr(preparation, "_answer", answer)
     return requests
@@ -46,16 +40,3 @@ def test_a_network_of_ones_own_is_described_each_time(asked: list[Mapping[str, A
     for _ in range(2):
         describe_networks(["mine"], references={"mine": {"kind": "module"}}, identity=None)
     assert len(asked) == 2
-
-
-def test_only_trainings_that_were_never_described_are_asked_for(asked: list[Mapping[str, Any]]):
-    """Each is kept by itself, and so is why one can't be described."""
-    describe_trainings({"one": {"batch": 1}, "bad": {"batch": 2}}, identity=None)
-    found = describe_trainings(
-        {"one": {"batch": 1}, "bad": {"batch": 2}, "new": {"batch": 3}}, identity=None
-    )
-    assert [sorted(request["workloads"]) for request in asked] == [["bad", "one"], ["new"]]
-    assert sorted(found["tables"]) == ["new", "new operations", "one", "one operations"]
-    assert found["untold"] == {"bad": "why"}
-    describe_trainings({"one": {"batch": 8}}, identity=None)
-    assert len(asked) == 3

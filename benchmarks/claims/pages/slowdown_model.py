@@ -21,13 +21,6 @@ def claims() -> Iterator[Claim]:
         _networks("validation-test", "read=100MB/s"),
         told["validation-test", "read=100MB/s", "all"],
     )
-    yield says(
-        "a limit left out {} %, unlimited trials known {} %. The",
-        *(
-            _per_cent(m.points("training-limits", use, "total", m.SIMULATED))
-            for use in (m.KNOWN, m.UNLIMITED)
-        ),
-    )
     knees = next(row for row in rows("knees") if row[0] == "all")
     yield says("of {} of {} walked workloads is simulated within 5 %", knees[2], knees[1])
     edges = v.edges()
@@ -78,12 +71,6 @@ def _networks(sweep: str, storage: str) -> int:
     """How many have points that were computed from counted bytes."""
     points = figures("counted_seconds")
     return len({p["network"] for p in points if (p["sweep"], p["storage"]) == (sweep, storage)})
-
-
-def _per_cent(points: tuple[m.Point, ...]) -> str:
-    found = m.error(points)
-    assert found is not None
-    return f"{100 * found[0]:.1f}"
 
 
 def _cell(points: tuple[m.Point, ...]) -> str:

@@ -16,7 +16,6 @@ from edgebench.slowdown.simulator.profile import (
     demand_bytes,
     device_for,
     device_with_demand,
-    inference_for,
     workload_for,
 )
 from edgebench.slowdown.simulator.workload import Workload
@@ -29,10 +28,7 @@ class OwnMemory:
     by_kind: Mapping[str, float] = field(default_factory=dict)
 
     def with_demand(self, curve: Curve, context: Context) -> Curve:
-        """The curve; without a measured demand, with the one that follows from its layers.
-
-        Of trainings that is what their steps are known to hold.
-        """
+        """The curve; without a measured demand, with the one that follows from its layers."""
         if curve.demand_bytes is not None:
             return curve
         try:
@@ -69,7 +65,7 @@ def _known(curves: Iterable[Curve], context: Context) -> Iterator[tuple[Workload
     for curve in curves:
         if curve.demand_bytes is not None:
             try:
-                workload = inference_for(curve, context)
+                workload = workload_for(curve, context)
                 yield workload, device_with_demand(curve, context).base.own_bytes
             except CannotPredictError:
                 continue

@@ -14,7 +14,7 @@ import numpy as np
 from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.simulator.cpu_time import Rates, fit_rates, predicted_s
-from edgebench.slowdown.simulator.profile import device_for, inference_for
+from edgebench.slowdown.simulator.profile import device_for, workload_for
 from edgebench.slowdown.simulator.workload import Workload
 
 _NO_TIME = "no unlimited trial of it, nor of other networks to learn from"
@@ -64,7 +64,7 @@ def _network_times(curves: Iterable[Curve], context: Context) -> Iterator[tuple[
     for curve in curves:
         if curve.phase in ("load", "first", "execute"):
             try:
-                work = inference_for(curve, context)
+                work = workload_for(curve, context)
             except CannotPredictError:
                 continue
             if len(work.networks) == 1 and work.loader == "copy":
@@ -88,7 +88,7 @@ def _by_rates(curve: Curve, rates: Rates | None, context: Context) -> float | No
     if rates is None:
         return None
     try:
-        workload = inference_for(curve, context)
+        workload = workload_for(curve, context)
     except CannotPredictError:
         return None
     ahead = _ahead_bytes(curve, context)

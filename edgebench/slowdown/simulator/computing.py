@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 def computing_s(curve: Curve, unlimited_s: float, workload: Workload, device: Device) -> float:
     """For how long of its unlimited time a phase does not wait for a held disk."""
     of_file = {"copy": ("load", *WHOLES), "mmap": ("first", *WHOLES)}.get(workload.loader, ())
-    trains = workload.training is not None
-    if trains or not workload.cold or curve.phase not in of_file:
+    if not workload.cold or curve.phase not in of_file:
         return unlimited_s
     places = range(len(workload.networks))
     here = [n for n in places if curve.phase in WHOLES or workload.networks[n] == curve.network]

@@ -21,7 +21,7 @@ from edgebench.slowdown.simulator.simulation import (
     device_of,
     simulate,
 )
-from edgebench.slowdown.simulator.workload import Workload, any_workload_of, is_training
+from edgebench.slowdown.simulator.workload import Workload, workload_of
 from edgebench.slowdown.slowdown_function import SlowdownFunction, never_rising
 from edgebench.workloads.engines.registry import TORCH
 
@@ -59,25 +59,14 @@ def workload_for(curve: Curve, context: Context) -> Workload:
     """What the curve's trials ran.
 
     Raises:
-        CannotPredictError: no layer table of it, or no networks were run.
+        CannotPredictError: no layer table of it, or it is not simulated.
     """
     settings = curve.settings
     key = ("workload", *sorted(settings.items()))
     try:
-        return context.once(key, lambda: any_workload_of(settings, context.tables))
+        return context.once(key, lambda: workload_of(settings, context.tables))
     except KeyError as error:
         raise CannotPredictError(f"no layer table of this workload: {error.args[0]!r}") from None
-
-
-def inference_for(curve: Curve, context: Context) -> Workload:
-    """The same, for inference only.
-
-    Raises:
-        CannotPredictError: a training; or as :func:`workload_for`.
-    """
-    if is_training(curve.settings):
-        raise CannotPredictError("it predicts inference, not training")
-    return workload_for(curve, context)
 
 
 def device_for(curve: Curve, context: Context) -> Device:
@@ -126,8 +115,6 @@ def device_with_demand(curve: Curve, context: Context) -> Device:
     base = device.base
     rest = curve.demand_bytes - demand_bytes(workload, device)
     own = _STEP * round(max(rest, 0.0) / _STEP)
-    if is_training(curve.settings) and rest < 0:
-        base = replace(base, bytes=max(base.bytes + rest, base.hot_bytes))
     return replace(device, base=replace(base, own_bytes=own))
 
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgebench.slowdown.simulator.references import FloatArray
-from edgebench.slowdown.simulator.workload import STEPS, Layer, Workload, file_bytes
+from edgebench.slowdown.simulator.workload import Layer, Workload, file_bytes
 
 
 @dataclass(frozen=True)
 class Task:
-    """One layer's ``load``, ``first`` or (warm) ``execute``; in training a phase of its step.
+    """One layer's ``load``, ``first`` or (warm) ``execute``.
 
     ``network`` is its place in the pipeline, ``number`` the pass's among the warm ones. ``after``
     are the places in the round of the tasks that it waits for; they all come before it.
@@ -198,19 +198,6 @@ def _split(layers: tuple[Layer, ...]) -> int:
     return next((n for n, layer in enumerate(layers) if layer.connected), len(layers))
 
 
-def _steps(workload: Workload, lanes: _Lanes) -> None:
-    layers = workload.tables[0]
-    for number in range(workload.training.parts if workload.training else 1):
-        lanes.add(0, Task("data", 0, layers[0], number))
-        for layer in layers:
-            lanes.add(0, Task("forward", 0, layer, number))
-        for layer in reversed(layers):
-            lanes.add(0, Task("backward", 0, layer, number))
-    trained = {layer.part: layer for layer in reversed(layers) if layer.trained_bytes}
-    for layer in reversed(trained.values()):
-        lanes.add(0, Task("step", 0, layer))
-
-
 _SCHEDULES: dict[str, Callable[[Workload, _Lanes], None]] = {
     "linear": _linear,
     "bulk": _bulk,
@@ -218,5 +205,4 @@ _SCHEDULES: dict[str, Callable[[Workload, _Lanes], None]] = {
     "deepeye": _deepeye,
     "deepeye-frugal": _deepeye_frugal,
     "admission": _admission,
-    STEPS: _steps,
 }

@@ -1,4 +1,4 @@
-"""What is simulated: networks as layer tables, and how they are loaded, executed or trained."""
+"""What is simulated: networks as layer tables, and how they are loaded and executed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,9 @@ from edgebench.layers.names import STREAM, WEIGHT_PRECISIONS
 from edgebench.slowdown.simulator.allocator import DEFAULTS, MallocSettings, malloc_of
 from edgebench.throughput import generates_text
 from edgebench.workloads.engines.engine import WHOLE
-from edgebench.workloads.training.step_operations import StepOperation, operation_of, operations_key
 
 #: The side of an input that a scenario gives no ``image`` for: that of nearly all networks.
 _IMAGE = 224
-#: The schedule of training: a round is a step.
-STEPS = "steps"
-KIND = "training"
-#: Settings that a step's layer table depends on, and what it holds.
-SHAPING = (
-    *("framework", "data", "shape", "image", "depth", "width", "activation", "batch"),
-    *("accumulation", "precision", "checkpointing", "trained", "optimizer"),
-)
 
 
 @dataclass(frozen=True)
@@ -47,8 +38,7 @@ class Layer:
     that needs these weights: its own, but for a container's own parameters, which are needed by
     all that is in the container. ``connected``: it holds a fully connected layer.
 
-    In training ``trained_bytes`` of the weights get a gradient. ``live`` is None where the table
-    does not tell.
+    ``live`` is None where the table does not tell.
     """
 
     order: int
@@ -59,7 +49,6 @@ class Layer:
     until: int
     connected: bool
     name: str = ""
-    trained_bytes: int = 0
     live: LiveBytes | None = None
 
     @property
@@ -72,19 +61,6 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class TrainingShape:
-    """What sets a step of training apart, beside its layers.
-
-    Attributes:
-        parts: those that its batch is cut into, each going forward and backward by itself.
-        operations: what is there before, and what two steps do: the first, and one like all later.
-    """
-
-    parts: int = 1
-    operations: tuple[StepOperation, ...] = ()
-
-
-@dataclass(frozen=True)
 class Workload:
     """Networks under a schedule and a loader, in the terms of a scenario.
 
@@ -92,7 +68,6 @@ class Workload:
     page cache before each round. ``threads`` execute a layer; None if as many as there are cores.
     ``malloc`` are the parameters of the allocator. ``walked``: rounds go on at a limit until they
     repeat, and only these count.
-    Under the schedule :data:`STEPS` a round is a step of ``training``.
     """
 
     networks: tuple[str, ...]
@@ -105,7 +80,6 @@ class Workload:
     cold: bool = True
     input_bytes: int = 0
     threads: int | None = None
-    training: TrainingShape | None = None
     malloc: MallocSettings = DEFAULTS
     walked: bool = False
 
@@ -152,8 +126,15 @@ def workload_of(
     ``tables`` holds each network's rows as ``networks.json`` does, made for batch size 1.
 
     Raises:
-        KeyError: no table of one of the networks, or these are no settings of networks.
+        KeyError: no table of one of the networks, or these are no settings of networks that are
+            only run.
     """
+    if settings.get("kind") == "training":
+        raise KeyError("training, which is not simulated")
+    accelerator = settings.get("accelerator")
+    # NaN is not itself.
+    if accelerator is not None and accelerator == accelerator:
+        raise KeyError("computing on an accelerator, which is not simulated")
     if generates_text(settings):
         raise KeyError("text generation, which is not simulated")
     if settings["schedule"] == STREAM:
@@ -221,82 +202,3 @@ def _until(order: int, rows: Sequence[Mapping[str, Any]]) -> int:
         (n for n, other in enumerate(rows) if n > order and str(other["part"]).startswith(inside)),
         default=order,
     )
-
-
-def table_key(settings: Mapping[str, Any]) -> str:
-    """What a training's layer table is kept under, beside those of networks that are only run.
-
-    ``settings`` are a trial's, a curve's or a row's of a frame: they write numbers differently.
-    """
-    shaping = [f"{k}={_plain(settings[k])}" for k in SHAPING if _is_known(settings.get(k))]
-    network = settings.get("pipeline") or settings["network"]
-    return " ".join([KIND, str(network), *shaping])
-
-
-def is_training(settings: Mapping[str, Any]) -> bool:
-    """Whether a workload's settings are of a training."""
-    return settings.get("kind") == KIND
-
-
-def any_workload_of(
-    settings: Mapping[str, Any], tables: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> Workload:
-    """The workload of a trial's settings, a training's or one of networks that are only run.
-
-    Raises:
-        KeyError: no table of it, or these are no settings of networks.
-    """
-    if _is_known(settings.get("accelerator")):
-        raise KeyError("computing on an accelerator, which is not simulated")
-    return (training_of if is_training(settings) else workload_of)(settings, tables)
-
-
-def training_of(
-    settings: Mapping[str, Any], tables: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> Workload:
-    """The workload of a training's settings; ``tables`` has its rows under :func:`table_key`.
-
-    The rows are those of :mod:`edgebench.workloads.training.description`.
-
-    Raises:
-        KeyError: no table of it.
-    """
-    key = table_key(settings)
-    rows, operations = tables[key], tables[operations_key(key)]
-    threads = settings.get("threads") or settings.get("cores")
-    return Workload(
-        networks=(str(settings["pipeline"]),),
-        tables=(tuple(_layer(row) for row in rows),),
-        schedule=STEPS,
-        loader="",
-        rounds=int(settings.get("steps") or 1),
-        threads=int(threads) if threads else None,
-        training=TrainingShape(
-            parts=int(settings.get("accumulation") or 1),
-            operations=tuple(map(operation_of, operations)),
-        ),
-        malloc=malloc_of(settings),
-    )
-
-
-def _layer(row: Mapping[str, Any]) -> Layer:
-    return Layer(
-        order=int(row["order"]),
-        part=str(row["part"]),
-        file_bytes=int(row["file_bytes"]),
-        output_bytes=int(row["output_bytes"]),
-        flops=float(row["flops"]),
-        until=int(row["order"]),
-        connected=False,
-        name=str(row["name"]),
-        trained_bytes=int(row["trained_bytes"]),
-    )
-
-
-def _is_known(value: Any) -> bool:
-    # NaN is not itself.
-    return value is not None and value == value
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else f"{float(value):g}"

@@ -9,7 +9,6 @@ Fashion-MNIST and CIFAR-10 are torchvision's, and fetched only when asked for.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -71,29 +70,6 @@ def load_data(
             f"no folder to find the data set {name!r} in", remedy="name one: data_folder = …"
         )
     return load_vision(name, folder)
-
-
-#: Real data set → images to train and to test on. All images are bytes.
-_REAL_COUNTS = {
-    "digits": (1500, 297),
-    "mnist": (60_000, 10_000),
-    "fashion-mnist": (60_000, 10_000),
-    "cifar10": (50_000, 10_000),
-}
-#: Synthetic examples where the settings have no number of them; of a larger batch, as many.
-_USUAL_EXAMPLES = 256
-
-
-def data_bytes(settings: Mapping[str, Any]) -> tuple[int, int]:
-    """Bytes of the images that a training holds: to train on, and to test on."""
-    name = settings["data"]
-    shape = DATA_SHAPES.get(name) or tuple(map(int, settings["shape"].split("x")))
-    if name.startswith(SYNTHETIC):
-        train = settings.get("examples") or max(_USUAL_EXAMPLES, settings["batch"])
-        counts = train, max(1, train // TRAIN_TO_TEST)
-    else:
-        counts = _REAL_COUNTS[name]
-    return counts[0] * math.prod(shape), counts[1] * math.prod(shape)
 
 
 #: Of these the patterns are made, before they are widened to the image's size.
