@@ -142,7 +142,6 @@ PAGES: dict[str, tuple[str, ...]] = {
         "ran 0.1 s after",
     ),
     "docs/reference/scenarios.md": ("at 80 % and 60 % of what",),
-    "docs/boards.md": ("the slowdown is 1.5 or more",),
     "docs/verbs/calibrate.md": ("2 cores and 24 GB", "of 1 GiB, and with no swap"),
     "docs/verbs/fit.md": ("`schema` is 5",),
     "docs/verbs/layers.md": ("add up to 100 %", "at 40 % of its demand"),

@@ -31,7 +31,7 @@ _SIZES = {"ram": "ram_bytes", "gpu_memory": "gpu_bytes"}
 _SIZES |= {"visible_ram": "visible_bytes", "idle_memory": "idle_bytes"}
 _TEXTS = ("title", "core", "system", "kernel")
 _COUNTS = ("cores", "cgroup")
-_KEYS = {"schema", *_SIZES, *_TEXTS, *_COUNTS, "storage", "speeds", "swap", "sources", "constants"}
+_KEYS = {"schema", *_SIZES, *_TEXTS, *_COUNTS, "storage", "speeds", "swap", "sources"}
 _NEEDED = ("title", "ram", "cores")
 
 
@@ -64,7 +64,6 @@ class Board:
         speeds: of some of them what this board's own slot makes of it.
         swap: as the system is shipped, as ``zram:2048MiB``; None: unknown.
         system, kernel, cgroup: the shipped system, its Linux, its version of cgroups.
-        constants: as ``edgebench calibrate`` measured them on this board, by name.
         sources: where the numbers are from.
     """
 
@@ -82,7 +81,6 @@ class Board:
     system: str | None = None
     kernel: str | None = None
     cgroup: int | None = None
-    constants: Mapping[str, Any] | None = None
     sources: tuple[Source, ...] = ()
 
     @property
@@ -244,7 +242,6 @@ def _board(name: str, table: Mapping[str, Any], where: str) -> Board:
         name=name,
         storage=storage,
         speeds={one: storage_of(speeds) for one, speeds in table.get("speeds", {}).items()},
-        constants=table.get("constants"),
         sources=sources_of(table, where),
         **made,
     )

@@ -111,8 +111,6 @@ def _rows(board: Board) -> Iterator[tuple[str, str]]:
         keys = [f"speeds.{name}.{key}" for key in ("read", "write", "read_iops", "write_iops")]
         use = "" if n else "; emulated with this"
         yield f"storage {name}", board.speed_of(name).label + use + _numbers(board.sources, keys)
-    if board.constants:
-        yield "constants", f"{len(board.constants)} measured on it, for edgebench predict --on"
 
 
 def _system(board: Board) -> str:

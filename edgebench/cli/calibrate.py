@@ -13,7 +13,6 @@ from edgebench.cli.options import device_option, json_option, results_option, ve
 from edgebench.cli.output import (
     print_answer,
     print_json,
-    print_message,
     print_next,
     print_table,
     print_warnings,
@@ -63,11 +62,6 @@ MEANINGS = {
 )
 @results_option
 @device_option
-@click.option(
-    "--share",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write a board's file with the constants, for others to predict with.",
-)
 @verbose_option(
     "a line for each trial, the lowest and highest of each constant's repeats, and its name in JSON"
 )
@@ -77,7 +71,6 @@ def calibrate(
     storage: str,
     results: Path,
     device: str | None,
-    share: Path | None,
     verbose: bool,
     as_json: bool,
 ) -> None:
@@ -97,8 +90,6 @@ def calibrate(
         of_swap = device, kind, size_bytes
         options = calibration.CalibrationOptions(results, *of_swap, ram=storage != AS_IS)
         made, path = calibration.run_calibration(options, progress, _import_constants)
-    if share:
-        _share(made, share)
     if as_json:
         print_warnings(made.warnings)
         print_json({**made.to_json(), "path": path})
@@ -115,14 +106,6 @@ def calibrate(
 def _import_constants() -> None:
     """What the constants need takes longer to import than to use."""
     from edgebench.slowdown.calibration.constants import constants_of  # noqa: F401
-
-
-def _share(made: Calibration, file: Path) -> None:
-    from edgebench.results.derived import write_file
-    from edgebench.slowdown.calibration.board_file import board_text
-
-    write_file(file, board_text(made).encode(), "name a file in a writable folder: --share FILE")
-    print_message(f"board's file: {shown_path(file)}; docs/boards.md tells how to contribute it")
 
 
 def _rows(made: Calibration) -> Iterator[list[str]]:

@@ -12,7 +12,6 @@ import click
 from edgebench.cli.options import (
     json_option,
     memory_option,
-    offer_boards,
     offer_networks,
     read_results_option,
     verbose_option,
@@ -44,7 +43,6 @@ from edgebench.workloads.engines.engine import WHOLE
 
 if TYPE_CHECKING:
     from edgebench.slowdown.answer import Answer, PhaseTime
-    from edgebench.slowdown.other_device import OtherDevice
     from edgebench.slowdown.prediction import Prediction
     from edgebench.slowdown.prediction_source import PredictionSource
 
@@ -66,17 +64,6 @@ _RANGE = ("120%", "40%", 9)
 @click.option("--device", help="Device whose results to use [default: the only one].")
 @click.option("--swap-kind", type=click.Choice(SWAP_KINDS), help="Only this kind of swap.")
 @click.option("--storage", help="Storage held to this speed, as read=100MB/s; or as-is.")
-@click.option(
-    "--on",
-    metavar="BOARD",
-    shell_complete=offer_boards,
-    help="Predict for a board on which nothing was run, as raspberry-pi-4-4g (edgebench boards).",
-)
-@click.option(
-    "--constants",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Predict for a device on which no network was run, from its calibration's file.",
-)
 @click.option("--figure", is_flag=True, help="Also draw slowdown against limit.")
 @verbose_option("each phase's time, the layers slowed most, and what more memory saves")
 @json_option("the predictions")
@@ -96,20 +83,16 @@ def predict(
 
     how = (asked[name] for name in ("schedule", "loader", "batch", "image"))
     _refuse_folder(network)
-    if asked["on"] and asked["constants"]:
-        raise UsageError("give either --on or --constants", remedy="--on raspberry-pi-4-4g")
     wanted = workload_query(network, *how)
     source = source_of(results, wanted, asked["device"], asked["swap_kind"], asked["storage"])
-    source, other = _moved(source, asked)
-    limits = _limits(asked, other.memory if other else None)
-    found = source.predict(wanted, limits)
+    found = source.predict(wanted, _limits(asked))
     files = _draw(source, found, results) if figure else []
     if as_json:
         print_warnings(source.warnings)
-        about = {"schema": MODEL_SCHEMA, "path": results, "says": other.says if other else ()}
+        about = {"schema": MODEL_SCHEMA, "path": results, "says": _says(source)}
         print_json({**about, "predictions": [*map(_as_json, found)], "figures": files})
         return
-    print_predictions(found, verbose, other)
+    print_predictions(found, verbose, source)
     print_figures(files)
     print_warnings(source.warnings, None if verbose else "--verbose")
     print_next(_next(results, found[0]))
@@ -122,19 +105,16 @@ def _refuse_folder(network: str | None) -> None:
         raise UsageError(f"{network} is a folder, not a network", remedy=remedy)
 
 
-def _moved(
-    source: PredictionSource, asked: dict[str, Any]
-) -> tuple[PredictionSource, OtherDevice | None]:
-    """For another device, if one is asked for; with what is known of it."""
-    from edgebench.slowdown.prediction_source import elsewhere
-
-    if not (asked["on"] or asked["constants"]):
-        return source, source.other
-    return elsewhere(source, asked["on"], asked["constants"])
+def _says(source: PredictionSource) -> list[str]:
+    """For a storage on which nothing was run, that it is one."""
+    if source.storage is None:
+        return []
+    at = f"storage {source.storage.label} on {source.data.device}"
+    return [f"{at}: nothing was run at that speed"]
 
 
-def _limits(asked: dict[str, Any], memory: str | None) -> list[str]:
-    """The given limits and those of the given range; without any, a board's or the usual range."""
+def _limits(asked: dict[str, Any]) -> list[str]:
+    """The given limits and those of the given range; without any, the usual range."""
     from pydantic import ValidationError
 
     from edgebench.scenario.faults import message_of
@@ -142,8 +122,8 @@ def _limits(asked: dict[str, Any], memory: str | None) -> list[str]:
 
     given = list(asked["memory"])
     ranged = [asked["start"], asked["stop"], asked["steps"]]
-    if ranged == [None, None, None] and (given or memory):
-        return given or [str(memory)]
+    if ranged == [None, None, None] and given:
+        return given
     start, stop, steps = (own or usual for own, usual in zip(ranged, _RANGE, strict=True))
     try:
         table = {"from": start, "to": stop, "steps": steps}
@@ -181,16 +161,11 @@ def _next(results: Path, one: Prediction) -> str:
 _LAYERS = 2
 
 
-def print_predictions(
-    found: Sequence[Prediction], verbose: bool, other: OtherDevice | None = None
-) -> None:
-    """A sentence for each workload, then its table; with ``verbose`` its phases and layers too.
-
-    For another device also where its constants are from.
-    """
+def print_predictions(found: Sequence[Prediction], verbose: bool, source: PredictionSource) -> None:
+    """A sentence for each workload, then its table; with ``verbose`` its phases and layers too."""
     own = distinguishing_words(found)
-    print_answer(prediction_sentences(found, own, other))
-    print_lines(other.says if other else ())
+    print_answer(prediction_sentences(found, own, source.storage))
+    print_lines(_says(source))
     for one, words in zip(found, own, strict=True):
         _print_prediction(one, " · ".join(filter(None, (prediction_title(one), words))), verbose)
 

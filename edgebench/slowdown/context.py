@@ -31,16 +31,11 @@ _Groups = dict[tuple[str, str, str, str], list[Curve]]
 
 
 def kernel_warnings(results: Results, device: str) -> list[str]:
-    """:func:`unsimulated_words` of the kernels that the device's sweeps ran on."""
-    return unsimulated_words(device, (s.environment for s in results.sweeps if s.device == device))
-
-
-def unsimulated_words(device: str, environments: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A warning where a device's kernel used the multi-generation LRU in one of its environments.
+    """A warning where the device's kernel used the multi-generation LRU in one of its sweeps.
 
     The simulation has the active and inactive lists of kernels without it.
     """
-    found = (environment.get(_GENERATIONS) for environment in environments)
+    found = (s.environment.get(_GENERATIONS) for s in results.sweeps if s.device == device)
     if not any(isinstance(one, Mapping) and one.get("enabled") for one in found):
         return []
     return [

@@ -228,11 +228,11 @@ def slowdown_function(
 
 
 def counted_models(
-    rounds: Sequence[CountedRound], here: StorageCosts, there: StorageCosts, wider: float = 1.0
+    rounds: Sequence[CountedRound], here: StorageCosts, there: StorageCosts
 ) -> dict[str, CountedModel]:
     """By the key of each round's curve what predicts it on another storage.
 
-    The interval is as wide as the errors here where a limit slows, ``wider`` times (a logarithm).
+    The interval is as wide as the errors here where a limit slows.
     """
     own = {one.curve.key: one.factor(here) for one in rounds if _threads(one) != 1}
     shown: dict[object, list[float]] = {}
@@ -251,8 +251,7 @@ def counted_models(
             function = slowdown_function(one, here, curve.unlimited_s, found)
             at = conformity_scores(function, curve.limit_bytes[slowed], curve.slowdown[slowed])
             scores.setdefault(curve.workload_network, []).append(at)
-    known = reach_of([np.concatenate(own) for own in scores.values()])
-    reach = None if known is None else wider * known
+    reach = reach_of([np.concatenate(own) for own in scores.values()])
     return {
         one.curve.key: CountedModel(one, here, there, factors[one.curve.key], reach)
         for one in rounds

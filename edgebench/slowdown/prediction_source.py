@@ -14,14 +14,7 @@ from edgebench.results.sweep_reader import may_have
 from edgebench.slowdown.answer import measured_kills, measured_limits
 from edgebench.slowdown.context import DeviceData, matching_device_data
 from edgebench.slowdown.counted import counted_by_workload
-from edgebench.slowdown.other_device import (
-    OtherDevice,
-    TransferredModels,
-    data_of,
-    device_of_board,
-    device_of_file,
-    device_of_storage,
-)
+from edgebench.slowdown.other_storage import MovedModels, data_at
 from edgebench.slowdown.prediction import Prediction, Predictor
 from edgebench.slowdown.query import (
     QueriedWorkload,
@@ -50,8 +43,8 @@ class PredictionSource:
 
     ``data`` and ``predictor`` are of the kind of swap and the storage that most matching curves
     have; ``others`` of the same device's others, where each curve is predicted by itself.
-    ``warnings`` name what is missing or damaged. ``query`` is what was asked for, ``other`` the
-    device or storage on which nothing was run, if that was asked for.
+    ``warnings`` name what is missing or damaged. ``query`` is what was asked for, ``storage`` the
+    storage on which nothing was run, if that was asked for.
     """
 
     data: DeviceData
@@ -60,7 +53,7 @@ class PredictionSource:
     warnings: list[str]
     others: tuple[tuple[DeviceData, Predictor], ...] = ()
     query: WorkloadQuery | None = None
-    other: OtherDevice | None = None
+    storage: StorageSpeed | None = None
 
     def predict(self, query: WorkloadQuery, limits: Sequence[str]) -> list[Prediction]:
         """Every workload of the query, at these limits; ``warnings`` name those without a model.
@@ -161,7 +154,7 @@ def source_of(
     left_out = viabilities[0].measured.left_out_words
     warnings = [*results.warnings, *lacking, *left_out]
     source = PredictionSource(*first, results, warnings, tuple(others), query)
-    return source if moved is None else elsewhere(source, storage=moved)[0]
+    return source if moved is None else at_storage(source, moved)
 
 
 def _held_to(
@@ -175,36 +168,21 @@ def _held_to(
     return storage, groups
 
 
-def elsewhere(
-    source: PredictionSource,
-    board: str | None = None,
-    constants: Path | None = None,
-    storage: StorageSpeed | None = None,
-) -> tuple[PredictionSource, OtherDevice]:
-    """The same networks where nothing was run: a board, a file of constants, another storage.
+def at_storage(source: PredictionSource, storage: StorageSpeed) -> PredictionSource:
+    """The same networks with a storage on which nothing was run.
 
     Raises:
         ResultsError: constants are missing.
-        UsageError: no such board.
+        MachineError: requests are held, and how many bytes one has was not measured.
     """
     counted = counted_by_workload(source.results)
     measured = source.tried(counted)
-    here = measured.context.calibration
-    if storage is not None:
-        device = device_of_storage(measured, storage)
-    elif constants is not None:
-        device = device_of_file(constants, here)
-    else:
-        assert board is not None
-        device = device_of_board(board, here)
-    data = data_of(measured, device)
+    data = data_at(measured, storage)
     viability = LearntViability(viability_trials(source.results), measured)
-    models = TransferredModels(measured, data, counted)
     # How fast storage is changes no kill.
-    kills = measured_kills(source.results) if storage is not None else None
-    predictor = Predictor(data, viability, models, kills)
-    found = replace(source, data=data, predictor=predictor, others=(), other=device)
-    return found, device
+    kills = measured_kills(source.results)
+    predictor = Predictor(data, viability, MovedModels(measured, data, counted), kills)
+    return replace(source, data=data, predictor=predictor, others=(), storage=storage)
 
 
 def _with_layers(groups: Sequence[DeviceData], query: WorkloadQuery) -> DeviceData:

@@ -14,8 +14,8 @@ from edgebench.units import format_duration, format_size, times_as_long
 from edgebench.words.outcomes import outcome_words
 
 if TYPE_CHECKING:
+    from edgebench.boards.storage import StorageSpeed
     from edgebench.slowdown.answer import Answer
-    from edgebench.slowdown.other_device import OtherDevice
     from edgebench.slowdown.prediction import Prediction
 
 #: Settings that name a workload beside its network: of inference, and of training.
@@ -35,7 +35,7 @@ _MOST = 4
 _SURE = 0.9
 
 
-def prediction_sentence(one: Prediction, name: str, other: OtherDevice | None) -> str:
+def prediction_sentence(one: Prediction, name: str, storage: StorageSpeed | None) -> str:
     """Fits, slow or killed, at the given limits; with its interval and its source."""
     finished = sorted((at for at in one.at if at.viable), key=lambda at: at.limit_bytes)
     words = [_finishing(one, finished, name)] if finished else []
@@ -47,23 +47,25 @@ def prediction_sentence(one: Prediction, name: str, other: OtherDevice | None) -
         where = ", ".join(format_size(at.limit_bytes) for at in killed if at not in seen)
         words.append(f"probably killed with {where}")
     text = "; ".join(words)
-    return f"{text if finished else f'{name} {text}'} ({source_words(one, other)})."
+    return f"{text if finished else f'{name} {text}'} ({source_words(one, storage)})."
 
 
 def prediction_sentences(
-    found: Sequence[Prediction], own: Sequence[str], other: OtherDevice | None
+    found: Sequence[Prediction], own: Sequence[str], storage: StorageSpeed | None
 ) -> list[str]:
     """A sentence for each workload; of many workloads of one network one for all.
 
     Args:
         found: the workloads.
         own: what tells each from the others of its title, as :func:`distinguishing_words` has it.
-        other: the device that they are predicted for; None: where they were measured.
+        storage: the storage that they are predicted for; None: that with which they were measured.
     """
     if len(found) > _MOST and len({one.subject.network for one in found}) == 1:
         return [_summary(found), *choosing_sentences(found)]
     names = prediction_names(found, own)
-    every = [prediction_sentence(one, name, other) for one, name in zip(found, names, strict=True)]
+    every = [
+        prediction_sentence(one, name, storage) for one, name in zip(found, names, strict=True)
+    ]
     return [*every, *choosing_sentences(found)]
 
 
@@ -92,7 +94,7 @@ def _lost(at: Answer) -> str:
     return f"{outcome_words(at.outcome).brief} with {format_size(at.limit_bytes)} in {trials}"
 
 
-def source_words(one: Prediction, other: OtherDevice | None) -> str:
+def source_words(one: Prediction, storage: StorageSpeed | None) -> str:
     """Where the answer is from, as ``from bytes counted in a walk, at storage read=50MB/s``."""
     if one.model is None:
         return "measured" if all(at.kind == "measured" for at in one.at) else "from its own trials"
@@ -100,10 +102,10 @@ def source_words(one: Prediction, other: OtherDevice | None) -> str:
 
     if one.model == COUNTED:
         walked = any(curve.walked for curve in one.subject.curves)
-        at = f", at {other.where}" if other else ""
+        at = f", at storage {storage.label}" if storage else ""
         return f"from bytes counted in {'a walk' if walked else 'its rounds'}{at}"
-    if other:
-        return f"{one.model} at {other.where}, where nothing was run"
+    if storage:
+        return f"{one.model} at storage {storage.label}, where nothing was run"
     return f"model {one.model}, from {one.subject.origin}"
 
 

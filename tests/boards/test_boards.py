@@ -15,8 +15,6 @@ from edgebench.boards.board import board_from_file, board_names, find_board, kno
 from edgebench.boards.storage import FOLDER, parse_storage, storage_presets
 from edgebench.cli.boards import boards
 from edgebench.errors import UsageError
-from edgebench.slowdown.calibration.board_file import MEASURED, board_text
-from edgebench.slowdown.calibration.device import load_calibration
 from edgebench.units import MIB, parse_swap
 
 if sys.version_info >= (3, 11):
@@ -59,7 +57,7 @@ def test_every_board_can_be_emulated():
         assert not board.speed.as_is, name
         assert parse_swap(board.used_swap), name
         addresses = [source.address for source in board.sources]
-        assert all(one.startswith("https://") or one == MEASURED for one in addresses), name
+        assert all(one.startswith("https://") for one in addresses), name
 
 
 def test_a_slot_slower_than_its_card_holds_it():
@@ -128,18 +126,3 @@ def test_the_verb_lists_all_and_shows_one(tmp_path: Path):
     storage = CliRunner().invoke(boards, ["--storage"])
     assert all(name in storage.output for name in storage_presets())
     assert isinstance(CliRunner().invoke(boards, ["x", "--storage"]).exception, UsageError)
-
-
-def test_a_calibration_becomes_a_boards_file(tmp_path: Path):
-    """It is read as a board, each number has a source, and its constants are the measured ones."""
-    root = Path(__file__).parents[2] / "results"
-    made = load_calibration(root, "vm-2core-24g", "file")
-    file = tmp_path / "shared.toml"
-    file.write_text(board_text(made))
-    board = board_from_file(file)
-    assert board.cores == 2
-    assert board.ram_bytes // MIB == made.environment["ram_bytes"] // MIB
-    assert board.constants is not None
-    assert board.constants["fault_s"] == made.fault_s.value
-    needed, named = sourced(tomllib.loads(file.read_text()))
-    assert needed == named

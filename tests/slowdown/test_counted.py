@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -155,18 +153,11 @@ def test_a_held_storage_takes_what_its_speed_says_and_zram_does_not_wait() -> No
     assert zram.swap_s > storage_costs(calibration()).swap_s
 
 
-def spread(printed: str) -> float:
-    """How wide the interval of the first workload's round is, as a logarithm."""
-    (at,) = json.loads(printed)["predictions"][0]["at"]
-    total = next(one for one in at["phases"] if one["phase"] == "total")
-    return math.log(total["high_s"] / total["low_s"])
-
-
 @pytest.mark.heavy
 def test_another_storage_is_answered_from_counted_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``predict --storage`` and ``--on`` say where they have it from; uncounted it is simulated."""
+    """``predict --storage`` says where it has it from; uncounted it is simulated."""
     make(tmp_path, SHAPE)
     save_calibration(calibration(), tmp_path)
     asked = ("alexnet", "--results", str(tmp_path), "--schedule", "bulk", "--memory", "60M")
@@ -182,11 +173,7 @@ def test_another_storage_is_answered_from_counted_bytes(
     )
     told = run(predict, *asked, "--storage", "read=5MB/s")
     assert "from bytes counted in its rounds, at storage read=5MB/s" in " ".join(told.split())
-    assert "from bytes counted" in " ".join(run(predict, *asked, "--on", "rock-5b-4g").split())
     assert "measured on another storage; other limits by model counted" in " ".join(told.split())
-    board = run(predict, *asked, "--on", "rock-5b-4g", "--json")
-    # What holds on the same device may not hold on another one.
-    assert spread(board) > 1.5 * spread(slow) > 0
     assert '"kind": "counted"' in slow
     assert slow != fast
     assert "extrapolated" not in told

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from made_sweep import Shape, make
-from verb_making import calibration
 
 from edgebench.cli.predict import predict
 from edgebench.results.results import load
-from edgebench.slowdown.calibration.device import calibration_path, save_calibration
 from edgebench.slowdown.context import device_data
-from edgebench.slowdown.other_device import device_of_file
 
 TOLD = "two page lists are simulated"
 
@@ -45,13 +41,3 @@ def test_a_kernel_with_two_lists_is_not(tmp_path: Path, generations: dict[str, A
     """Neither one that has generations and doesn't use them, nor one without."""
     _, warnings = device_data(load(sweep_on(tmp_path, generations)))
     assert not [words for words in warnings if TOLD in words]
-
-
-def test_constants_of_such_a_device_say_so(tmp_path: Path):
-    """The answer for a device of which only the calibration is known."""
-    for enabled in (True, False):
-        environment = {"lru_gen": {"enabled": enabled, "min_ttl_ms": 0}}
-        made = replace(calibration("board"), environment=environment)
-        save_calibration(made, tmp_path)
-        device = device_of_file(calibration_path(tmp_path, "board", made.swap_kind), made)
-        assert any(TOLD in words for words in device.says) is enabled
