@@ -89,9 +89,7 @@ PAGES: dict[str, tuple[str, ...]] = {
         *("less than 10 %", "alone (95 %)", "1.25 times", "1.5 times", "least 5 %"),
         *("5 % of each other", "same to 1 %", "one-sided, at 10 %"),
     ),
-    "docs/explanation/storage-speed.md": (
-        *("and 4 KiB", "more than 10 % off", "three tries, 2 to 10 MB/s"),
-    ),
+    "docs/explanation/storage-speed.md": (*("and 4 KiB", "more than 10 % off"),),
     "docs/how-to/onnx-and-tflite.md": ("between 0 and 1, whole numbers are 0 or 1",),
     "docs/how-to/your-own-model.md": ("3x224x224", "numbers from 0 to 1;"),
     "results/README.md": (
@@ -115,9 +113,6 @@ PAGES: dict[str, tuple[str, ...]] = {
             "a memcg of 64M): touch 80M",
             "inactive_anon 0, both file lists 0",
         ),
-    ),
-    "docs/explanation/measured-rates.md": (
-        *("made 10 % slower", "made 5 % slower (threshold 2.5 %)"),
     ),
     "docs/explanation/observer-effect.md": (
         *(
@@ -159,13 +154,11 @@ PAGES: dict[str, tuple[str, ...]] = {
         "beyond 4 MB",
     ),
     "README.md": (*("never 0", "meant to contain 90 % of"),),
-    "docs/explanation/cost.md": ("with 400 MiB held by the harness",),
     "docs/studies/edgecaffe.md": (*("2 GiB of swap", "at 4 GB … 128 MB"),),
     "docs/explanation/why-numbers-differ.md": (
         *(
             "64 pages at a time",
             "256 KiB a CPU with pages of 4 KiB",
-            "for 2 ms",
         ),
         "at most 2 % of the larger figure, or 2 MiB",
         "each trial of at least 5 s",

@@ -110,14 +110,3 @@ def layer_bytes(name: str) -> int:
     networks = json.loads((folder("edgecaffe") / "networks.json").read_text())["networks"]
     layers = networks["alexnet"]["table"]
     return next(int(layer["parameter_bytes"]) for layer in layers if layer["name"] == name)
-
-
-@cache
-def left_out() -> dict[str, float]:
-    """Mean error at limits left out of a whole round's curve, in per cent, by schedule."""
-    from edgebench.slowdown.curves import curves
-    from edgebench.slowdown.models.fitting import errors_of, fit_interpolated
-
-    rounds = [curve for curve in curves(sweep("edgecaffe")) if curve.phase == "total"]
-    fits = [(curve, fit_interpolated(curve)) for curve in rounds]
-    return {c.settings["schedule"]: 100 * errors_of(one.held_out).mape for c, one in fits}

@@ -48,10 +48,9 @@ def figures(benchmark: str) -> Any:
 
 
 @cache
-def rows(benchmark: str, after: str = "") -> list[list[str]]:
-    """The cells of a benchmark's first table after some words, without its head."""
-    text = (FIGURES / f"{benchmark}.md").read_text()
-    lines = text[text.index(after) :].splitlines()
+def rows(benchmark: str) -> list[list[str]]:
+    """The cells of a benchmark's first table, without its head."""
+    lines = (FIGURES / f"{benchmark}.md").read_text().splitlines()
     start = next(n for n, line in enumerate(lines) if re.match(r"\| *-", line)) + 1
     end = next((n for n in range(start, len(lines)) if not lines[n].startswith("|")), len(lines))
     return [[cell.strip() for cell in line[1:-1].split("|")] for line in lines[start:end]]

@@ -7,12 +7,6 @@ from typing import Any
 from claims.kept import DEVICE, figures
 
 
-def counted_bytes(scenario: str, loader: str) -> dict[str, Any]:
-    """How near the simulated bytes of a steady round are."""
-    found: dict[str, Any] = _kept(scenario)["bytes"][loader]
-    return found
-
-
 def edges() -> dict[str, Any]:
     """Which limits kill networks that never ran."""
     found: dict[str, Any] = _kept("validation-edge")["edges"]

@@ -192,7 +192,7 @@ class HeapStrategy(Strategy):
     own_trial = True
     #: Whether what the program maps, such as weights, is counted.
     counts_mapped: ClassVar[bool] = False
-    #: How much slower it makes the workload, in words, as benchmarks/heap_cost.py measured.
+    #: How much slower it makes the workload, in words.
     cost: ClassVar[str]
     #: How a peak is measured.
     method: ClassVar[str]

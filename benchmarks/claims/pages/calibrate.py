@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from claims.kept import calibration, figures
-from claims.texts import Claim, says, table
+from claims.kept import calibration
+from claims.texts import Claim, table
 
 PAGE = "docs/verbs/calibrate.md"
 SWAPS = ("file", "zram", "none")
@@ -13,11 +13,6 @@ SWAPS = ("file", "zram", "none")
 
 def claims() -> Iterator[Claim]:
     """The constants of one machine."""
-    walls = [one["wall_s"] for one in figures("calibration_time")["calibrations"]]
-    yield says(
-        "machine {} calibrations took {} to {} s each",
-        *(len(walls), *(f"{end(walls):.1f}" for end in (min, max))),
-    )
     yield table("## What is measured", _rows())
 
 

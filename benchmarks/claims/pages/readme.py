@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from claims import edgecaffe
 from claims import model_scores as m
-from claims.kept import figures
-from claims.pages import boards
 from claims.texts import Claim, says
 
 PAGE = "README.md"
@@ -20,18 +18,6 @@ def claims() -> Iterator[Claim]:
         "at {} MiB AlexNet takes {} times as long to load as unlimited, but {} to {} times as long to "
         "execute",
         *(edgecaffe.TIGHTEST_MIB, f"{load:.1f}", f"{first:.0f}", f"{warm:.0f}"),
-    )
-    yield says(
-        "takes {} s on a Raspberry Pi Zero 2 W's card and {} s on a ROCK 5B's eMMC",
-        *(
-            f"{boards.seconds_at_tightest(name):.2f}"
-            for name in ("raspberry-pi-zero-2w", "rock-5b-4g")
-        ),
-    )
-    best = figures("advise_training")["best"]
-    yield says(
-        "makes a training of ResNet-18 at 250 MiB {} times faster (95 % interval {} to {})",
-        *(f"{1 / best[key]:.1f}" for key in ("ratio", "high", "low")),
     )
     yield from _predictions()
 

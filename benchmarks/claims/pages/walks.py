@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from claims.kept import figures, rows
+from claims.kept import figures
 from claims.texts import Claim, says, table
 
 PAGE = "docs/explanation/walks.md"
@@ -13,7 +13,6 @@ PAGE = "docs/explanation/walks.md"
 
 def claims() -> Iterator[Claim]:
     """In the page's order."""
-    yield table("Seconds of the whole command", rows("walk_curve"))
     told = figures("walk_truth")["told"]
     networks = [name for name in told if " " not in name and name != "all"]
     yield table(
