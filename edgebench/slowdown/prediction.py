@@ -72,7 +72,7 @@ class Predictor:
         Args:
             data: of one device, kind of swap and storage.
             viability: which limits kill.
-            models: those for another device; None fits models to the data.
+            models: those for another storage; None fits models to the data.
             measured: what trials of the workloads showed; None: nothing is known.
         """
         self._data = data

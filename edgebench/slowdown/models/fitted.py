@@ -79,7 +79,7 @@ class WorkloadModel:
 
 
 class ModelSource(Protocol):
-    """Gives the model for a workload: of what ran here, or for another device."""
+    """Gives the model for a workload: of what ran here, or for another storage."""
 
     def for_workload(self, curves: Sequence[Curve], name: str) -> WorkloadModel:
         """The model for a workload's curves; ``name`` is the workload's in an error.

@@ -136,7 +136,7 @@ class Simulated:
     Attributes:
         learnt: unlimited times, own memory and factors.
         context: with the constants, and the layer tables of what is asked.
-        wider: of the interval, as a multiple: 1 on the device that was learnt from.
+        wider: of the interval, as a multiple: 1 on the storage that was learnt from.
     """
 
     learnt: Learnt
