@@ -292,12 +292,6 @@ class TrialRecord(Struct, frozen=True, gc=False):
 
         return record_line(self)
 
-    def _repr_html_(self) -> str:
-        """As a notebook shows it."""
-        from edgebench.words.record import record_html
-
-        return record_html(self)
-
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TrialRecord:
         """The record of :meth:`to_json`; keys this version does not know are left out.

@@ -87,7 +87,7 @@ LIBRARIES = {
     *("torch", "torchvision", "safetensors", "tensorflow", "keras", "onnx", "onnxruntime"),
     *("ai_edge_litert", "timm", "transformers", "numpy", "pandas", "seaborn", "scipy", "sklearn"),
     *("statsmodels", "pyarrow", "jinja2", "starlette", "uvicorn", "memray"),
-    *("cloudpickle", "distributed", "selenium", "nbclient", "matplotlib", "yaml"),
+    *("cloudpickle", "distributed", "selenium", "matplotlib", "yaml"),
 }
 MISSING = re.compile(r"No module named '(\w+)")
 FSYNC = os.fsync

@@ -40,8 +40,6 @@ INTERFACES = {
     "minimum",
     "REMEDIES",
 }
-#: What only notebooks call.
-FOR_NOTEBOOKS = {"draw"}
 #: A longer module holds more than one notion.
 MOST_LINES = 600
 #: Pairs of modules that still import each other.
@@ -244,7 +242,7 @@ def test_no_public_name_of_a_package_has_two_meanings(modules: list[SourceModule
 def test_every_name_is_used(modules: list[SourceModule]):
     """No class, function or constant is there for the tests alone."""
     unused = unused_names(modules)
-    assert not [n for n in unused if n.rpartition(".")[2] not in INTERFACES | FOR_NOTEBOOKS]
+    assert not [n for n in unused if n.rpartition(".")[2] not in INTERFACES]
 
 
 def test_shared_and_unused_names_are_found(tmp_path: Path):

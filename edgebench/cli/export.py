@@ -1,10 +1,10 @@
-"""``edgebench export``: a sweep's frames, its trials as a trace, a table and badge for a README."""
+"""``edgebench export``: a sweep's frames as files, its points as Markdown tables or JUnit XML."""
 
 from __future__ import annotations
 
 import io
 import json
-import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,13 +25,9 @@ if TYPE_CHECKING:
 _TABLES = ("samples", "stat", "sensors")
 _FRAMES = ("trials", "phases", "layers", "misses", "memory", "energy", "networks", *_TABLES)
 _FORMATS = ("csv", "parquet", "json")
-#: A format that holds no frame: all of a trial on one time line.
-_TRACE = "trace"
-#: Formats for people, made without pandas: a table for a model's card, an SVG badge.
-_CARD, _BADGE = "markdown", "badge"
-#: Formats of programs that follow numbers over time, made without pandas.
-_MACHINES = ("bencher", "google-benchmark", "openmetrics", "junit")
-_SUFFIXES = {**{one: one for one in _FORMATS}, "md": _CARD, "svg": _BADGE}
+#: Formats of the newest sweep's points, made without pandas.
+_POINTS = ("markdown", "junit")
+_SUFFIXES = {**{one: one for one in _FORMATS}, "md": "markdown"}
 
 
 @click.command()
@@ -45,10 +41,9 @@ _SUFFIXES = {**{one: one for one in _FORMATS}, "md": _CARD, "svg": _BADGE}
 @click.option(
     "--format",
     "kind",
-    type=click.Choice([*_FORMATS, _TRACE, _CARD, _BADGE, *_MACHINES]),
+    type=click.Choice([*_FORMATS, *_POINTS]),
     help="Format [default: by the output's suffix, else csv]. Only the first three are of a frame.",
 )
-@click.option("--workload", help="Only this workload, as show names it (markdown and badge).")
 @click.option("--trial", "only", multiple=True, help="Only this trial; may be repeated.")
 @click.option(
     "-o",
@@ -60,16 +55,13 @@ def export(
     results: Path,
     frame: str | None,
     kind: str | None,
-    workload: str | None,
     only: tuple[str, ...],
     output: Path | None,
 ) -> None:
     """Export one frame of the sweeps in RESULTS; docs/reference/results.md explains each column.
 
-    A missing value is empty in CSV and null in JSON and Parquet. --format trace shows the trials'
-    layers, threads and memory on one time line in a trace viewer; markdown is a table with
-    sentences for a model's card, and badge an SVG for a README. bencher, google-benchmark,
-    openmetrics and junit are the points of the newest sweep for programs that follow numbers.
+    A missing value is empty in CSV and null in JSON and Parquet. markdown and junit are the points
+    of the newest sweep: tables for a README, test cases for a CI server.
     """
     from edgebench.results.results import load
 
@@ -79,25 +71,16 @@ def export(
         raise UsageError("Parquet can't be printed", remedy="name a file: -o trials.parquet")
     if kind not in _FORMATS and frame is not None:
         raise UsageError(f"{kind} has no frames", remedy="leave out --frame or --format")
-    if workload is not None and kind not in (_CARD, _BADGE):
-        raise UsageError(f"{kind} is of all workloads", remedy="leave out --workload")
-    if kind in (_CARD, _BADGE):
-        loaded, data, what, follows = _for_people(results, kind, workload)
-        _deliver(loaded.warnings, data, what, follows, output)
-        return
-    if kind in _MACHINES:
-        loaded, text = _for_machines(results, kind)
-        _deliver(loaded.warnings, text.encode(), f"{kind}'s form", "edgebench show", output)
+    if kind in _POINTS:
+        loaded, text = _points(results, kind)
+        _deliver(loaded.warnings, text.encode(), "the sweep's points", "edgebench show", output)
         return
     need("pandas", *(["pyarrow"] if kind == "parquet" else []))
     loaded = load(results)
-    if kind == _TRACE:
-        data, what, follows = _trace(loaded, only)
-    else:
-        frame = frame or _FRAMES[0]
-        table = whole_numbers(_frame(loaded, frame, only))
-        data, what = _encoded(table, kind), f"{len(table)} rows of {frame}"
-        follows = f"edgebench plot {typed_path(results)}"
+    frame = frame or _FRAMES[0]
+    table = whole_numbers(_frame(loaded, frame, only))
+    data, what = _encoded(table, kind), f"{len(table)} rows of {frame}"
+    follows = f"edgebench plot {typed_path(results)}"
     _deliver(loaded.warnings, data, what, follows, output)
 
 
@@ -116,40 +99,25 @@ def _deliver(
     print_next(follows)
 
 
-def _for_people(results: Path, kind: str, wanted: str | None) -> tuple[Results, bytes, str, str]:
-    """The card or badge of the newest sweep, what it is, and what to do next."""
-    from edgebench.report.badge import badge
-    from edgebench.report.model_card import model_card
+def _points(results: Path, kind: str) -> tuple[Results, str]:
+    """The points of the newest sweep in that format."""
+    from edgebench.report.junit import junit_xml
+    from edgebench.report.markdown import table_lines
+    from edgebench.report.tables import limits_table
     from edgebench.results.facts import workload_facts
     from edgebench.results.point_facts import point_facts
     from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
     sweep = loaded.sweeps[0]
-    found = workload_facts([point for point in point_facts(sweep) if point.outcomes])
+    points = [point for point in point_facts(sweep) if point.outcomes]
+    if kind == "junit":
+        return loaded, junit_xml(sweep, points)
+    found = workload_facts(points)
     names = brief_names(one.name for one in found)
-    chosen = [one for one in found if wanted in (None, one.name, names[one.name])]
-    several = kind == _BADGE and len(chosen) > 1
-    if several or not chosen:
-        what = "a badge is of one workload" if several else f"no workload {wanted!r}"
-        remedy = "name one: --workload " + " or ".join(map(shlex.quote, names.values()))
-        raise UsageError(what, where=str(sweep.path), remedy=remedy)
-    if kind == _CARD:
-        text, what = model_card(sweep, chosen, names), f"a table of {len(chosen)} workloads"
-        return loaded, text.encode(), what, "paste it into the model's card"
-    return loaded, badge(chosen[0]).encode(), "a badge", "show it in a README: ![memory](FILE.svg)"
-
-
-def _for_machines(results: Path, kind: str) -> tuple[Results, str]:
-    """The points of the newest sweep in that format."""
-    from edgebench.report.machine_formats import MACHINE_FORMATS
-    from edgebench.results.point_facts import point_facts
-    from edgebench.results.results import latest, load
-
-    loaded = load(latest(results))
-    sweep = loaded.sweeps[0]
-    made = [point for point in point_facts(sweep) if point.outcomes]
-    return loaded, MACHINE_FORMATS[kind](sweep, made)
+    tables = [replace(limits_table(one), title=names[one.name]) for one in found]
+    lines = [line for table in tables for line in table_lines(table, "##")]
+    return loaded, "\n".join(lines)
 
 
 def whole_numbers(frame: pd.DataFrame) -> pd.DataFrame:
@@ -160,19 +128,6 @@ def whole_numbers(frame: pd.DataFrame) -> pd.DataFrame:
     known = {name: counts[name].dropna() for name in counts}
     whole = [k for k, v in known.items() if (v % 1 == 0).all() and (v.abs() < 2.0**63).all()]
     return frame.astype(dict.fromkeys(whole, "Int64"))
-
-
-def _trace(loaded: Results, only: tuple[str, ...]) -> tuple[bytes, str, str]:
-    """The trace, what it contains, and what to do next."""
-    from edgebench.results.trace_export import chrome_trace
-
-    _check_trials(loaded, only)
-    trace, left_out = chrome_trace(loaded, only)
-    print_warnings(left_out)
-    events = trace["traceEvents"]
-    trials = len({event["pid"] for event in events})
-    data = (json.dumps(trace) + "\n").encode()
-    return data, f"{len(events)} events of {trials} trials", "open it in https://ui.perfetto.dev"
 
 
 def _check_trials(loaded: Results, only: tuple[str, ...]) -> None:

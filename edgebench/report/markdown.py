@@ -41,14 +41,14 @@ def escaped(text: str) -> str:
 
 def _lines(report: Report, figures: str) -> Iterator[str]:
     yield from (f"# {escaped(report.title)}", "", " ".join(map(escaped, report.about)), "")
-    yield from _table(report.summary, "##")
+    yield from table_lines(report.summary, "##")
     for chapter in report.chapters:
         yield from (f"## {escaped(chapter.brief)}", "")
         for answer in chapter.answers:
             yield from (f"### {answer.question}", "")
             yield from _listed(answer.sentences)
         for table in chapter.tables:
-            yield from _table(table, "###")
+            yield from table_lines(table, "###")
     if report.pictures:
         yield from ("## Figures", "")
     for picture in report.pictures:
@@ -57,7 +57,7 @@ def _lines(report: Report, figures: str) -> Iterator[str]:
         yield from ("## Warnings", "")
         yield from _listed(report.warnings)
     for table in report.tables:
-        yield from _table(table, "##")
+        yield from table_lines(table, "##")
     if report.scenario:
         fence = "`" * (1 + max((len(run) for run in _FENCE.findall(report.scenario)), default=2))
         yield from ("## The scenario", "", f"{fence}toml", report.scenario.rstrip(), fence, "")
@@ -72,7 +72,8 @@ def _listed(sentences: Sequence[str]) -> Iterator[str]:
         yield ""
 
 
-def _table(table: ReportTable, level: str) -> Iterator[str]:
+def table_lines(table: ReportTable, level: str) -> Iterator[str]:
+    """Render one table below its title, a heading of this level (``##``)."""
     ruler = ["---:" if n in table.numbers else "---" for n in range(len(table.columns))]
     yield from (f"{level} {escaped(table.title)}", "")
     for cells in (list(map(escaped, table.columns)), ruler):

@@ -78,12 +78,6 @@ class Results:
         what = self.sweeps[0].name if len(self.sweeps) == 1 else f"{len(self.sweeps)} sweeps"
         return f"<Results of {what}: {trials} trial{'s' * (trials != 1)}>"
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows: each sweep's points as a table."""
-        from edgebench.results.notebook_view import notebook_html
-
-        return notebook_html(self.sweeps, self.warnings)
-
     @property
     def path(self) -> Path:
         """The sweep's folder."""

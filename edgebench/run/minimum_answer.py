@@ -11,7 +11,7 @@ from edgebench.results.unmeasured import Unmeasured
 from edgebench.run.reserve import Reserve, is_slow, reserve_for
 from edgebench.run.search import LimitBracket, TriedLimit, differs, is_killed_above
 from edgebench.text import shortened
-from edgebench.words.minimum import minimum_html, minimum_sentence
+from edgebench.words.minimum import minimum_sentence
 
 
 @dataclass(frozen=True)
@@ -140,10 +140,6 @@ class Minimum:
     def __repr__(self) -> str:
         """The answer; its fields are in ``vars(found)``."""
         return f"<Minimum: {shortened(self.name)} {self.sentence}>"
-
-    def _repr_html_(self) -> str:
-        """As a notebook shows it: the sentence, and each limit that was tried."""
-        return minimum_html(self)
 
     @property
     def need(self) -> Need:

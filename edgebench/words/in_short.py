@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from edgebench.errors import ResultsError
 from edgebench.results.facts import WorkloadFacts
 from edgebench.results.point_facts import PointFacts
 from edgebench.results.spread import SLIGHT
 from edgebench.text import joined_words
-from edgebench.units import MIB, format_duration, format_size, format_times, times_as_long
+from edgebench.units import format_duration, format_size, format_times, times_as_long
 from edgebench.words.boards import workload_board_sentence
 from edgebench.words.claims import IN_ONE_TRIAL, before_end, one_trial_words
 from edgebench.words.labels import limit_label, pass_words, throughput_of
@@ -162,38 +161,3 @@ def _once(rest: Sequence[str]) -> str:
 def _factor_at(point: PointFacts, words: Callable[[float], str] = format_times) -> str:
     rate = f" ({throughput_of(point)})" if throughput_of(point) else ""
     return f"{words(point.slowdown or 0.0)}{rate} at {limit_label(point)}"
-
-
-def badge_words(workload: WorkloadFacts) -> str:
-    """``runs in 463 MiB; takes 2.3× as long in 324 MiB``: the widest limit that slows it twice.
-
-    Raises:
-        ResultsError: its demand is unknown.
-    """
-    demand = workload.demand_bytes
-    if demand is None:
-        raise ResultsError(
-            f"the demand of {workload.name} is unknown: no trial finished without a limit",
-            remedy='measure it with memory = ["max", …] in the scenario',
-        )
-    words = f"runs in {_whole_mib(demand)}"
-    slower = [one for one in workload.finished if one.is_slower]
-    slow = [one for one in slower if (one.slowdown or 0.0) >= _TWICE]
-    if slow:
-        factor = slow[0].slowdown or 0.0
-        times = f"{factor:{'.0f' if factor >= 10 else '.1f'}}×"
-        return f"{words}; takes {times} as long in {_whole_limit(slow[0])}"
-    killed = [one for one in workload.tried if "oom-killed" in one.outcomes]
-    if not killed:
-        return words
-    how = "some trials killed" if "ok" in killed[0].outcomes else "killed"
-    return f"{words}; {how} in {_whole_limit(killed[0])}"
-
-
-def _whole_limit(point: PointFacts) -> str:
-    return _whole_mib(point.limit_bytes or point.limits.memory_bytes or 0)
-
-
-def _whole_mib(size_bytes: float) -> str:
-    size = size_bytes / MIB
-    return f"{size:.0f} MiB" if size < 10_000 else f"{size / 1024:.1f} GiB"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from html import escape
 from typing import TYPE_CHECKING
 
 from edgebench.throughput import per_second_words
@@ -246,31 +245,6 @@ def swap_ram_sentence(found: Minimum) -> str:
     if not found.swap_ram_bytes:
         return ""
     return f"The limits count what its swap takes of RAM: up to {brief_size(found.swap_ram_bytes)}."
-
-
-def minimum_html(found: Minimum) -> str:
-    """As a notebook shows it: the sentence, and each limit that was tried."""
-    titles = ("limit", "trials", "outcome", "slowdown")
-    rows = [
-        (
-            brief_size(one.limit_bytes),
-            str(one.trials),
-            outcome_words(one.outcome).brief,
-            _factor(one.slowdown),
-        )
-        for one in sorted(found.tried, key=lambda one: -one.limit_bytes)
-    ]
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
-    )
-    head = "".join(f"<th>{title}</th>" for title in titles)
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    answer = f"<p><b>{escape(found.name)} {escape(minimum_sentence(found))}</b></p>"
-    return answer + table if rows else answer
-
-
-def _factor(slowdown: float | None) -> str:
-    return "" if slowdown is None else f"{slowdown:.3g}×"
 
 
 def _seconds(seconds: float) -> str:

@@ -94,7 +94,6 @@ CALLS = [
     call("compare SWEEP SWEEP"),
     call("export SWEEP", "plot"),
     call("export SWEEP --format json", "plot"),
-    call("export SWEEP --format trace", "plot"),
     call("export SWEEP -o OUT/trials.parquet", "plot", "parquet"),
     call("serve SWEEP --port 0 --json", "serve"),
     # No inventory is there; without the extra that is what it says first.

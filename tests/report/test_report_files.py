@@ -23,7 +23,6 @@ from edgebench.report.builder import make_report
 from edgebench.report.content import Picture, Report, ReportTable
 from edgebench.report.html import as_html
 from edgebench.report.markdown import as_markdown, escaped
-from edgebench.report.model_card import model_card
 from edgebench.report.pictures import LARGEST_ALL, LARGEST_SVG, embedded_pictures
 
 HOSTILE = "<script>alert(1)</script>|`x`*b*[l](http://e) $\\nosuch{$\x1b[31m"
@@ -170,15 +169,6 @@ def test_hostile_names_stay_words(tmp_path: Path):
 def test_markdown_is_escaped(text: str, expected: str):
     """Each character that Markdown would obey, and no other, gets a backslash."""
     assert escaped(text) == expected
-
-
-@pytest.mark.process
-def test_a_model_card_is_escaped_as_a_report(told: Path):
-    """A device or sweep named after somebody, or as a formula, is shown as it is."""
-    sweep = replace(load(told).sweeps[0], device="@team", path=Path("~~$x$~~"))
-    card = model_card(sweep, [], {})
-    assert card.startswith("Measured on \\@team, by edgebench ")
-    assert card.endswith(" (sweep \\~\\~\\$x\\$\\~\\~).\n")
 
 
 @pytest.mark.process

@@ -41,7 +41,6 @@ KINDS = ("inference", "convolution", "training", "command", "scan", "unknown")
 VERBS = {
     "show": "show FOLDER",
     "compare": "compare FOLDER FOLDER",
-    "trace": "export FOLDER --format trace -o FOLDER/trace.json",
     "export": "export FOLDER -o FOLDER/trials.csv",
     "layers": "layers --from FOLDER",
     "reconcile": "reconcile FOLDER",

@@ -15,7 +15,6 @@ import pytest
 import edgebench
 from edgebench.errors import MachineError, UsageError, WorkloadError
 from edgebench.run.asked_limits import asked_limits
-from edgebench.words.record import record_html, record_sentence
 from tests.chance import given_time
 
 MIB = 1 << 20
@@ -147,19 +146,15 @@ def test_a_missing_command_is_said():
 
 
 @pytest.mark.own_cgroup
-def test_a_record_shows_itself_in_a_notebook():
-    """The sentence and a table; what a command is called can't inject HTML."""
+def test_a_record_shows_itself():
+    """Its number and one sentence, in which the command is cut."""
     words = [sys.executable, "-c", f"{ALLOCATE} # <script>", "90"]
     record = edgebench.measure(words, memory="50M", quiet=True)
-    html = record._repr_html_()
-    assert html == record_html(record)
-    assert "was killed by the kernel at 50.0 MiB" in html
-    assert "<script>" not in html
     assert repr(record).startswith(f"<TrialRecord {record.trial}: ")
     assert repr(record).endswith("… was killed by the kernel at 50.0 MiB>")
     assert len(repr(record)) < 100
     free = edgebench.measure(words, quiet=True)
-    assert " needs " in record_sentence(free)
+    assert " needs " in repr(free)
 
 
 @pytest.mark.own_cgroup
@@ -170,7 +165,6 @@ def test_the_least_memory_of_a_function(tmp_path: Path):
     assert 120 * MIB < found.needed_bytes < 200 * MIB
     assert found.name.endswith("allocate")
     assert found.viable.bad is not None
-    assert found.sentence in found._repr_html_()
     assert repr(found).endswith(f"allocate {found.sentence}>")
     assert (found.folder / "trials.jsonl").is_file()
 

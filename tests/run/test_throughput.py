@@ -11,7 +11,6 @@ import pytest
 
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.report.figures import gallery
-from edgebench.report.model_card import model_card
 from edgebench.results.facts import workload_facts
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.point_facts import point_facts
@@ -87,9 +86,6 @@ def test_the_throughput_is_the_answer(swept: Path) -> None:
     assert "40.1 lines/s without a limit; takes 4 times as long (10 lines/s) at 80.0 MiB" in said
     assert slowdown_sentences(found)[0].startswith("Unlimited, it does 40.1 lines/s (2 trials")
     assert "does 40.1 lines/s, and 10 lines/s at 80.0 MiB" in more_memory_sentences(found)[-1]
-    card = model_card(sweep, [found], {found.name: "llm"})
-    assert "| lines/s | slowdown |" in card
-    assert "| 40.1 | 1× |" in card
 
 
 def test_the_throughput_is_fitted_and_drawn(swept: Path) -> None:
@@ -98,7 +94,7 @@ def test_the_throughput_is_fitted_and_drawn(swept: Path) -> None:
     curve = next(one for one in curves(results) if one.phase == "throughput")
     assert curve.unlimited_words == "40.1/s"
     assert [round(slowdown) for slowdown in curve.medians] == [8, 4]
-    (figure,) = gallery.draw(results, "throughput")
+    (figure,) = gallery.STUDIES["throughput"](results)
     assert figure.stem == "throughput-lines"
     assert figure.figure.axes[0].get_ylabel() == "lines per second"
 

@@ -43,7 +43,7 @@ _METHODS = {
     *("write_text", "write_bytes", "mkdir", "unlink", "rmdir", "chmod", "lchmod"),
     *("symlink_to", "hardlink_to", "link_to", "extractall", "extract", "tofile", "to_excel"),
     *("to_hdf", "to_feather", "to_pickle", "savez", "savez_compressed", "savetxt", "save_file"),
-    *("urlretrieve", "savefig", "to_parquet", "dump_stats", "export_chrome_trace"),
+    *("urlretrieve", "savefig", "to_parquet", "dump_stats"),
 }
 _WRITING_FLAG = re.compile(r"O_(WRONLY|RDWR|CREAT|TRUNC|APPEND|TMPFILE)")
 _MODE = re.compile(r"[rbt]*[wxa+][wxabt+]*")

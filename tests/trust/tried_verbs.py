@@ -105,7 +105,6 @@ WRITERS: dict[str, Callable[[], None]] = {
         "predict", "--results", "results", "--memory", "80M", "--figure", "--device", "board"
     ),
     "export": verb("export", "results", "-o", "trials.csv"),
-    "trace": verb("export", "results", "--format", "trace", "-o", "trace.json"),
     "measure": under_sudo("measure", "--samples", "kept.npz", "--", "/bin/true"),
     "run": under_sudo("run", "s.toml", "--device", "fresh", "--results", "results"),
     "resume": under_sudo("run", "s.toml", "--device", "fresh", "--results", "results"),

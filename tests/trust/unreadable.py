@@ -67,7 +67,7 @@ def _running() -> None:
 
 #: Every verb that reads results or a scenario.
 BODIES: dict[str, Callable[[], None]] = {
-    **{name: WRITERS[name] for name in ("fit", "plot", "report", "layers", "export", "trace")},
+    **{name: WRITERS[name] for name in ("fit", "plot", "report", "layers", "export")},
     **{name: WRITERS[name] for name in ("predict",)},
     **{name: READERS[name] for name in ("show", "compare", "check", "study")},
     "reconcile": READERS["reconcile"],

@@ -19,7 +19,7 @@ from edgebench.words.layers import no_cause_sentence
 from edgebench.words.measure import measure_sentence
 from edgebench.words.minimum import minimum_sentence
 from edgebench.words.model import best_model_sentence
-from edgebench.words.record import record_sentence
+from edgebench.words.record import record_line
 from edgebench.words.runs import (
     planned_words,
     preview_sentence,
@@ -61,11 +61,11 @@ def run_lines() -> Iterator[str]:
 
 
 def trial_lines() -> Iterator[str]:
-    """Each case of one trial: what ``measure`` answers, and what a notebook shows."""
+    """Each case of one trial: what ``measure`` answers, and how the record shows itself."""
     yield "# one trial"
     for case, record in _records().items():
         yield f"{case:<24}{measure_sentence(record)}"
-        yield f"{'':<24}{record_sentence(record)}"
+        yield f"{'':<24}{record_line(record)}"
     yield ""
 
 

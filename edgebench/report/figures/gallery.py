@@ -13,7 +13,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from edgebench.errors import ResultsError, UsageError
+from edgebench.errors import ResultsError
 from edgebench.parallel import begun_in_parallel
 from edgebench.report import figures as figures_package
 from edgebench.report.figures import layer_costs, memory_time, naming, style
@@ -124,20 +124,6 @@ def draw_all(results: Results) -> WrittenFigures:
             remedy=f"see what the trials did: edgebench show {results.path}",
         )
     return WrittenFigures(paths, [reason for kind, reason in reasons.items() if kind in KINDS])
-
-
-def draw(results: Results, kind: str) -> list[naming.NamedFigure]:
-    """The figures of one of :data:`KINDS` or :data:`STUDIES`, not written, for a notebook.
-
-    Raises:
-        UsageError: no such kind.
-        ResultsError: the results have nothing for it.
-    """
-    kinds = {**KINDS, **STUDIES}
-    if kind not in kinds:
-        raise UsageError(f"no kind of figure {kind!r}", remedy=f"one of {', '.join(kinds)}")
-    with style.figure_style():
-        return list(naming.unique_stems(kinds[kind](results)))
 
 
 def draw_trial(results: Results, trial: str) -> list[Path]:

@@ -40,14 +40,10 @@ SETTINGS = tuple(name for name in DISTINCT if name not in ("kind", "network", "s
 
 
 class NamedFigure(NamedTuple):
-    """A figure and its file's name without an ending; a notebook shows the figure."""
+    """A figure and its file's name without an ending."""
 
     stem: str
     figure: Figure
-
-    def _repr_svg_(self) -> str:
-        with style.figure_style():
-            return style.figure_bytes(self.figure, ["svg"])["svg"].decode()
 
 
 class FigureKind(NamedTuple):
