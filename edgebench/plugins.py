@@ -9,9 +9,9 @@ from edgebench.errors import MachineError, error_words
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-#: The groups: classes of engines and of strategies, remedies, and functions that find sensors.
+#: The groups: classes of engines and of strategies, and remedies.
 ENGINES, STRATEGIES = "edgebench.engines", "edgebench.strategies"
-REMEDIES, SENSORS = "edgebench.remedies", "edgebench.sensors"
+REMEDIES = "edgebench.remedies"
 
 
 def added(group: str) -> dict[str, EntryPoint]:

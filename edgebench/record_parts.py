@@ -324,59 +324,6 @@ class WorkingSet(Struct, frozen=True, gc=False):
         return self.anonymous_bytes + self.file_bytes + self.kernel_bytes + self.passing_bytes
 
 
-class EnergyReport(Struct, frozen=True, gc=False):
-    """Energy of a trial, in joules, of the domain that the record names in ``energy_domain``.
-
-    Each ``…error_j`` is how far off the integration may be (see
-    :mod:`edgebench.measures.machine.sensors.energy`); the sensor's own error is not in it.
-
-    Args:
-        j, error_j: the trial; of a walk, the time at this limit. None: a sensor was lost, or too
-            short.
-        round_j, round_error_j: one steady round (or the start, where only one ran): the mean. None:
-            no rounds, or too short.
-        execution_j, execution_error_j: one warm execution in those rounds: the mean. None: none, or
-            the error is as large.
-        domains: the same of every ``domain``, and the ``columns`` that are added up.
-    """
-
-    j: SignedNumber | None = None
-    error_j: Number | None = None
-    round_j: SignedNumber | None = None
-    round_error_j: Number | None = None
-    execution_j: SignedNumber | None = None
-    execution_error_j: Number | None = None
-    domains: list[dict[str, Any]] = field(default_factory=list)
-
-
-class SensorReport(Struct, frozen=True, gc=False):
-    """How the machine's sensors were read, and what they saw beside energy.
-
-    Args:
-        interval_s: between readings; a slow sensor is read less often.
-        readings: how many.
-        cpu_s: CPU time of the harness for them. None: the last reading did not return.
-        read: the columns that were read.
-        absent: kind of sensor → why there is none, or some are not read.
-        lost: sensor → why it was not read to the end.
-        throttled_s: cause → seconds for which something was slowed down.
-        throttle_events: cause → how often.
-        temperature_max_c: the highest of all.
-        clock_least_hz: the lowest of the cores.
-    """
-
-    interval_s: Number
-    readings: Count
-    cpu_s: Number | None = None
-    read: list[str] = field(default_factory=list)
-    absent: dict[str, str] = field(default_factory=dict)
-    lost: dict[str, str] = field(default_factory=dict)
-    throttled_s: dict[str, Any] = field(default_factory=dict)
-    throttle_events: dict[str, Any] = field(default_factory=dict)
-    temperature_max_c: SignedNumber | None = None
-    clock_least_hz: Number | None = None
-
-
 class AcceleratorReport(Struct, frozen=True, gc=False):
     """An accelerator's memory, and what was copied to it and back.
 

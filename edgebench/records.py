@@ -20,7 +20,6 @@ from edgebench.record_parts import (
     Count,
     Doubt,
     EndedIn,
-    EnergyReport,
     FilesReport,
     GrowthReport,
     KillReport,
@@ -32,7 +31,6 @@ from edgebench.record_parts import (
     Round,
     RoundCounts,
     SamplerReport,
-    SensorReport,
     SignedCount,
     SignedNumber,
     StorageReport,
@@ -61,7 +59,6 @@ __all__ = [
     "Direction",
     "Doubt",
     "EndedIn",
-    "EnergyReport",
     "FilesReport",
     "GrowthReport",
     "KillReport",
@@ -74,7 +71,6 @@ __all__ = [
     "Round",
     "RoundCounts",
     "SamplerReport",
-    "SensorReport",
     "SignedCount",
     "SignedNumber",
     "StorageReport",
@@ -177,8 +173,6 @@ class TrialRecord(Struct, frozen=True, gc=False):
             events.
         throughput_per_s: from a command's output; of text generation, tokens of decoding. None: not
             asked for, or not found.
-        energy_domain: the part of the machine that the energy is of.
-        energy: joules. None: no sensor measures power.
         page_cache: ``cold`` (weights evicted before each round) or ``warm``. None: no weights.
         sampler: the sampler. None: it never started.
         watched: how it was watched. None: an older record; ``memory.stat`` was read every 10 ms.
@@ -192,7 +186,6 @@ class TrialRecord(Struct, frozen=True, gc=False):
         swap_ram: RAM that its swap took in zram or zswap. None: swap on a disk, or no limit.
         walk: of which walk this is a limit. None: the limit did not move.
         working_set: None: no walk, or not its first record.
-        sensors: the machine's sensors. None: not read.
         accelerator: its memory, and copies. None: it computed on the processor.
         phases: each phase's sum.
         round_counts: what each round read and wrote; none of a round that was cut.
@@ -200,7 +193,7 @@ class TrialRecord(Struct, frozen=True, gc=False):
         notes: the worker's: versions, threads, a digest of each output, and what single kinds of
             workload add.
         noise: what disturbed the machine: steal, other programs' CPU use, throttling.
-        doubts: why its numbers may be wrong, beside ``noise`` and ``sensors``.
+        doubts: why its numbers may be wrong, beside ``noise``.
         missing: key → why it is null.
     """
 
@@ -253,8 +246,6 @@ class TrialRecord(Struct, frozen=True, gc=False):
     limit_hits: Count | None = None
     collections_s: Number | None = None
     throughput_per_s: Number | None = None
-    energy_domain: str | None = None
-    energy: EnergyReport | None = None
     page_cache: str | None = None
     sampler: SamplerReport | None = None
     watched: Watching | None = None
@@ -266,7 +257,6 @@ class TrialRecord(Struct, frozen=True, gc=False):
     swap_ram: SwapRamReport | None = None
     walk: WalkReport | None = None
     working_set: WorkingSet | None = None
-    sensors: SensorReport | None = None
     accelerator: AcceleratorReport | None = None
     phases: list[PhaseSum] = field(default_factory=list)
     round_counts: list[RoundCounts] = field(default_factory=list)

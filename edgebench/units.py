@@ -156,16 +156,6 @@ def format_duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def format_energy(energy_j: float, error_j: float | None = None) -> str:
-    """``"850 mJ"``, ``"12.3 J"``; with how far off it may be: ``"12.3 J ±0.4 J"``."""
-    scale, unit = next(
-        ((scale, unit) for scale, unit in ((1e3, "kJ"), (1.0, "J")) if abs(energy_j) >= scale),
-        (1e-3, "mJ"),
-    )
-    words = f"{energy_j / scale:.3g} {unit}"
-    return words if error_j is None else f"{words} ±{error_j / scale:.2g} {unit}"
-
-
 def format_times(factor: float) -> str:
     """``"1.21 times"``, ``"26 times"``, ``"1820 times"``: a factor in a sentence."""
     return f"{factor:{'.0f' if factor >= 100 else '.3g'}} times"

@@ -14,8 +14,6 @@ from pathlib import Path
 import pytest
 
 from edgebench.errors import MachineError
-from edgebench.measures.machine.sensors.places import find_sensors
-from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.remedies import all_remedies
 
 if sys.version_info >= (3, 11):
@@ -135,16 +133,6 @@ def test_a_package_adds_a_remedy(installed: Path):
     """``advise`` has it among its own."""
     (found,) = (one for one in all_remedies() if one.name == "openblas-one-thread")
     assert found.group == "runtime"
-
-
-def test_a_package_adds_a_sensor(installed: Path, tmp_path: Path):
-    """It is read, and energy can be told of it."""
-    file = tmp_path / "run" / "shunt" / "microwatts"
-    file.parent.mkdir(parents=True)
-    file.write_text("4200000\n")
-    found = find_sensors(SystemFiles(tmp_path))
-    assert [one.name for one in found.sensors] == ["shunt"]
-    assert [one.name for one in found.domains] == ["shunt"]
 
 
 @pytest.mark.process

@@ -10,7 +10,6 @@ from edgebench.units import (
     SIZE_HELP,
     brief_size,
     format_duration,
-    format_energy,
     format_limit,
     format_size,
     parse_duration,
@@ -214,22 +213,6 @@ def test_a_limit_is_told_with_its_bytes(label: str, size_bytes: int | None, word
 def test_swap_is_told_with_its_kind(kind: str, size_bytes: int | None, words: str):
     """And how much of it may be used, where that is limited."""
     assert swap_words(kind, size_bytes) == words
-
-
-@pytest.mark.parametrize(
-    ("energy_j", "error_j", "words"),
-    [
-        (0.85, None, "850 mJ"),
-        (1, None, "1 J"),
-        (12.34, 0.44, "12.3 J ±0.44 J"),
-        (999, None, "999 J"),
-        (1000, 50, "1 kJ ±0.05 kJ"),
-        (-12.34, None, "-12.3 J"),
-    ],
-)
-def test_energy_is_told_in_the_unit_that_fits(energy_j: float, error_j: float | None, words: str):
-    """Its error in the same one."""
-    assert format_energy(energy_j, error_j) == words
 
 
 @pytest.mark.parametrize(

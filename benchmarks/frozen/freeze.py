@@ -55,7 +55,7 @@ PAIRS = {
 DETAILED = ("quickstart-0491e2",)
 #: So many networks of a sweep have their layers frozen.
 LAYERED = 1
-FRAMES = ("trials", "phases", "energy", "networks")
+FRAMES = ("trials", "phases", "networks")
 #: Of the sweeps of DETAILED and those made up: they are read from events.
 LONG_FRAMES = ("layers", "memory")
 #: What numbers are of; all other text is left out.

@@ -33,7 +33,7 @@ from edgebench.safe_files import (
 )
 
 _SUFFIX = ".claims"
-#: A trial opens up to 30 at a time; the rest is for sensors and for clearing up.
+#: A trial opens up to 30 at a time; the rest is for clearing up.
 _LEAST_DESCRIPTORS = 64
 #: Until its process has locked it.
 _NEW = ".new"

@@ -14,7 +14,6 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import BinaryIO, TypeAlias
 
 from edgebench.cgroups import v1, v2
@@ -257,15 +256,10 @@ class SamplerProcess:
             column = stat[self.stat_columns.index("swap_bytes") :: len(self.stat_columns)]
         return max((size for size in column if size >= 0), default=None)
 
-    def pack(
-        self, target: BinaryIO, more: Mapping[str, SampleTable] = MappingProxyType({})
-    ) -> None:
-        """Write both tables as one ``.npz``: members ``fast`` and ``stat``, int64; -1: missing.
-
-        ``more``: other members, by their names.
-        """
+    def pack(self, target: BinaryIO) -> None:
+        """Write both tables as one ``.npz``: members ``fast`` and ``stat``, int64; -1: missing."""
         fast, stat = (FAST_COLUMNS, self._rows(0)), (self.stat_columns, self._rows(1))
-        write_archive(target, {"fast": fast, "stat": stat, **more})
+        write_archive(target, {"fast": fast, "stat": stat})
         for file in self._files:
             remove_file(file)
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from edgebench.results.results import Results
 
-_TABLES = ("samples", "stat", "sensors")
-_FRAMES = ("trials", "phases", "layers", "misses", "memory", "energy", "networks", *_TABLES)
+_TABLES = ("samples", "stat")
+_FRAMES = ("trials", "phases", "layers", "misses", "memory", "networks", *_TABLES)
 _FORMATS = ("csv", "parquet", "json")
 #: Formats of the newest sweep's points, made without pandas.
 _POINTS = ("markdown", "junit")
@@ -36,7 +36,7 @@ _SUFFIXES = {**{one: one for one in _FORMATS}, "md": "markdown"}
     "--frame",
     type=click.Choice(_FRAMES),
     help="Which frame [default: trials]; misses: what rounds read again; samples, stat: the "
-    "sampler's tables; sensors: readings.",
+    "sampler's tables.",
 )
 @click.option(
     "--format",

@@ -29,7 +29,6 @@ from edgebench.results.unmeasured import is_stopped, unmeasured
 from edgebench.text import as_sentence
 from edgebench.units import (
     format_duration,
-    format_energy,
     format_size,
     parse_duration,
     parse_size,
@@ -207,9 +206,6 @@ def _rows(record: TrialRecord) -> Iterator[tuple[str, str]]:
         yield "storage", storage
     yield "CPU time", _or_reason(record, "cpu_s", format_duration)
     yield "major faults", _or_reason(record, "major_faults", str)
-    if record.energy and record.energy.j is not None:
-        joules = format_energy(record.energy.j, record.energy.error_j)
-        yield "energy", f"{joules} of the {record.energy_domain}"
     if record.watched is not None and record.watched.flushes and record.limit_bytes is not None:
         yield "doubt", "memory.stat was read while it ran, which can prevent a kill"
 

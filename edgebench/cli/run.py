@@ -25,7 +25,6 @@ from edgebench.cli.run_output import print_dry_run, print_summary, refuse_unexpe
 @device_option
 @other_storage_option
 @other_plan_option
-@click.option("--no-sensors", is_flag=True, help="Don't read the machine's sensors during trials.")
 @click.option("--dry-run", is_flag=True, help="Only check SCENARIO and show what it would run.")
 @click.option("--fresh", is_flag=True, help="Start a new sweep even if an unfinished one exists.")
 @verbose_option("a line for each trial, and the harness's own time")
@@ -36,7 +35,6 @@ def run(
     device: str | None,
     storage: str | None,
     plan: str | None,
-    no_sensors: bool,
     dry_run: bool,
     fresh: bool,
     verbose: bool,
@@ -49,12 +47,11 @@ def run(
     """
     from edgebench.cli.progress import shown_progress
     from edgebench.run.sweep import SweepOptions, run_sweep
-    from edgebench.scenario.flag_scenario import with_storage, without_sensors
+    from edgebench.scenario.flag_scenario import with_storage
     from edgebench.scenario.scenario import load_scenario
 
     loaded = load_scenario(scenario, plan)
     loaded = with_storage(loaded, storage) if storage else loaded
-    loaded = without_sensors(loaded) if no_sensors else loaded
     if dry_run:
         given = {"storage": storage, "plan": plan}
         flags = "".join(f" --{name} {value}" for name, value in given.items() if value)

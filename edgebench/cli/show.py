@@ -41,10 +41,6 @@ _ROUNDS = (
     "start: the first round after the import; steady: later rounds, once they repeat; slower: "
     "steady rounds against unlimited ones (start, where only one round was run)"
 )
-_JOULES = (
-    "J: energy of a steady round, or of a whole trial without rounds, and what it is of: "
-    "docs/how-to/energy.md"
-)
 _TITLES = ("MiB", "ok", "slower", "peak MiB")
 #: Ends that a limit is tried for.
 _PLANNED = {"ok", "oom-killed"}
@@ -117,8 +113,6 @@ def _print_sweep(sweep: Sweep, facts: SweepFacts, verbose: bool) -> None:
     counted = any(point.throughput_per_s for one in found for point in one.points)
     print_lines(["", *([_ROUNDS] if any(one.has_rounds for one in found) else [])])
     print_lines([_LEGEND + ("; slower: of the throughput" if counted else "")])
-    if any(point.energy for one in found for point in one.points):
-        print_lines([_JOULES])
 
 
 def _print_alone(found: Sequence[WorkloadFacts], names: dict[str, str]) -> None:
@@ -148,7 +142,7 @@ def _limit_words(point: PointFacts) -> str:
 def _print_workload(one: WorkloadFacts, verbose: bool, networks: Mapping[str, Any]) -> None:
     from edgebench.results.rounds import TRIAL_TIMES
     from edgebench.words.fits import holder_sentences
-    from edgebench.words.labels import energy_column, throughput_column, times_shown
+    from edgebench.words.labels import throughput_column, times_shown
     from edgebench.words.miss_curve import miss_curve_sentence
 
     demand = "" if one.demand_bytes is None else f" · demand {format_size(one.demand_bytes)}"
@@ -157,17 +151,16 @@ def _print_workload(one: WorkloadFacts, verbose: bool, networks: Mapping[str, An
     if verbose:
         known = {name for point in one.points for name in point.times_s} - {"total"}
         shown += [name for name in TRIAL_TIMES if name in known and name not in shown]
-    counted, joules = throughput_column(one), energy_column(one)
+    counted = throughput_column(one)
     rows = [
         [
             *_row(point),
             *([_time(point.throughput_per_s)] if counted else []),
             *(_time(point.times_s.get(name)) for name in shown),
-            *([_time(point.energy.energy_j if point.energy else None)] if joules else []),
         ]
         for point in one.points
     ]
-    titles = ("limit", *_TITLES, *counted, *(f"{name} s" for name in shown), *joules)
+    titles = ("limit", *_TITLES, *counted, *(f"{name} s" for name in shown))
     print_table(titles, rows, words=("limit", "ok"))
     if words := miss_curve_sentence(one.miss_curve):
         print_lines([words])

@@ -11,7 +11,7 @@ from edgebench.results.facts import WorkloadFacts
 from edgebench.text import as_sentence
 from edgebench.words.fits import holder_sentences, viability_sentences
 from edgebench.words.more_memory import more_memory_sentences
-from edgebench.words.slowdown import energy_sentences, slowdown_sentences
+from edgebench.words.slowdown import slowdown_sentences
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable
@@ -25,7 +25,7 @@ def measured_answers(workload: WorkloadFacts) -> list[ReportAnswer]:
     """The answers that need only records: no pandas, no numpy."""
     return [
         ReportAnswer(FITS, viability_sentences(workload)),
-        ReportAnswer(SLOW, [*slowdown_sentences(workload), *energy_sentences(workload)]),
+        ReportAnswer(SLOW, slowdown_sentences(workload)),
         ReportAnswer(MORE, more_memory_sentences(workload)),
     ]
 

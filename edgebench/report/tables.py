@@ -12,7 +12,7 @@ from edgebench.results.rounds import START, STEADY
 from edgebench.results.workload_key import brief_names, short_names
 from edgebench.throughput import THROUGHPUT
 from edgebench.units import format_duration, format_size
-from edgebench.words.labels import energy_column, limit_label, throughput_column, times_shown
+from edgebench.words.labels import limit_label, throughput_column, times_shown
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable, LayerRow, PassCost
@@ -68,11 +68,9 @@ def limits_table(workload: WorkloadFacts) -> ReportTable:
         *("limit", "MiB", "finished"),
         *(f"{_TIMES[name]} (s)" for name in names),
         *counted,
-        *energy_column(workload),
         *("slowdown", "peak (MiB)", "swap (MiB)"),
     )
-    shows_energy = bool(energy_column(workload))
-    rows = [_limit_row(point, names, bool(counted), shows_energy) for point in workload.points]
+    rows = [_limit_row(point, names, bool(counted)) for point in workload.points]
     return ReportTable(
         "Limits",
         columns,
@@ -192,9 +190,7 @@ def _in_short(workload: WorkloadFacts) -> list[str]:
     ]
 
 
-def _limit_row(
-    point: PointFacts, names: Sequence[str], counted: bool, shows_energy: bool
-) -> list[str]:
+def _limit_row(point: PointFacts, names: Sequence[str], counted: bool) -> list[str]:
     made = sum(point.outcomes.values())
     others = [f"{n} {outcome}" for outcome, n in point.outcomes.items() if outcome != "ok"]
     # A walk may come to a limit more often than trials were planned.
@@ -206,7 +202,6 @@ def _limit_row(
         ", ".join([finished, *others]),
         *(_spread(point.times_s.get(name)) for name in names),
         *([_throughput(point)] if counted else []),
-        *([_spread(point.energy.energy_j if point.energy else None)] if shows_energy else []),
         _times(point.slowdown),
         _mib(point.peak_bytes.median if point.peak_bytes else None)
         + ("*" if point.saturated else ""),

@@ -37,7 +37,7 @@ NUMBERS = tuple(name for name, kind in _KINDS.items() if kind in _NUMBER_KINDS a
 #: Numbers of reports that are no columns: what the harness was set to, what a trial ended with.
 _LEFT_OUT = {
     *("watched_usage_interval_s", "watched_slow_interval_s", "watched_quiet_interval_s"),
-    *("watched_quiet_slow_interval_s", "watched_marks_reset_at_boundaries", "sensors_interval_s"),
+    *("watched_quiet_slow_interval_s", "watched_marks_reset_at_boundaries"),
     *("accelerator_allocated_bytes", "accelerator_reserved_bytes", "accelerator_process_readings"),
 }
 

@@ -14,14 +14,13 @@ from edgebench.measures.machine.noise import spread_doubts
 from edgebench.records import DEMAND, Doubt, EndedIn, LimitSetting
 from edgebench.results.columns import ColumnTable, working_sets
 from edgebench.results.once import once_for_results
-from edgebench.results.point_energy import PointEnergy, point_energy
 from edgebench.results.point_times import (
     WalkedRows,
     point_times,
     rounds_before_end,
     steady_relative,
 )
-from edgebench.results.rounds import START, STEADY
+from edgebench.results.rounds import STEADY
 from edgebench.results.spread import Ratio, Spread, ratio_of, spread_of
 from edgebench.results.sweep_reader import Sweep, timed_in
 from edgebench.results.trial_lines import parse_limits
@@ -52,7 +51,7 @@ class PointFacts:
     beside it.
     ``working_set_bytes`` is what its steady rounds need, where that was watched.
     ``read_again_bytes`` is what each of them reads again, where that was counted.
-    ``energy_ratio`` is its energy over the unlimited one. ``steady_relative``: a walk's steady
+    ``steady_relative``: a walk's steady
     rounds over those without a limit around them. ``unmeasured``: what the trials of a program
     leave open; None of others.
     """
@@ -85,8 +84,6 @@ class PointFacts:
     doubts: list[Doubt] = field(default_factory=list)
     throughput_per_s: Spread | None = None
     unit: str = ""
-    energy: PointEnergy | None = None
-    energy_ratio: Ratio | None = None
     steady_relative: Spread | None = None
     unmeasured: Unmeasured | None = None
 
@@ -185,8 +182,7 @@ def _compared(point: PointFacts, twin: PointFacts) -> PointFacts:
     if point.throughput_per_s and twin.throughput_per_s and point.throughput_per_s.low > 0:
         ratios[THROUGHPUT] = ratio_of(twin.throughput_per_s, point.throughput_per_s)
     slowdowns = {name: ratio.median for name, ratio in ratios.items()}
-    energy = point.energy.ratio_to(twin.energy) if point.energy else None
-    made = replace(point, slowdowns=slowdowns, ratios=ratios, energy_ratio=energy)
+    made = replace(point, slowdowns=slowdowns, ratios=ratios)
     if point.demand_bytes is not None:
         return made
     return replace(made, **{name: getattr(twin, name) for name in DEMAND})
@@ -249,7 +245,6 @@ def _point(
         doubts=_doubts(columns, rows),
         throughput_per_s=_throughput(columns, rows),
         unit=throughput_unit(settings),
-        energy=point_energy(columns, rows, START in times or STEADY in times),
         steady_relative=steady_relative(sweep, rows, walked),
         unmeasured=_unmeasured(sweep, rows),
     )

@@ -27,8 +27,8 @@ __all__ = ["Results", "Sweep", "latest", "load"]
 class Results:
     """One sweep's results, or several sweeps' together (column ``sweep`` tells them apart).
 
-    ``trials``, ``own_trials``, ``phases``, ``layers``, ``energy`` and ``networks`` are frames made
-    when first asked for; ``samples``, ``stat``, ``sensors`` and ``events`` read one trial's big
+    ``trials``, ``own_trials``, ``phases``, ``layers`` and ``networks`` are frames made
+    when first asked for; ``samples``, ``stat`` and ``events`` read one trial's big
     tables. ``environment``, ``scenario_text``, ``resolved``, ``complete`` and ``path`` are those of
     the one sweep.
     """
@@ -181,17 +181,6 @@ class Results:
         return steps_frame(self.sweeps, self._warnings)
 
     @cached_property
-    def energy(self) -> pd.DataFrame:
-        """One row per trial, domain and part of it: the trial, each of its rounds.
-
-        A trial that can't be read is left out and named in ``warnings``.
-        """
-        need("pandas")
-        from edgebench.results.sensor_frames import energy_frame
-
-        return energy_frame(self.sweeps, self._warnings)
-
-    @cached_property
     def networks(self) -> pd.DataFrame:
         """One row per network: its bytes and its number of layers."""
         need("pandas")
@@ -214,19 +203,6 @@ class Results:
             ResultsError: no such trial, or damaged samples.
         """
         return self._table(trial, sweep, "stat")
-
-    def sensors(self, trial: str, sweep: str | None = None) -> pd.DataFrame:
-        """What the machine's sensors told during one trial; NaN where one was not read then.
-
-        A column ends in its unit: ``_j`` (a counter, from 0 on), ``_w``, ``_c``, ``_hz``, ``_rpm``.
-
-        Raises:
-            ResultsError: no such trial, damaged samples, or no sensor was read.
-        """
-        need("pandas")
-        from edgebench.results.sensor_frames import sensor_table
-
-        return sensor_table(self._sweep_of(trial, sweep), trial)
 
     def events(self, trial: str, sweep: str | None = None) -> list[dict[str, Any]]:
         """The worker's events of one trial.

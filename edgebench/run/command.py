@@ -85,7 +85,6 @@ def measure_once(
         stat_interval_s=stat_interval_s,
         echo=echo,
         statistics_always=stat_interval_s is not None,
-        sensors=True,
         starts_cold=False,
     ) as session:
         session.setup.storage.use(limits.swap_kind, limits.swap_bytes, limits.storage)

@@ -16,11 +16,9 @@ from edgebench.cgroups.parent import ParentCgroup, find_parent
 from edgebench.cgroups.ram_disk import RamDisk
 from edgebench.cgroups.swap import SwapControl
 from edgebench.identity import Identity, caller_identity
-from edgebench.measures.machine.sensors.places import find_sensors
 from edgebench.measures.machine.system_files import SystemFiles, usable_ram_bytes
 from edgebench.measures.strategies.gnu_time import find_gnu_time
 from edgebench.run.scratch import claimed_folder
-from edgebench.run.sensor_watch import SensorBank
 from edgebench.run.storage import StorageControl, StoragePlaces, weights_of
 from edgebench.run.used_files import UsedFiles
 
@@ -36,7 +34,7 @@ class TrialSetup:
     ``stat_interval_s`` is how often ``memory.stat`` is read where it is; None: every 10 ms while
     usage changes. ``statistics_always`` has it read in timed trials under a memory limit too, which
     can prevent a kill.
-    ``storage`` holds disks to the speed that a trial asks for. ``sensors`` are read meanwhile.
+    ``storage`` holds disks to the speed that a trial asks for.
     ``files`` of programs are evicted before each trial; with ``starts_cold`` the first one is made
     again where it found them in the page cache, and those under a limit are not looked at.
     """
@@ -49,7 +47,6 @@ class TrialSetup:
     stat_interval_s: float | None = None
     echo: Callable[[bytes], None] | None = None
     statistics_always: bool = False
-    sensors: SensorBank | None = None
     starts_cold: bool = True
     files: UsedFiles = field(default_factory=UsedFiles)
 
@@ -108,13 +105,11 @@ def open_session(
     stat_interval_s: float | None = None,
     echo: Callable[[bytes], None] | None = None,
     statistics_always: bool = False,
-    sensors: bool = False,
     starts_cold: bool = True,
 ) -> Iterator[Session]:
     """Clean up after crashed sweeps, then set up; what is made is noted first, to be found again.
 
-    ``sensors``: whether the machine's are read while trials run. The other arguments are those of
-    :class:`~edgebench.run.trial.TrialSetup`.
+    The arguments are those of :class:`~edgebench.run.trial.TrialSetup`.
 
     Raises:
         CgroupError: no cgroup can be made here (says why, and how to fix it).
@@ -132,7 +127,6 @@ def open_session(
             setup = TrialSetup(
                 *(parent, gnu_time, storage, identity, interval_s, stat_interval_s, echo),
                 statistics_always=statistics_always,
-                sensors=SensorBank(find_sensors()) if sensors else None,
                 starts_cold=starts_cold,
             )
             yield Session(setup, swap, folder, tuple(cleared))

@@ -212,7 +212,7 @@ class _Measurement:
                 write_live_trial(files.live, live_trial_of(request, sampler, files.work))
             noise.start()
             with used:
-                ended, report = self._run(hot, process, control, maps)
+                ended, report = self._run(hot, process, control, maps, noise)
             counters = cgroup.read()
         finally:
             sampler_report = sampler.stop()
@@ -321,6 +321,7 @@ class _Measurement:
         process: WorkloadProcess,
         control: LimitControl | None,
         maps: MapsWatch,
+        noise: NoiseWatch,
     ) -> tuple[ProcessEnd, GnuTime | None]:
         request, identity = self.request, self.setup.identity
         report = self.files.work / f"{request.trial}.gnu-time"
@@ -330,6 +331,7 @@ class _Measurement:
 
         def look(pid: int) -> None:
             maps.look()
+            noise.look()
             outside.command = pid
 
         def end() -> None:
@@ -381,7 +383,7 @@ class _Measurement:
 
     def _keep(self, sampler: SamplerProcess, process: WorkloadProcess) -> None:
         with created(self.files.samples) as file:
-            sampler.pack(file, self.watch.tables())
+            sampler.pack(file)
         write(self.files.log, process.output_text().encode())
         # Level 1: a twentieth of the time of level 9 for a tenth more bytes.
         write(self.files.events, gzip.compress(bytes(process.events.data), compresslevel=1))

@@ -86,7 +86,6 @@ def open_trial_loop(
     *,
     interval_s: float | None,
     stat_interval_s: float | None,
-    sensors: bool = False,
 ) -> Iterator[TrialLoop]:
     """Open a session in which memory limits are known to be enforced.
 
@@ -94,9 +93,7 @@ def open_trial_loop(
         CgroupError: no cgroup can be made here, or its limits are not enforced.
         MachineError: no GNU time.
     """
-    with open_session(
-        interval_s=interval_s, stat_interval_s=stat_interval_s, sensors=sensors
-    ) as session:
+    with open_session(interval_s=interval_s, stat_interval_s=stat_interval_s) as session:
         for sentence in session.cleared:
             progress.stage(f"cleaned up after an earlier sweep: {sentence}")
         progress.stage("checking that memory limits are enforced")

@@ -1,8 +1,7 @@
-"""What is read from outside while a trial runs, beside its cgroup: swap, sensors, accelerators."""
+"""What is read from outside while a trial runs, beside its cgroup: swap, accelerators."""
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -14,11 +13,9 @@ from edgebench.records import TrialRecord
 from edgebench.run.damon_watch import DamonWatch
 from edgebench.run.outside_watch import OutsideWatch
 from edgebench.run.round_sources import without_others
-from edgebench.run.sensor_watch import SensorWatch
 from edgebench.run.session import TrialSetup
 from edgebench.run.swap_charge import FAST_DISK, SwapCharge
 from edgebench.run.swap_watch import SwapWatch, group_swap
-from edgebench.run.trial_energy import with_energy, with_walk_energy
 from edgebench.run.trial_record import Measured, TrialRequest
 from edgebench.run.used_files import PROGRAMS
 from edgebench.swap_areas import read_swap_areas
@@ -34,7 +31,6 @@ class TrialWatch:
     """Reads within a ``with`` block, and then completes the trial's records."""
 
     def __init__(self, setup: TrialSetup, request: TrialRequest, cgroup: Cgroup) -> None:
-        self._sensors = SensorWatch(None if request.strategy else setup.sensors)
         self._accelerator = _accelerator(request, cgroup)
         own = setup.storage.swap.state.device if request.limits.swap_kind != "none" else None
         self._swap = SwapWatch(own, read_swap_areas, group_swap(cgroup.hot_files()))
@@ -49,7 +45,6 @@ class TrialWatch:
         self._stack.enter_context(self._damon)
         self._stack.enter_context(self._swap)
         self._stack.enter_context(self.charge)
-        self._stack.enter_context(self._sensors)
         if self._accelerator:
             self._stack.enter_context(self._accelerator)
         return self
@@ -58,26 +53,17 @@ class TrialWatch:
         """End."""
         self._stack.close()
 
-    def tables(self) -> dict[str, tuple[tuple[str, ...], array[int]]]:
-        """The readings that stand among the trial's samples."""
-        return self._sensors.tables()
-
     def told(self, record: TrialRecord, measured: Measured) -> TrialRecord:
         """The record with what was read."""
-        seen, window_ns = self._sensors.readings, measured.ended.window_ns
         record = self._with_accelerator(self.charge.told(self._swap.told(record)), measured)
         record = self.outside.told(record, measured.counters)
-        record = without_others(self._damon.told(record), record.other_swap_bytes)
-        return with_energy(record, seen, measured.events, window_ns)
+        return without_others(self._damon.told(record), record.other_swap_bytes)
 
     def told_of_walk(self, records: Sequence[TrialRecord], measured: Measured) -> list[TrialRecord]:
         """A walk's records; of swap and an accelerator the first has what was read in all of it."""
-        assert measured.walk is not None
         swapped = self._damon.told(self.charge.told(self._swap.told(records[0])))
         first = self._with_accelerator(swapped, measured)
-        seen, window_ns = self._sensors.readings, measured.ended.window_ns
-        every = [without_others(one, first.other_swap_bytes) for one in (first, *records[1:])]
-        return with_walk_energy(every, measured.walk.steps, seen, window_ns)
+        return [without_others(one, first.other_swap_bytes) for one in (first, *records[1:])]
 
     def _with_accelerator(self, record: TrialRecord, measured: Measured) -> TrialRecord:
         if self._accelerator is None:

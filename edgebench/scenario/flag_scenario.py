@@ -109,11 +109,3 @@ def with_storage(scenario: Scenario, label: str) -> Scenario:
     changed = scenario.model_copy(update={"limits": limits})
     changed._text = f"# Run with --storage {storage}, not with the storage below.\n{scenario.text}"
     return changed
-
-
-def without_sensors(scenario: Scenario) -> Scenario:
-    """The scenario with its sensors not read; a comment at the top of its text says so."""
-    sampler = scenario.sampler.model_copy(update={"sensors": False})
-    changed = scenario.model_copy(update={"sampler": sampler})
-    changed._text = f"# Run with --no-sensors.\n{scenario.text}"
-    return changed

@@ -88,7 +88,7 @@ class BackgroundKeys(TomlTable):
 
 
 class SamplerKeys(TomlTable):
-    """How often the cgroup's accounting is read from outside, and whether sensors are.
+    """How often the cgroup's accounting is read from outside.
 
     With an interval it is always read so often; without one every millisecond while it changes.
 
@@ -98,7 +98,6 @@ class SamplerKeys(TomlTable):
         stat_interval: between readings of ``memory.stat``; given, each limited point gets a
             separate trial that reads it. Default: ``"10ms"`` without a limit (``"50ms"`` while
             usage stays the same); not read under one.
-        sensors: the machine's sensors are read, where there are any.
     """
 
     interval_s: Annotated[Seconds, Field(ge=0.0001, le=60)] | None = key(
@@ -107,7 +106,6 @@ class SamplerKeys(TomlTable):
     stat_interval_s: Annotated[Seconds, Field(ge=0.0001, le=60)] | None = key(
         None, '"10ms"', alias="stat_interval"
     )
-    sensors: bool = key(True, "false")
 
     @model_validator(mode="after")
     def _stat_is_slower(self) -> Self:

@@ -47,17 +47,6 @@ class _Alike:
         """``a: b; c: d``: the names of each, once."""
         return "; ".join(dict.fromkeys(": ".join(one.names) for one in self._doubts))
 
-    def by_name(self, form: Callable[[str, _Alike], str]) -> str:
-        """``form`` of each name with the numbers of its own doubts."""
-        groups: dict[str, list[Doubt]] = {}
-        for doubt in self._doubts:
-            groups.setdefault(", ".join(doubt.names), []).append(doubt)
-        return ", ".join(form(name, _Alike(group)) for name, group in groups.items())
-
-    def highest(self, name: str) -> float:
-        """The highest of a number; 0.0 where it is in none."""
-        return max((one.numbers.get(name, 0.0) for one in self._doubts), default=0.0)
-
     def _range(self, name: str, form: Callable[[float], str]) -> str:
         values = [one.numbers[name] for one in self._doubts if name in one.numbers]
         if not values:
@@ -79,17 +68,6 @@ def _far_repeat(word: str) -> Callable[[_Alike], str]:
         f"the {word} repeat ({found.seconds('repeat_s', '.3g')}) is {found.share('away_share')} "
         f"off the mean ({found.seconds('mean_s', '.3g')}): look at that trial's `noise`"
     )
-
-
-def _throttled(causes: str) -> str:
-    return (
-        f"the machine slowed itself down: {causes}: cool it or fix its power supply, then run again"
-    )
-
-
-def _lasted(cause: str, found: _Alike) -> str:
-    most = found.highest("lasted_s")
-    return f"{cause} for {format_duration(most)}" if most else f"{cause}, briefly"
 
 
 def _cliff(why: str) -> Callable[[_Alike], str]:
@@ -126,9 +104,17 @@ SENTENCES: Mapping[str, Callable[[_Alike], str]] = {
         f"the CPU was throttled ({found.count('events')} events): "
         "cool the machine or fix its power supply, then run again"
     ),
-    "throttled_for": lambda found: _throttled(found.by_name(_lasted)),
-    "throttle_events": lambda found: _throttled(
-        found.by_name(lambda cause, own: f"{cause} ({own.count('events')} events)")
+    "slowed_down": lambda found: (
+        f"the machine slowed itself down: {found.names()}: "
+        "cool it or fix its power supply, then run again"
+    ),
+    "hot": lambda found: (
+        f"the machine was {found.count('hot_c')} °C hot, and slows itself down from "
+        f"{found.count('trip_c')} °C on: cool it, then run again"
+    ),
+    "clock_capped": lambda found: (
+        f"the CPU's highest clock rate was changed between {found.count('low_ghz', '.3g')} and "
+        f"{found.count('high_ghz', '.3g')} GHz: cool the machine or fix the rate, then run again"
     ),
     "spread": lambda found: (
         f"{_spread(found)}: about {found.count('more')} more would give a mean within "

@@ -40,12 +40,6 @@ def throughput_column(workload: WorkloadFacts) -> list[str]:
     return [f"{point.unit or 'per s'}{'/s' if point.unit else ''}"] if point else []
 
 
-def energy_column(workload: WorkloadFacts) -> list[str]:
-    """The title of its column, ``J (module)``; none where no energy was measured."""
-    point = next((p for p in workload.points if p.energy), None)
-    return [f"J ({point.energy.domain})"] if point and point.energy else []
-
-
 def times_shown(found: Sequence[WorkloadFacts]) -> list[str]:
     """The times that answer for these workloads: ``start`` and ``steady``, or ``total``."""
     known = {name for one in found for point in one.points for name in point.times_s}

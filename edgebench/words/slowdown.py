@@ -1,4 +1,4 @@
-"""How slow is it? Sentences on rounds, on the start, and on energy, without a limit and with one.
+"""How slow is it? Sentences on rounds and on the start, without a limit and with one.
 
 Each number was measured: medians of the trials that finished. A walk imports without a limit, so
 only fresh trials show what an import below one takes.
@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from edgebench.results.facts import WorkloadFacts
-from edgebench.results.point_energy import TRIAL, PointEnergy
 from edgebench.results.point_facts import PointFacts
 from edgebench.results.rounds import IMPORT, START
-from edgebench.results.spread import SLIGHT, Ratio
-from edgebench.units import format_duration, format_energy, format_times, times_as_long
+from edgebench.results.spread import SLIGHT
+from edgebench.units import format_duration, format_times, times_as_long
 from edgebench.words.claims import factor_words, one_trial_words, why_unsure
 from edgebench.words.labels import limit_label, pass_words, spread_words, throughput_of
 
@@ -41,21 +40,6 @@ def slowdown_sentences(workload: WorkloadFacts) -> list[str]:
     if timed:
         said.append(_at_tightest(timed[-1], pass_words(workload)))
     return [*said, *_down_to(workload, timed)] if len(timed) > 1 else said
-
-
-def energy_sentences(workload: WorkloadFacts) -> list[str]:
-    """What it takes unlimited and at the tightest limit; empty where no energy was measured."""
-    measured = [point for point in workload.points if point.energy]
-    if not measured:
-        return []
-    unlimited = workload.unlimited
-    said = []
-    if unlimited is not None and unlimited.energy:
-        one = unlimited.energy
-        who = "the whole trial" if one.part == TRIAL else pass_words(workload)
-        said.append(f"Unlimited, {who} takes {_joules(one)} of the {one.domain}.")
-    limited = [point for point in measured if point in workload.tried]
-    return [*said, _at(limited[-1])] if limited else said
 
 
 def later_start_words(workload: WorkloadFacts) -> Iterator[str]:
@@ -176,43 +160,3 @@ def _tightest_import(workload: WorkloadFacts) -> PointFacts | None:
 def _longer(workload: WorkloadFacts, point: PointFacts, what: str) -> str:
     assert workload.unlimited
     return format_duration(point.times_s[what].median - workload.unlimited.times_s[what].median)
-
-
-def grows_more(point: PointFacts) -> str | None:
-    """Which of both a limit adds more to, ``energy`` or ``time``; None: the repeats don't tell."""
-    energy, time = point.energy_ratio, point.ratio
-    if energy is None or time is None:
-        return None
-    if _is_above(energy, time):
-        return "energy"
-    return "time" if _is_above(time, energy) else None
-
-
-def _is_above(one: Ratio, other: Ratio) -> bool:
-    return one.low is not None and other.high is not None and one.low > other.high
-
-
-def _at(point: PointFacts) -> str:
-    assert point.energy
-    words = f"At {limit_label(point)} it takes {_joules(point.energy)}"
-    energy, time = point.energy_ratio, point.ratio
-    if energy is None:
-        return f"{words}."
-    words += f": ×{energy.median:.3g} the energy"
-    if time is None:
-        return f"{words}."
-    words += f" in ×{time.median:.3g} the time"
-    more = grows_more(point)
-    if more is None:
-        return f"{words}; which of both grows more can't be told."
-    other = {"energy": "time", "time": "energy"}[more]
-    return f"{words}, so the limit costs more {more} than {other}."
-
-
-def _joules(energy: PointEnergy) -> str:
-    spread = energy.energy_j
-    words = format_energy(spread.median, energy.error_j)
-    if spread.count < 2:
-        return f"{words} (one trial)"
-    low, high = format_energy(spread.low), format_energy(spread.high)
-    return f"{words} ({spread.count} trials, {low} to {high})"

@@ -21,9 +21,7 @@ from edgebench.records import (
     LARGEST,
     AcceleratorReport,
     Doubt,
-    EnergyReport,
     KillReport,
-    SensorReport,
     StorageReport,
     TrialRecord,
     Watching,
@@ -80,7 +78,6 @@ def sweeps(root: Path) -> dict[str, Path]:
 def _filled(record: TrialRecord) -> TrialRecord:
     """The record with each report that one may have."""
     mib = study_results.MIB
-    domain = {"domain": "board", "columns": ["power"], "j": 2.0, "error_j": 0.1}
     read = {"interval_s": 5.0, "samples": 3, "mean_bytes": 1e9}
     copied = {"round": 0, "network": "lenet", "phase": "load", "to_bytes": 1, "to_s": 0.1}
     return structs.replace(
@@ -97,9 +94,6 @@ def _filled(record: TrialRecord) -> TrialRecord:
         notes={"held_bytes": {"gradients": 4}, "loss": 1.0, "system_memory": [read]},
         doubts=[Doubt("drift", {"drift_share": 0.1}, ["warm"])],
         missing={"cpu_s": "not told"},
-        energy=EnergyReport(2.0, 0.1, 1.0, 0.1, 0.5, 0.1, [domain]),
-        energy_domain="board",
-        sensors=SensorReport(0.1, 20, 0.01, ["power"], {"a": "b"}, {}, {"x": 1.0}, {"x": 1}),
         watched=Watching(0.001, 0.01, 0.1, ["memory.stat"], False, True),
         kill=KillReport(1.0, mib, mib, mib, mib),
         storage=StorageReport(mib, disks=[{"name": "sda"}], proof=[{"read": {"rate": 1.0}}]),

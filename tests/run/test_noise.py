@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgebench.measures.machine import throttling
 from edgebench.measures.machine.noise import (
     NoiseWatch,
     noise_doubts,
@@ -18,6 +19,8 @@ from edgebench.words.doubts import doubt_sentence
 if TYPE_CHECKING:
     from tests.run.conftest import PlainMachine
 
+#: Trip points of a zone: number, type and m°C; from "active" on only a fan turns.
+_TRIPS = ((0, "active", "50000"), (1, "passive", "85000"), (2, "critical", "110000"))
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -58,6 +61,64 @@ def test_throttling_and_heat_are_seen(plain_machine: PlainMachine):
     assert noise["temperature_max_c"] == 80.0
     (doubt,) = (one for one in noise_doubts(noise) if one.kind == "throttled_cpu")
     assert doubt.numbers == {"events": 2}
+
+
+def test_what_shows_only_for_a_while_is_seen(
+    plain_machine: PlainMachine, monkeypatch: pytest.MonkeyPatch
+):
+    """A cooling device at work, a hot zone and a lower cap between start and stop, each a doubt."""
+    monkeypatch.setattr(throttling, "_LOOK_EACH_S", 0.0)
+    zone, cooling = "sys/class/thermal/thermal_zone0", "sys/class/thermal/cooling_device0"
+    fan, cap = "sys/class/thermal/cooling_device1", "sys/devices/system/cpu/cpufreq/policy0"
+    calm = {
+        f"{zone}/temp": "61000",
+        f"{cooling}/cur_state": "0",
+        f"{cap}/scaling_max_freq": "1800000",
+    }
+    fixed = {
+        f"{zone}/trip_point_{n}_{key}": text
+        for n, kind, at in _TRIPS
+        for key, text in (("type", kind), ("temp", at))
+    }
+    names = {f"{cooling}/type": "cpufreq-cpu0", f"{fan}/type": "pwm-fan", f"{fan}/cur_state": "3"}
+    watch = NoiseWatch(plain_machine({"proc/stat": stat(), **calm, **fixed, **names}))
+    watch.start()
+    plain_machine(
+        {f"{zone}/temp": "86000", f"{cooling}/cur_state": "2", f"{cap}/scaling_max_freq": "1200000"}
+    )
+    watch.look()
+    plain_machine(calm)
+    doubts = {one.kind: one for one in noise_doubts(watch.stop(0.0))}
+    assert doubts["slowed_down"].names == ["temperature (cpufreq-cpu0)"]
+    assert doubts["hot"].numbers == {"hot_c": 86.0, "trip_c": 85.0}
+    assert doubts["clock_capped"].numbers == {"low_ghz": 1.2, "high_ghz": 1.8}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "causes"),
+    [
+        ("0", "0", []),
+        ("50000", "50000", []),
+        ("0", "10000", ["under-voltage"]),
+        ("50005", "50005", ["under-voltage", "the firmware throttles"]),
+    ],
+)
+def test_the_flags_of_a_raspberry_pi_are_causes(
+    plain_machine: PlainMachine, before: str, after: str, causes: list[str]
+):
+    """What is so now, and what was since boot and was not yet at the start; old flags are none."""
+    file = "sys/devices/platform/soc/soc:firmware/get_throttled"
+    watch = NoiseWatch(plain_machine({"proc/stat": stat(), file: before}))
+    watch.start()
+    plain_machine({file: after})
+    noise = watch.stop(0.0)
+    assert noise["throttled_by"] == causes
+    assert noise["throttled_events"] is None
+
+
+def test_a_damaged_record_of_noise_is_no_error():
+    """Causes that are no list, and numbers that are none."""
+    assert noise_doubts({"throttled_by": 5, "hot_c": "x", "trip_c": 1, "cap_low_hz": None}) == []
 
 
 def test_warnings_carry_numbers_and_advice():

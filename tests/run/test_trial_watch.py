@@ -36,7 +36,7 @@ class Made:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, Made]:
     """Readers' classes by their names."""
-    names = ("SensorWatch", "SwapWatch", "SwapCharge", "OutsideWatch")
+    names = ("SwapWatch", "SwapCharge", "OutsideWatch")
     classes = {name: Made() for name in ("AcceleratorWatch", *names)}
     for name in names:
         monkeypatch.setattr(trial_watch, name, classes[name])
@@ -79,7 +79,6 @@ def watch(
     """The watch of one trial on a machine with zram of its own."""
     swap = SimpleNamespace(state=SwapState("zram", AREA, MIB))
     setup: Any = SimpleNamespace(
-        sensors="bank",
         storage=SimpleNamespace(swap=swap),
         parent=SimpleNamespace(version=2),
     )
@@ -89,11 +88,10 @@ def watch(
 
 
 def test_a_program_s_trial_is_watched_by_all(made: dict[str, Made], tmp_path: Path) -> None:
-    """Its own swap area, what outlives it, the session's sensors; no accelerator."""
+    """Its own swap area, what outlives it; no accelerator."""
     cgroup = Cgroup(tmp_path)
     limits = LimitSetting("64M", 64 * MIB, "zram", 16 * MIB)
     watch(cgroup, COMMAND, limits)
-    assert made["SensorWatch"].words == ("bank",)
     assert made["AcceleratorWatch"].words == ()
     assert made["SwapWatch"].words == (AREA, trial_watch.read_swap_areas, "swap of usage")
     assert made["OutsideWatch"].words == (cgroup,)
@@ -111,9 +109,8 @@ def test_a_trial_without_swap_has_no_area_of_its_own(made: dict[str, Made], tmp_
 
 
 def test_a_strategy_s_own_trial_is_watched_by_itself(made: dict[str, Made], tmp_path: Path) -> None:
-    """Neither sensors nor what outlives it: both would be of the strategy."""
+    """Not for what outlives it: that would be of the strategy."""
     watch(Cgroup(tmp_path), COMMAND, strategy="heap")
-    assert made["SensorWatch"].words == (None,)
     assert made["OutsideWatch"].options["wanted"] is False
 
 

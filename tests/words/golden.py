@@ -32,7 +32,6 @@ from edgebench.knee import NoKnee, find_knee  # noqa: E402
 from edgebench.records import Doubt, EndedIn  # noqa: E402
 from edgebench.results.facts import WorkloadFacts  # noqa: E402
 from edgebench.results.miss_curve import MissCurve, MissPoint  # noqa: E402
-from edgebench.results.point_energy import ROUND, PointEnergy  # noqa: E402
 from edgebench.results.point_facts import PointFacts  # noqa: E402
 from edgebench.results.spread import Ratio, Spread  # noqa: E402
 from edgebench.words.doubts import (  # noqa: E402
@@ -44,7 +43,7 @@ from edgebench.words.fits import holder_sentences, viability_sentences  # noqa: 
 from edgebench.words.in_short import sweep_sentences, workload_sentence  # noqa: E402
 from edgebench.words.miss_curve import miss_curve_sentence  # noqa: E402
 from edgebench.words.more_memory import more_memory_sentences  # noqa: E402
-from edgebench.words.slowdown import energy_sentences, slowdown_sentences  # noqa: E402
+from edgebench.words.slowdown import slowdown_sentences  # noqa: E402
 from tests.words.trial_sentences import (  # noqa: E402
     minimum_lines,
     run_lines,
@@ -65,12 +64,6 @@ def counted(label: str, per_s: float, outcomes: dict[str, int] | None = None) ->
     ratio = Ratio(20.0 / per_s, 19.5 / per_s, 20.5 / per_s, 0.02)
     ratios = {} if label == "max" else {"throughput": ratio}
     return replace(one, throughput_per_s=rate, unit="tokens", ratios=ratios)
-
-
-def powered(one: PointFacts, energy_j: float) -> PointFacts:
-    """The point with the energy of its rounds."""
-    spread = Spread(energy_j, energy_j * 0.99, energy_j * 1.01, 3)
-    return replace(one, energy=PointEnergy(spread, 0.01, "module", ROUND))
 
 
 def imported(one: PointFacts, seconds: float) -> PointFacts:
@@ -144,7 +137,6 @@ def workloads() -> dict[str, WorkloadFacts]:
             replace(STEADY, working_set_bytes=Spread(80.0 * MIB, 78.0 * MIB, 81.0 * MIB, 3)), SLOW
         ),
         "a throughput": made(counted("max", 20.0), counted("150M", 19.8), counted("100M", 5.0)),
-        "energy": made(powered(STEADY, 4.0), powered(SLOWER, 9.0)),
         "mapped files": made(
             replace(STEADY, demand_bytes=375.0 * MIB, undroppable_bytes=55.0 * MIB), SLOW
         ),
@@ -207,7 +199,7 @@ def lines() -> Iterator[str]:
     answers: dict[str, Callable[[WorkloadFacts], Iterable[str]]] = {
         "in short": lambda one: [workload_sentence(one, "alexnet")],
         "fits?": viability_sentences,
-        "how slow?": lambda one: [*slowdown_sentences(one), *energy_sentences(one)],
+        "how slow?": slowdown_sentences,
         "more memory?": more_memory_sentences,
     }
     for case, workload in workloads().items():
@@ -265,8 +257,9 @@ def doubts() -> Iterator[Doubt]:
     cliff = {"low_bytes": 40 * MIB, "high_bytes": 60 * MIB}
     cliff |= {"known_share": 0.28, "wanted_share": 0.05}
     yield from (Doubt(kind, cpu) for kind in ("stolen_cpu", "foreign_cpu", "throttled_cpu"))
-    yield Doubt("throttled_for", {"lasted_s": 3.2}, ["under-voltage"])
-    yield Doubt("throttle_events", {"events": 4}, ["core throttled"])
+    yield Doubt("slowed_down", {}, ["under-voltage"])
+    yield Doubt("hot", {"hot_c": 86.2, "trip_c": 85.0})
+    yield Doubt("clock_capped", {"low_ghz": 1.2, "high_ghz": 1.8})
     yield from (Doubt(kind, spread) for kind in ("spread", "spread_known", "spread_wide"))
     yield from (Doubt(kind, far) for kind in ("short_repeat", "long_repeat"))
     yield Doubt("unsteady_rounds")
@@ -296,7 +289,7 @@ def placed() -> Iterator[Doubt]:
         yield Doubt("killed_with_swap_free", {"free_bytes": 70 * MIB}, [], None, "lenet", limit)
     yield from (Doubt("walk_events", trial=trial) for trial in ("0001", "0007"))
     for cause in ("under-voltage", "frequency capped", "under-voltage"):
-        yield Doubt("throttled_for", {"lasted_s": 2.0}, [cause])
+        yield Doubt("slowed_down", {}, [cause])
 
 
 if __name__ == "__main__":

@@ -25,7 +25,6 @@ from edgebench.errors import UsageError
 from edgebench.identity import caller_identity
 from edgebench.measures.machine.damon import describe
 from edgebench.measures.machine.disks import SWAP_FILES, disk_of, swap_devices
-from edgebench.measures.machine.sensors.places import find_sensors
 from edgebench.measures.machine.system_files import (
     CPU_FREQUENCY,
     PAGE_REPORTING,
@@ -165,7 +164,7 @@ def capture(
     ``page_reporting_order`` (see the check of free memory), ``overcommit``, ``cgroup``,
     ``load_average`` (1, 5, 15 minutes), ``python``, ``libraries`` (name → version, None if not
     installed), ``variables``, ``git`` (of edgebench itself),
-    ``sensors`` (``read``: names, ``absent``: kind → reason), ``missing`` (key → reason).
+    ``missing`` (key → reason).
     """
     machine = machine or SystemFiles()
     captured: dict[str, Any] = {
@@ -175,7 +174,6 @@ def capture(
     }
     missing: dict[str, str] = {}
     readers: dict[str, Callable[[], Any]] = _readers(parent, machine, weights)
-    readers["sensors"] = lambda: _sensors(machine)
     for key, read in readers.items():
         try:
             captured[key] = read()
@@ -227,12 +225,6 @@ def _readers(
         },
         "git": _git,
     }
-
-
-def _sensors(machine: SystemFiles) -> dict[str, Any]:
-    """The names of those that answer, and why others are absent."""
-    found = find_sensors(machine)
-    return {"read": [sensor.name for sensor in found.sensors], "absent": found.absent}
 
 
 def _weights_disk(machine: SystemFiles, weights: Path | None) -> dict[str, Any]:

@@ -10,21 +10,19 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from edgebench.measures.machine.system_files import (
     CPU_FREQUENCY,
     SystemFiles,
     UnreadableError,
-    temperatures,
-    throttle_counts,
 )
-from edgebench.records import Doubt, SensorReport, TrialRecord, is_number
+from edgebench.measures.machine.throttling import ThrottleWatch, throttling_doubts
+from edgebench.records import Doubt, TrialRecord, is_number
 
-Value = TypeVar("Value")
 #: Shares of all cores' time above which a trial's seconds are in doubt.
 STEAL_SHARE = 0.02
 FOREIGN_SHARE = 0.05
@@ -51,8 +49,6 @@ class _Reading:
     total_s: float
     busy_s: float
     steal_s: float
-    throttled: int | None
-    temperature_c: float | None
     frequency_hz: int | None
 
 
@@ -63,10 +59,16 @@ class NoiseWatch:
         self._machine = SystemFiles(root)
         self._tick_s = 1 / os.sysconf("SC_CLK_TCK")
         self._before: _Reading | None = None
+        self._throttling = ThrottleWatch(self._machine)
 
     def start(self) -> None:
         """Note how the machine stands now."""
+        self._throttling.start()
         self._before = self._read()
+
+    def look(self) -> None:
+        """Look meanwhile for what shows only while it lasts; call it as often as is handy."""
+        self._throttling.look()
 
     def stop(self, trial_cpu_s: float | None) -> dict[str, Any]:
         """What went on since :meth:`start` besides ``trial_cpu_s`` seconds of CPU for the trial.
@@ -74,9 +76,8 @@ class NoiseWatch:
         Keys: ``elapsed_s``; ``steal_share`` (of all cores' time, taken by the hypervisor);
         ``foreign_cpu_share`` (of all cores' time, used by neither the trial nor this process: the
         sampler is foreign; None if the trial's own CPU is unknown), ``foreign_cpu_s``;
-        ``throttled_events`` (None where the machine doesn't count them); ``temperature_max_c``
-        (the hottest zone, before or after); ``frequency_before_hz`` and ``frequency_after_hz``
-        (first core).
+        ``frequency_before_hz`` and ``frequency_after_hz`` (first core); and those of
+        :meth:`~edgebench.measures.machine.throttling.ThrottleWatch.stop`.
         """
         before, after = self._before, self._read()
         if before is None:
@@ -91,17 +92,9 @@ class NoiseWatch:
             "steal_share": _share(after.steal_s - before.steal_s, total_s),
             "foreign_cpu_share": None if foreign_s is None else _share(foreign_s, total_s),
             "foreign_cpu_s": foreign_s,
-            "throttled_events": (
-                None
-                if before.throttled is None or after.throttled is None
-                else after.throttled - before.throttled
-            ),
-            "temperature_max_c": max(
-                (t for t in (before.temperature_c, after.temperature_c) if t is not None),
-                default=None,
-            ),
             "frequency_before_hz": before.frequency_hz,
             "frequency_after_hz": after.frequency_hz,
+            **self._throttling.stop(),
         }
 
     def _read(self) -> _Reading:
@@ -110,23 +103,18 @@ class NoiseWatch:
         ticks = dict(zip(_STAT_FIELDS, map(int, line.split()[1:]), strict=False))
         idle = ticks["idle"] + ticks["iowait"]
         total, steal = sum(ticks.values()), ticks.get("steal", 0)
+        try:
+            frequency_hz = machine.number(f"{CPU_FREQUENCY}/scaling_cur_freq") * 1000
+        except UnreadableError:
+            frequency_hz = None
         return _Reading(
             clock_s=time.monotonic(),
             own_cpu_s=time.process_time(),
             total_s=total * self._tick_s,
             busy_s=(total - idle - steal) * self._tick_s,
             steal_s=steal * self._tick_s,
-            throttled=_known(lambda: sum(throttle_counts(machine).values())),
-            temperature_c=_known(lambda: max(temperatures(machine).values())),
-            frequency_hz=_known(lambda: machine.number(f"{CPU_FREQUENCY}/scaling_cur_freq") * 1000),
+            frequency_hz=frequency_hz,
         )
-
-
-def _known(read: Callable[[], Value]) -> Value | None:
-    try:
-        return read()
-    except UnreadableError:
-        return None
 
 
 def _share(part_s: float, total_s: float) -> float | None:
@@ -134,39 +122,21 @@ def _share(part_s: float, total_s: float) -> float | None:
 
 
 def trial_doubts(record: TrialRecord) -> list[Doubt]:
-    """All that puts a trial's numbers in doubt: noise, throttling, and what its record names."""
-    throttled = _throttling(record.sensors) if record.sensors else []
-    return [*noise_doubts(record.noise), *throttled, *record.doubts]
+    """All that puts a trial's numbers in doubt: noise, and what its record names."""
+    return [*noise_doubts(record.noise), *record.doubts]
 
 
 def noise_doubts(noise: Mapping[str, Any]) -> list[Doubt]:
     """What in :meth:`NoiseWatch.stop`'s answer makes a trial's seconds unreliable."""
     read = {key: float(value) for key, value in noise.items() if is_number(value)}
     steal, foreign = read.get("steal_share", 0.0), read.get("foreign_cpu_share", 0.0)
-    foreign_s, events = read.get("foreign_cpu_s", 0.0), read.get("throttled_events", 0.0)
+    foreign_s = read.get("foreign_cpu_s", 0.0)
     doubts = []
     if steal > STEAL_SHARE:
         doubts.append(Doubt("stolen_cpu", {"share": steal}))
     if foreign > FOREIGN_SHARE and foreign_s > _LEAST_FOREIGN_S:
         doubts.append(Doubt("foreign_cpu", {"share": foreign, "cpu_s": foreign_s}))
-    if events:
-        doubts.append(Doubt("throttled_cpu", {"events": events}))
-    return doubts
-
-
-def _throttling(seen: SensorReport) -> list[Doubt]:
-    """What slowed the machine down, by its sensors."""
-    lasted, counted = (
-        {cause: float(value) for cause, value in found.items() if is_number(value)}
-        for found in (seen.throttled_s, seen.throttle_events)
-    )
-    return [
-        *(
-            Doubt("throttled_for", {"lasted_s": time_s}, [cause])
-            for cause, time_s in lasted.items()
-        ),
-        *(Doubt("throttle_events", {"events": count}, [cause]) for cause, count in counted.items()),
-    ]
+    return [*doubts, *throttling_doubts(noise)]
 
 
 def repeats_wanted(values: Sequence[float], within: float = WANTED_SHARE) -> int:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 #: The first core's clock files.
 CPU_FREQUENCY = "sys/devices/system/cpu/cpu0/cpufreq"
+#: The word of flags of a Raspberry Pi's firmware, hexadecimal without ``0x``.
+PI_FLAGS = "sys/devices/platform/soc*/soc*:firmware/get_throttled"
 #: From which block size (2^n pages) on free memory is reported to a hypervisor.
 PAGE_REPORTING = "sys/module/page_reporting/parameters/page_reporting_order"
 
@@ -112,14 +114,16 @@ def temperatures(machine: SystemFiles) -> dict[str, float]:
 def throttle_counts(machine: SystemFiles) -> dict[str, int]:
     """How often each counter saw the CPU slowed down by heat or low voltage since boot.
 
-    x86 counts events for each core and package. A Raspberry Pi has one word of flags, whose
-    upper half keeps what was seen since boot: counted here as how many kinds were.
+    x86 counts events for each core and package, a Jetson those of its supply. A Raspberry Pi has
+    one word of flags, whose upper half keeps what was seen since boot: counted here as how many
+    kinds were.
 
     Raises:
         UnreadableError: the machine has neither.
     """
     paths = machine.each("sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count")
-    paths += machine.each("sys/devices/platform/soc/soc:firmware/get_throttled")
+    paths += machine.each("sys/class/hwmon/hwmon*/oc*_event_cnt")
+    paths += machine.each(PI_FLAGS)
     counts: dict[str, int] = {}
     for path in paths:
         name = path.name if path.name == "get_throttled" else f"{path.parts[-3]}/{path.name}"

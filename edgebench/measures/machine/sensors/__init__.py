@@ -1,1 +1,0 @@
-"""The machine's own sensors: power, temperature, clocks, causes of throttling, fans."""
