@@ -144,8 +144,6 @@ class TrialRecord(Struct, frozen=True, gc=False):
         swap_peak_bytes: most swap used. None: no swap accounting.
         other_swap_bytes: by how much other swap areas grew meanwhile, whoever swapped; of a walk in
             its first record. None: no swap file or zram of its own.
-        damon_paged_out_bytes: what DAMON paged out of the whole machine's memory meanwhile; of a
-            walk in its first record. None: no such scheme, not root, or less than 5 s.
         demand_bytes: what it needs without a limit, libraries aside; a network as a
             whole: in its first round. None: limited, or not ``ok``.
         demand_source: what that was computed from; with ``mapped_file``, libraries that it was
@@ -225,7 +223,6 @@ class TrialRecord(Struct, frozen=True, gc=False):
     sampled_peak_bytes: Count | None = None
     swap_peak_bytes: Count | None = None
     other_swap_bytes: Count | None = None
-    damon_paged_out_bytes: Count | None = None
     demand_bytes: Count | None = None
     demand_source: str | None = None
     undroppable_bytes: Count | None = None

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.swap_ram import swap_ram
-from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.records import TrialRecord
-from edgebench.run.damon_watch import DamonWatch
 from edgebench.run.outside_watch import OutsideWatch
 from edgebench.run.round_sources import without_others
 from edgebench.run.session import TrialSetup
@@ -37,12 +35,10 @@ class TrialWatch:
         self.charge = _charge(setup, request, cgroup)
         is_program = request.settings["kind"] in PROGRAMS
         self.outside = OutsideWatch(cgroup, wanted=is_program and request.strategy is None)
-        self._damon = DamonWatch(SystemFiles())
         self._stack = ExitStack()
 
     def __enter__(self) -> TrialWatch:
         """Begin."""
-        self._stack.enter_context(self._damon)
         self._stack.enter_context(self._swap)
         self._stack.enter_context(self.charge)
         if self._accelerator:
@@ -57,12 +53,11 @@ class TrialWatch:
         """The record with what was read."""
         record = self._with_accelerator(self.charge.told(self._swap.told(record)), measured)
         record = self.outside.told(record, measured.counters)
-        return without_others(self._damon.told(record), record.other_swap_bytes)
+        return without_others(record, record.other_swap_bytes)
 
     def told_of_walk(self, records: Sequence[TrialRecord], measured: Measured) -> list[TrialRecord]:
         """A walk's records; of swap and an accelerator the first has what was read in all of it."""
-        swapped = self._damon.told(self.charge.told(self._swap.told(records[0])))
-        first = self._with_accelerator(swapped, measured)
+        first = self._with_accelerator(self.charge.told(self._swap.told(records[0])), measured)
         return [without_others(one, first.other_swap_bytes) for one in (first, *records[1:])]
 
     def _with_accelerator(self, record: TrialRecord, measured: Measured) -> TrialRecord:

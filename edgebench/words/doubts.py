@@ -147,15 +147,6 @@ SENTENCES: Mapping[str, Callable[[_Alike], str]] = {
         f"{found.size('swap_bytes')} of its swap were in another area than its own "
         f"({found.names()}): swapoff it, or wait until the edgebench that it belongs to has ended"
     ),
-    "damon_paged_out": lambda found: (
-        f"DAMON paged out {found.size('paged_out_bytes')} of this machine's memory meanwhile, "
-        f"which was idle for {found.seconds('idle_s', '.0f')}: what the trial left idle so long "
-        "may be among it (`edgebench doctor` says how it is switched off)"
-    ),
-    "damon_unread": lambda found: (
-        f"it ran longer than the {found.seconds('idle_s', '.0f')} after which DAMON pages out "
-        "what is idle, and how much that was can't be read"
-    ),
     "uncounted_swap_ram": lambda found: (
         f"its {found.names()} took {found.size('taken_bytes')} of RAM, which its limits do not "
         "count: a walk uses it as a fast disk"

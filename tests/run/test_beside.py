@@ -63,8 +63,6 @@ def test_damon_that_pages_out_is_named_with_what_it_does(plain_machine: PlainMac
     assert capture(machine=SystemFiles(root))["damon"] == {
         "running": ["kdamond.0"],
         "actions": ["pageout"],
-        "idle_s": None,
-        "filters": [],
     }
     (root / "proc/77/comm").unlink()
     (root / KDAMONDS / "0/state").write_text("off\n")

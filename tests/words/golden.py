@@ -267,8 +267,6 @@ def doubts() -> Iterator[Doubt]:
     yield from (Doubt(k, {"count": 2}) for k in ("no_events", "events_dropped", "notes_left_out"))
     yield Doubt("ceiling", {"ceiling_bytes": 150 * MIB})
     yield Doubt("uncounted_swap_ram", {"taken_bytes": 72 * MIB}, ["zram"])
-    yield Doubt("damon_paged_out", {"paged_out_bytes": 40 * MIB, "idle_s": 60})
-    yield Doubt("damon_unread", {"idle_s": 60})
     yield Doubt("other_swap_area", {"swap_bytes": 40 * MIB}, ["/dev/sda3"])
     yield Doubt("walk_refused", {"limit_bytes": 8 * MIB}, ["the kernel can't reclaim as much"])
     yield Doubt("walk_events")

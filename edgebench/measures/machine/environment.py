@@ -23,7 +23,6 @@ from edgebench import __version__
 from edgebench.caller_process import NOT_FOUND, CallError, run_as_caller
 from edgebench.errors import UsageError
 from edgebench.identity import caller_identity
-from edgebench.measures.machine.damon import describe
 from edgebench.measures.machine.disks import SWAP_FILES, disk_of, swap_devices
 from edgebench.measures.machine.system_files import (
     CPU_FREQUENCY,
@@ -39,6 +38,8 @@ from edgebench.measures.machine.system_files import (
 from edgebench.processes import given_environment, workload_environment
 from edgebench.records import SCHEMA
 
+#: Where the monitors of DAMON, which watches accesses to memory, are set up.
+KDAMONDS = "sys/kernel/mm/damon/admin/kdamonds"
 ZSWAP = "sys/module/zswap/parameters"
 LRU_GEN = "sys/kernel/mm/lru_gen"
 #: Daemons that kill, or push memory out, before the kernel would.
@@ -54,13 +55,24 @@ _DEVICES = {
 
 
 def damon(machine: SystemFiles) -> dict[str, Any]:
-    """What DAMON does: see :func:`edgebench.measures.machine.damon.describe`.
+    """``running`` (the threads of DAMON that do), and ``actions`` of their schemes, as ``pageout``.
 
     Raises:
         UnreadableError: the kernel has none, or it is not for us and no thread of it runs.
     """
     running = [name for name in process_names(machine) if name.startswith("kdamond")]
-    return describe(machine, running)
+    if not running:
+        # Its files tell that there is none; a kernel without them says why.
+        machine.number(f"{KDAMONDS}/nr_kdamonds")
+    actions = set()
+    for state in machine.each(f"{KDAMONDS}/*/state"):
+        monitor = state.parent.relative_to(machine.root)
+        # Only root may read them.
+        with contextlib.suppress(UnreadableError):
+            if machine.text(f"{monitor}/state") == "on":
+                found = machine.each(f"{monitor}/contexts/*/schemes/*/action")
+                actions |= {machine.text(str(one.relative_to(machine.root))) for one in found}
+    return {"running": running, "actions": sorted(actions)}
 
 
 def zswap(machine: SystemFiles) -> dict[str, Any]:

@@ -38,10 +38,7 @@ def damon_check(target: CheckTarget) -> Observation:
     if not found["running"]:
         return Observation("not running")
     actions = f", with {', '.join(found['actions'])}" if found["actions"] else ""
-    idle = f" of what was idle for {found['idle_s']:.0f} s" if found.get("idle_s") else ""
-    filters = f" ({', '.join(found['filters'])})" if found.get("filters") else ""
-    says = f"{', '.join(found['running'])} runs{actions}{idle}{filters}"
-    return Observation(says, DAMON_REMEDY)
+    return Observation(f"{', '.join(found['running'])} runs{actions}", DAMON_REMEDY)
 
 
 @registered_check("zswap")
