@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
 import subprocess
 import time
@@ -23,19 +22,13 @@ from edgebench.safe_files import remove_file, remove_folder, write
 from edgebench.swap_areas import read_swap_areas
 
 #: How state files name what several harnesses may change.
-CONTROLLERS, KERNEL_VALUE = "controllers", "kernel-value"
+CONTROLLERS = "controllers"
 #: The leaf cgroup of version 2 that harnesses are in while trials run.
 LEAF = "edgebench-harness"
 #: Between attempts at what may be busy for a moment: swap off, unmount, restore a cgroup.
 _SWAP_PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 _MOUNT_PAUSES_S = (0.1, 0.5, 2.0)
 _CGROUP_PAUSES_S = (0.001, 0.01, 0.1, 1.0)
-#: No other file of the kernel's is ever written as a setting.
-_SETTINGS = re.compile(
-    r"/proc/sys/vm/(page-cluster|swappiness)|/sys/kernel/mm/transparent_hugepage/enabled"
-    r"|/sys/kernel/mm/lru_gen/enabled|/sys/block/[a-z0-9-]+/queue/read_ahead_kb"
-)
-_CHOSEN = re.compile(r"\[([^\]]+)\]")
 
 
 def run_tool(words: Sequence[str], remedy: str, where: Path | None = None) -> str:
@@ -161,26 +154,6 @@ def _is_edgebenchs(path: Path) -> bool:
     return path.is_absolute() and path.name.startswith("edgebench-") and ".." not in path.parts
 
 
-def is_setting(file: Path) -> bool:
-    """Whether the file is a setting of the kernel's that may be changed for trials."""
-    return bool(_SETTINGS.fullmatch(str(file)))
-
-
-def read_setting(file: Path) -> str:
-    """The value of a setting; of several that the file offers the chosen one."""
-    text = file.read_text(errors="replace").strip()
-    chosen = _CHOSEN.search(text)
-    return chosen[1] if chosen else text
-
-
-def restore_setting(file: Path, before: str) -> str | None:
-    """Put a setting's value back; None if the file has it, or is none that may be set."""
-    if not is_setting(file) or not file.exists() or read_setting(file) == before:
-        return None
-    file.write_text(before)
-    return f"put {file} back to {before}"
-
-
 def restore_controllers(folder: Path, before: str) -> str | None:
     """Restore a cgroup of version 2 once no harness uses it; a sentence if that changed it.
 
@@ -245,5 +218,4 @@ CLEARERS: dict[str, Callable[[Path], str | None]] = {
 #: Kind → how its state, as it was before, is restored once no harness uses it any more.
 RESTORERS: dict[str, Callable[[Path, str], str | None]] = {
     CONTROLLERS: restore_controllers,
-    KERNEL_VALUE: restore_setting,
 }

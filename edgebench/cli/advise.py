@@ -48,9 +48,6 @@ _EXAMPLE = "edgebench advise --memory 250M -- python3 train.py"
 @options.place_options
 @click.option("--budget", default="5m", help="Time for all of it; a slow workload takes more.")
 @click.option("--lossy", is_flag=True, help="Also try what changes results, as a smaller batch.")
-@click.option(
-    "--kernel", is_flag=True, help="Also try settings of the whole machine, each put back (root)."
-)
 @click.option("--timeout", default="2m", help="Time limit of a trial.")
 @options.files_option
 @options.reset_option
@@ -112,7 +109,7 @@ def _request(
     from_file = bool(subject) and subject[0].endswith(".toml")
     _refuse_unfit(context, from_file=from_file, program=bool(command))
     if from_file:
-        kept = {name: settings[name] for name in ("memory", "budget", "lossy", "kernel")}
+        kept = {name: settings[name] for name in ("memory", "budget", "lossy")}
         return AdviceRequest(scenario=subject[0], **kept)
     settings = search_settings(context, settings)
     return AdviceRequest(network=None if command else subject[0], command=command, **settings)
@@ -131,10 +128,6 @@ def _refuse_unfit(context: click.Context, *, from_file: bool, program: bool) -> 
 
 #: No name of a command is shown longer.
 _NAME = 40
-_KERNEL = (
-    "not tried, since they change the whole machine (as root, --kernel tries most and puts them "
-    "back):"
-)
 
 
 def print_advice_json(found: Advice, request: AdviceRequest) -> None:
@@ -165,7 +158,6 @@ def print_advice(found: Advice, board: str | None, *, verbose: bool) -> None:
         rows = [[_row(one)[n] for n in kept] for one in found.tried]
         print_table([titles[n] for n in kept], rows, words=("remedy",))
     print_lines(left_out_sentences(found, verbose=verbose))
-    _print_by_hand(found)
     click.echo(f"results: {shown_path(found.folder)}")
     print_next(f"edgebench show {typed_path(found.folder)}")
 
@@ -182,12 +174,3 @@ def _row(one: TriedRemedy) -> tuple[str, ...]:
     if one.end == "ok" and one.low is not None and one.high is not None:
         between = f"{one.low:.2f} to {one.high:.2f}"
     return one.name, remedy_time(one), between, str(one.trials)
-
-
-def _print_by_hand(found: Advice) -> None:
-    """Settings of the whole machine, each with its command, which is not wrapped."""
-    by_hand = [one for one in found.untried if one.by_hand] if found.pressed else []
-    if by_hand:
-        click.echo(_KERNEL)
-    for one in by_hand:
-        click.echo(f"  {one.command}   # {one.title}")

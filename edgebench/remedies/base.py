@@ -63,18 +63,16 @@ class RemedySetting:
         settings: settings of edgebench's own workloads.
         code: what does the same in a program of one's own, where no variable does.
         work: what a round does, as a part of what it did without the remedy.
-        kernel: file of the kernel's → value that it gets.
     """
 
     env: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     code: tuple[str, ...] = ()
     work: float = 1.0
-    kernel: Mapping[str, str] = field(default_factory=dict)
 
     def with_other(self, other: RemedySetting) -> RemedySetting | None:
         """Both at once; None if they set the same thing."""
-        pairs = (self.env, other.env), (self.settings, other.settings), (self.kernel, other.kernel)
+        pairs = (self.env, other.env), (self.settings, other.settings)
         if any(one.keys() & another.keys() for one, another in pairs):
             return None
         return RemedySetting(
@@ -82,7 +80,6 @@ class RemedySetting:
             {**self.settings, **other.settings},
             (*self.code, *other.code),
             self.work * other.work,
-            {**self.kernel, **other.kernel},
         )
 
 
@@ -105,7 +102,6 @@ class Remedy:
         promise: remedies with a higher value are tried sooner, as time may be short. The values
             come from earlier searches.
         tolerance: the relative error that outputs of inference may have, if it changes them.
-        by_hand: the command for what changes the whole machine and can't be tried.
     """
 
     name: str
@@ -120,7 +116,6 @@ class Remedy:
     lossy: bool = False
     promise: int = 0
     tolerance: float = 1e-3
-    by_hand: str = ""
 
 
 def with_settings(line: str, **settings: object) -> Callable[[RemedyTarget], RemedySetting]:

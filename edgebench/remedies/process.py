@@ -12,9 +12,6 @@ from edgebench.remedies.base import LINE, Remedy, RemedySetting, RemedyTarget, w
 from edgebench.workloads.engines.registry import TORCH
 from edgebench.workloads.memory_settings import DEFAULT, FROZEN
 
-HUGE_PAGES_FILE = "/sys/kernel/mm/transparent_hugepage/enabled"
-HUGE_PAGES_SOURCE = "Documentation/admin-guide/mm/transhuge.rst"
-HUGE_PAGES_COSTS = "more entries of page tables: a few percent slower where memory is no limit"
 _OPENMP_THREADS = "OMP_NUM_THREADS"
 _PRELOAD = "LD_PRELOAD"
 _ALREADY = "it does so already"
@@ -120,13 +117,8 @@ def _huge_pages_stay(target: RemedyTarget) -> str | None:
         return f"edgebench does not set it for {target.runtime}"
     if target.settings.get("huge_pages") is False:
         return _ALREADY
-    return no_unasked_huge_pages(target)
-
-
-def no_unasked_huge_pages(_: RemedyTarget) -> str | None:
-    """Why no program has huge pages that it didn't ask for; None: programs have."""
     try:
-        found = SystemFiles().text(HUGE_PAGES_FILE[1:])
+        found = SystemFiles().text("sys/kernel/mm/transparent_hugepage/enabled")
     except UnreadableError:
         return "the kernel has no transparent huge pages"
     return None if "[always]" in found else "the kernel gives them only to those who ask for them"
@@ -329,8 +321,8 @@ REMEDIES = (
         name="no-huge-pages",
         group="runtime",
         title="uses pages of the usual size only, so that nothing is in memory that is not used",
-        costs=HUGE_PAGES_COSTS,
-        source=f"prctl(2), PR_SET_THP_DISABLE; {HUGE_PAGES_SOURCE}",
+        costs="more entries of page tables: a few percent slower where memory is no limit",
+        source="prctl(2), PR_SET_THP_DISABLE; Documentation/admin-guide/mm/transhuge.rst",
         unfit=_huge_pages_stay,
         setting=with_settings(
             "ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)   # PR_SET_THP_DISABLE; children inherit it",

@@ -58,8 +58,7 @@ def find_advice(request: AdviceRequest, options: SweepOptions, progress: Progres
     if request.command:
         check_command(request.command)
     unlimited, limited = both_points(scenario)
-    what = {"lossy": request.lossy, "kernel": request.kernel}
-    candidates, untried = candidates_of(unlimited, limited, **what)
+    candidates, untried = candidates_of(unlimited, limited, lossy=request.lossy)
     pace: Pace = pace_of_program if limited.settings["kind"] == "command" else pace_of_rounds
     budget_s = parse_duration(request.budget)
     planner = AdvicePlanner(candidates, pace, budget_s, scenario.seed, clock)

@@ -14,7 +14,7 @@ from msgspec import to_builtins
 
 from edgebench.results.advice_file import TriedRemedy
 from edgebench.results.unmeasured import Unmeasured
-from edgebench.run.advice_candidates import Candidate, UntriedRemedy, kernel_commands
+from edgebench.run.advice_candidates import Candidate, UntriedRemedy
 from edgebench.words.advice import advice_sentence
 
 
@@ -128,7 +128,6 @@ def typed_lines(candidate: Candidate, plain: Mapping[str, Any]) -> Iterator[str]
         yield f"{variables} {shlex.join(plain['command'])}"
     elif variables:
         yield f"export {variables}"
-    yield from kernel_commands(setting)
     for key, value in setting.settings.items():
         yield f"{key} = {json.dumps(value)}   # in a scenario's [workload]"
     for line in setting.code:

@@ -15,8 +15,6 @@ from edgebench.scenario.points import Point
 
 PLAIN = "plain"
 _LOSSY = "it changes results: --lossy tries it"
-#: Why a setting of the kernel is not tried.
-_BY_HAND = "it changes the whole machine"
 #: Remedies at once, and how they are set.
 _Set = tuple[tuple[Remedy, ...], RemedySetting]
 
@@ -59,16 +57,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class UntriedRemedy:
-    """A remedy that is not tried, and why.
-
-    ``by_hand``: it changes the whole machine, so a person types ``command`` instead.
-    """
+    """A remedy that is not tried, and why."""
 
     name: str
-    title: str
     reason: str
-    command: str = ""
-    by_hand: bool = False
 
 
 def remedy_target(plain: Point) -> RemedyTarget:
@@ -80,44 +72,26 @@ def remedy_target(plain: Point) -> RemedyTarget:
 
 
 def candidates_of(
-    unlimited: Point, limited: Point, *, lossy: bool, kernel: bool = False
+    unlimited: Point, limited: Point, *, lossy: bool
 ) -> tuple[list[Candidate], list[UntriedRemedy]]:
     """What is tried, the plain workload first; and what is not, with the reasons.
 
-    ``lossy``: remedies that change results are tried too; ``kernel``: so are settings of the whole
-    machine, where this process may make them.
+    ``lossy``: remedies that change results are tried too.
     """
     target = remedy_target(limited)
     fit: list[tuple[Remedy, RemedySetting]] = []
     untried = []
     for remedy in all_remedies():
-        setting = remedy.setting(target) if remedy.unfit(target) is None else RemedySetting()
-        if reason := _reason(remedy, target, setting, lossy=lossy, kernel=kernel):
-            command = remedy.by_hand or "; ".join(kernel_commands(setting))
-            untried.append(
-                UntriedRemedy(
-                    remedy.name, remedy.title, reason, command, by_hand=reason == _BY_HAND
-                )
-            )
+        reason = remedy.unfit(target) or (_LOSSY if remedy.lossy and not lossy else None)
+        if reason:
+            untried.append(UntriedRemedy(remedy.name, reason))
         else:
-            fit.append((remedy, setting))
+            fit.append((remedy, remedy.setting(target)))
     named: list[_Set] = [((), RemedySetting())]
     named += [((remedy,), setting) for remedy, setting in fit]
     named += _pairs(fit)
     made = _with_points(named, unlimited, limited)
     return [replace(one, any_loss=lossy) for one in made], untried
-
-
-def _reason(
-    remedy: Remedy, target: RemedyTarget, setting: RemedySetting, *, lossy: bool, kernel: bool
-) -> str | None:
-    """Why it is not tried; None: it is."""
-    if reason := remedy.unfit(target):
-        return reason
-    may_set = kernel and all(os.access(file, os.W_OK) for file in setting.kernel)
-    if remedy.by_hand or (setting.kernel and not may_set):
-        return _BY_HAND
-    return _LOSSY if remedy.lossy and not lossy else None
 
 
 def _pairs(fit: Sequence[tuple[Remedy, RemedySetting]]) -> Iterator[_Set]:
@@ -142,10 +116,4 @@ def _settings(plain: Mapping[str, Any], name: str, setting: RemedySetting) -> di
     """The workload's settings with the remedy's, and its name, by which results tell it apart."""
     env = {**(plain.get("env") or {}), **setting.env}
     own: dict[str, Any] = {**plain, **setting.settings, "remedy": name}
-    later = {"env": env, "kernel_values": dict(setting.kernel)}
-    return own | {key: value for key, value in later.items() if value}
-
-
-def kernel_commands(setting: RemedySetting) -> list[str]:
-    """What a person types to set the kernel's files."""
-    return [f"echo {value} | sudo tee {file}" for file, value in setting.kernel.items()]
+    return own | ({"env": env} if env else {})

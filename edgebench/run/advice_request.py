@@ -30,9 +30,8 @@ class AdviceRequest:
     """One of ``network``, ``command`` and ``scenario`` (a file), and what it runs under.
 
     ``memory``: the limit, a size; None: the scenario's. ``lossy``: remedies that change results
-    are tried, too; ``kernel``: so are settings of the whole machine, each put back.
-    ``budget``: how long the search may take; the winner is measured in any case. ``warm``:
-    executions of a network after the first, each time that it is loaded. The others as in
+    are tried, too. ``budget``: how long the search may take; the winner is measured in any case.
+    ``warm``: executions of a network after the first, each time that it is loaded. The others as in
     :class:`~edgebench.run.minimum_requests.MinimumRequest` and
     :class:`~edgebench.run.minimum_requests.ProgramRequest`.
     """
@@ -43,7 +42,6 @@ class AdviceRequest:
     scenario: str | None = None
     budget: str = "5m"
     lossy: bool = False
-    kernel: bool = False
     swap: str = "none"
     storage: str = AS_IS
     board: str | None = None

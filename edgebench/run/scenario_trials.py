@@ -7,11 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from edgebench.boards.storage import parse_storage
 from edgebench.cache import cache_folder
-from edgebench.cgroups.kernel_values import kernel_values
 from edgebench.cgroups.parent import refused_limit
 from edgebench.errors import MachineError, UnsafePathError
 from edgebench.extras import need
@@ -35,9 +32,6 @@ from edgebench.workloads.preparation import (
     prepare_files,
     prepare_networks,
 )
-
-#: The setting with what :mod:`edgebench.cgroups.kernel_values` sets for a trial.
-KERNEL_VALUES = "kernel_values"
 
 
 class ScenarioTrials:
@@ -144,13 +138,9 @@ class ScenarioTrials:
         if request.strategy in self.unavailable:
             return [unavailable_record(request, self.unavailable[request.strategy])]
         try:
-            wanted = request.settings.get(KERNEL_VALUES) or {}
-            with kernel_values(wanted, session.setup.storage.ownership) as values:
-                records = run_trials(session.setup, request, files)
+            return run_trials(session.setup, request, files)
         except (MachineError, UnsafePathError, OSError) as error:
             return [harness_error_record(request, error)]
-        notes = {KERNEL_VALUES: values} if values else {}
-        return [replace(one, notes={**one.notes, **notes}) for one in records]
 
 
 def need_accelerators(points: Iterable[Point]) -> None:

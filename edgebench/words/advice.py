@@ -126,5 +126,4 @@ def left_out_sentences(found: Advice, *, verbose: bool) -> Iterator[str]:
     if not found.pressed:
         return
     for one in found.untried if verbose else ():
-        if not one.by_hand:
-            yield f"not tried: {one.name}: {one.reason}"
+        yield f"not tried: {one.name}: {one.reason}"

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.cgroups import cleanup
-from edgebench.cgroups.cleanup import KERNEL_VALUE, LEAF
+from edgebench.cgroups.cleanup import CONTROLLERS, LEAF
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
@@ -151,13 +151,13 @@ def test_the_last_one_is_killed_and_the_next_start_tidies_up(scope: Cgroup, stat
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that stands for a value of the kernel."""
+    """A file that stands for a folder's controllers."""
 
     def restore(target: Path, before: str) -> str | None:
         target.write_text(before)
         return f"restored {target.name}"
 
-    monkeypatch.setitem(cleanup.RESTORERS, KERNEL_VALUE, restore)
+    monkeypatch.setitem(cleanup.RESTORERS, CONTROLLERS, restore)
     path = tmp_path / "value"
     path.write_text("3")
     return path
@@ -165,7 +165,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def change(ownership: Ownership, file: Path) -> bool:
     """Change the file as a harness does; whether another had changed it."""
-    with ownership.share(KERNEL_VALUE, file, file.read_text) as is_shared:
+    with ownership.share(CONTROLLERS, file, file.read_text) as is_shared:
         file.write_text("0")
     return is_shared
 
@@ -196,10 +196,10 @@ def test_the_last_of_three_restores(
 
 
 def test_one_that_gives_up_early_leaves_it_to_the_other(state: Path, file: Path) -> None:
-    """A remedy's trials end before the sweep does."""
+    """The other still needs the state."""
     with Ownership(state) as one, Ownership(state) as other:
         assert (change(one, file), change(other, file)) == (False, True)
-        one.restore(KERNEL_VALUE, file)
+        one.restore(CONTROLLERS, file)
         assert file.read_text() == "0"
-        other.restore(KERNEL_VALUE, file)
+        other.restore(CONTROLLERS, file)
         assert file.read_text() == "3"

@@ -19,12 +19,9 @@ from edgebench.cgroups.cleanup import (
     clear_ram_disk,
     clear_swap_file,
     clear_zram,
-    read_setting,
-    restore_setting,
     run_tool,
     swap_off,
 )
-from edgebench.cgroups.kernel_values import kernel_values
 from edgebench.cgroups.leftovers import Ownership, claims
 from edgebench.cgroups.ram_disk import RamDisk
 from edgebench.errors import MachineError
@@ -125,29 +122,6 @@ def test_a_swap_file_goes_and_nothing_else(tools: Tools, tmp_path: Path) -> None
     ] * 3
     assert clear_swap_file(ours) == f"removed the swap file {ours}"
     assert [one.name for one in sorted(tmp_path.iterdir())] == ["edgebench-link", "swap"]
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("60\n", "60"), ("always [madvise] never\n", "madvise"), ("[always] never", "always")],
-)
-def test_a_setting_is_the_chosen_one(tmp_path: Path, text: str, value: str) -> None:
-    """Where the kernel shows all that it offers; else the file's words."""
-    (tmp_path / "file").write_text(text)
-    assert read_setting(tmp_path / "file") == value
-
-
-def test_only_known_settings_are_put_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """And said only where that changed something."""
-    file = tmp_path / "swappiness"
-    file.write_text("100\n")
-    assert restore_setting(file, "60") is None
-    assert file.read_text() == "100\n"
-    monkeypatch.setattr(cleanup, "is_setting", lambda _: True)
-    assert restore_setting(file, "100") is None
-    assert restore_setting(tmp_path / "gone", "60") is None
-    assert restore_setting(file, "60") == f"put {file} back to 60"
-    assert file.read_text() == "60"
 
 
 def test_a_disk_in_memory_is_made_step_by_step(
@@ -291,34 +265,3 @@ def test_a_disk_in_use_is_tried_again_and_then_told(
         clear_ram_disk(folder)
     assert len(tools.called) == 4
     assert folder.exists()
-
-
-def test_a_refused_value_is_told_with_the_kernel_s_words(
-    ownership: Ownership, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The value, the file, and what to leave out; a value that others measure with is theirs."""
-    file = tmp_path / "swappiness"
-    file.write_text("60\n")
-    monkeypatch.setattr("edgebench.cgroups.kernel_values.is_setting", lambda _: True)
-    monkeypatch.setattr("edgebench.cgroups.cleanup.is_setting", lambda _: True)
-
-    def refuse(self: Path, text: str) -> None:
-        raise OSError(22, "Invalid argument")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", refuse)
-        with (
-            pytest.raises(MachineError) as refused,
-            kernel_values({str(file): "x"}, ownership),
-        ):
-            pass
-    assert refused.value.what == "the kernel does not take x: Invalid argument"
-    assert (refused.value.where, refused.value.remedy) == (str(file), "leave --kernel out")
-    with kernel_values({str(file): "100"}, ownership) as values, Ownership(state) as other:
-        assert (values, file.read_text()) == ({str(file): "100"}, "100")
-        with pytest.raises(MachineError) as refused, kernel_values({str(file): "1"}, other):
-            pass
-        assert refused.value.what == "another edgebench measures with 100, not 1"
-        assert refused.value.where == str(file)
-        assert refused.value.remedy == "wait until it has ended"
-    assert file.read_text() == "60"

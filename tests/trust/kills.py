@@ -29,7 +29,6 @@ SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
 _ROOT = Path(__file__).resolve().parents[2]
 _STATE = Path("/run/edgebench")
 _CLONE_NEWNS = 0x20000
-_KERNEL_VALUES = tuple(Path(f"/proc/sys/vm/{name}") for name in ("page-cluster", "swappiness"))
 _PATIENCE_S, _LONGEST_S = 30.0, 300.0
 #: It marks all processes that come of a start.
 _MARK = "EDGEBENCH_KILLS"
@@ -58,10 +57,7 @@ local = true
 _VERBS = {
     "run": (["run", "scenario.toml"], 6.0),
     "minimum": (["minimum", "--swap", "64M", "--fresh", "--", *_PROGRAM], 8.0),
-    "advise": (
-        ["advise", "--memory", "16M", "--swap", "64M", "--kernel", "--fresh", "--", *_PROGRAM],
-        12.0,
-    ),
+    "advise": (["advise", "--memory", "16M", "--swap", "64M", "--fresh", "--", *_PROGRAM], 12.0),
     "calibrate": (["calibrate", "--swap", "512M", "--device", "kills"], 12.0),
     "serve": (["serve", ".", "--port", "0"], 6.0),
     "fleet": (["fleet", "run", "scenario.toml"], 12.0),
@@ -83,7 +79,6 @@ class Arena:
         # It is torch's, and is there for the next start.
         own["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "cache" / "torch")
         self.environment = {**os.environ, "PYTHONPATH": python_path(), **own}
-        self._values = [file.read_text() for file in _KERNEL_VALUES]
         self._cgroups: list[Path] = []
 
     @contextmanager
@@ -140,11 +135,6 @@ class Arena:
         """What is there that should not be."""
         wrong = [f"a file: {path}" for place in self._places for path in place.glob("*")]
         wrong += [f"a cgroup: {one}" for top in self._cgroups for one in top.glob("**/edgebench-*")]
-        wrong += [
-            f"{file} is {file.read_text().strip()}"
-            for file, before in zip(_KERNEL_VALUES, self._values, strict=True)
-            if file.read_text() != before
-        ]
         deadline = time.monotonic() + _PATIENCE_S
         while (lines := list(self._processes())) and time.monotonic() < deadline:
             time.sleep(0.1)

@@ -57,7 +57,6 @@ ALLOWED = {
     ("cgroups/delegation.py", "mkdir"): _KERNEL,
     ("cgroups/cleanup.py", "rmdir"): _KERNEL,
     ("cgroups/disk_limits.py", "write_text"): _KERNEL,
-    ("cgroups/kernel_values.py", "write_text"): _KERNEL,
     ("cgroups/removal.py", "rmdir"): _KERNEL,
     ("cgroups/removal.py", "write_text"): _KERNEL,
     ("cgroups/process_maps.py", "write_text"): _KERNEL,
