@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from report import RESULTS, write
-from statsmodels.stats.proportion import proportion_confint
+from scipy.stats import binomtest
 
 ROOT = Path(__file__).parents[1]
 _SAMPLE = 300
@@ -105,7 +105,7 @@ def told(outcomes: dict[str, str]) -> dict[str, Any]:
     """The share found with its 95 % interval, by module and in all, and what survived."""
     tried = {mutant: _FOUND[outcome] for mutant, outcome in outcomes.items() if outcome in _FOUND}
     of, found = Counter(map(module_of, tried)), Counter(module_of(m) for m in tried if tried[m])
-    low, high = proportion_confint(sum(tried.values()), len(tried), method="wilson")
+    low, high = binomtest(sum(tried.values()), len(tried)).proportion_ci(method="wilson")
     return {
         "tried": len(tried),
         "found": sum(tried.values()),

@@ -26,7 +26,6 @@ _DISTRIBUTIONS = {
     "numpy": "pandas",
     "pynvml": "nvidia-ml-py",
     "pydantic_core": "pydantic",
-    "sklearn": "scikit-learn",
     "typing_extensions": "pydantic",
 }
 _REQUIREMENT = re.compile(

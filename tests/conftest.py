@@ -85,8 +85,8 @@ NEVER_QUICK = re.compile(rf"^pytestmark = [^=]*\bmark\.({'|'.join(NOT_PURE)})\b"
 #: Extras (pyproject.toml): a machine may be without them.
 LIBRARIES = {
     *("torch", "torchvision", "safetensors", "tensorflow", "keras", "onnx", "onnxruntime"),
-    *("ai_edge_litert", "timm", "transformers", "numpy", "pandas", "seaborn", "scipy", "sklearn"),
-    *("statsmodels", "pyarrow", "jinja2", "starlette", "uvicorn", "memray"),
+    *("ai_edge_litert", "timm", "transformers", "numpy", "pandas", "seaborn", "scipy"),
+    *("pyarrow", "jinja2", "starlette", "uvicorn", "memray"),
     *("cloudpickle", "distributed", "selenium", "matplotlib", "yaml"),
 }
 MISSING = re.compile(r"No module named '(\w+)")

@@ -41,6 +41,39 @@ def test_what_was_put_in_comes_out():
     assert layers.rank_low <= layers.rank <= layers.rank_high
 
 
+#: Uneven draws: noise grows with the layers, and the batch goes along with them.
+UNEVEN = pd.DataFrame(
+    {
+        "rate": [1e-4, 2e-4, 5e-4, 1e-3, 1e-3, 2e-3, 3e-3, 8e-3, 2e-2, 3e-2, 9e-2, 1e-1],
+        "batch": [16, 48, 40, 64, 180, 90, 150, 72, 256, 128, 200, 240],
+        "layers": [1, 5, 1, 2, 8, 3, 5, 2, 8, 3, 6, 4],
+        "memory": [140, 201, 131, 149, 290, 152, 188, 133, 251, 144, 233, 158],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("settings", "setting", "wanted"),
+    [
+        (SETTINGS, "rate", [-0.0465676260974, -0.84984232567, 0.756707073475, 0.000384021322312]),
+        (SETTINGS, "batch", [-0.240909025803, -1.17218649719, 0.690368445583, 0.00517807184203]),
+        (SETTINGS, "layers", [1.14910745578, 0.580867021787, 1.71734788978, 0.3102012777]),
+        (
+            {"layers": "linear"},
+            "layers",
+            [0.9536773824, 0.632269697911, 1.27508506689, 0.909500549702],
+        ),
+    ],
+)
+def test_intervals_are_those_of_statsmodels(
+    settings: dict[str, str], setting: str, wanted: list[float]
+):
+    """Size, interval and share as statsmodels 0.15 gives them (OLS, HC3, Student's t)."""
+    effects = setting_effects(UNEVEN, settings, ["memory"])
+    found = next(one for one in effects if one.setting == setting)
+    assert [found.size, found.low, found.high, found.share] == pytest.approx(wanted, rel=1e-9)
+
+
 @pytest.mark.heavy
 def test_what_has_no_effect_is_shown_as_often_as_promised():
     """Of 100 searches the rate, which does nothing, is shown in about one of twenty."""

@@ -63,7 +63,7 @@ CALLS = [
     call("run --dry-run SCENARIOS/inference.toml"),
     call("run SCENARIOS/command.toml --results OUT", cgroup=True),
     call("run SCENARIOS/inference.toml --results OUT", "torch", cgroup=True),
-    call("run SCENARIOS/digits.toml --results OUT", "plot", "torch", cgroup=True),
+    call("run SCENARIOS/digits.toml --results OUT", "torch", cgroup=True),
     call("measure -- true", cgroup=True),
     call("calibrate --results OUT --swap none", "plot", "torch", cgroup=True, costly=True),
     call(
@@ -94,7 +94,7 @@ CALLS = [
     call("compare SWEEP SWEEP"),
     call("export SWEEP", "plot"),
     call("export SWEEP --format json", "plot"),
-    call("export SWEEP -o OUT/trials.parquet", "plot", "parquet"),
+    call("export SWEEP -o OUT/trials.parquet", "parquet"),
     call("serve SWEEP --port 0 --json", "serve"),
     # No inventory is there; without the extra that is what it says first.
     call("fleet status --fleet OUT/fleet.toml", "fleet", codes=(1,)),
@@ -102,6 +102,7 @@ CALLS = [
 #: What brings the same by another way: torch needs numpy and Jinja2, memray and Dask need Jinja2.
 OTHERWISE = {
     "data synthetic": [{"torch"}],
+    "data digits": [{"torch"}],
     "report SWEEP": [{"plot", "torch"}, {"plot", "heap"}, {"plot", "fleet"}],
 }
 #: Extras that a page names for more than the verb's least.
@@ -144,7 +145,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def has(needed: Call, chosen: tuple[str, ...]) -> bool:
     """Whether the installation has all that the call needs."""
-    have = {*chosen, *(["plot"] if "report" in chosen else [])}
+    have = {*chosen, *(["plot"] if {"report", "parquet"} & {*chosen} else [])}
     return any(ways <= have for ways in (needed.needs, *OTHERWISE.get(needed.words, ())))
 
 

@@ -49,6 +49,6 @@ def test_a_missing_one_is_refused(tmp_path: Path):
 
 @pytest.mark.parametrize("words", [("--download",), ("digits", "--download")])
 def test_only_sets_of_files_are_fetched(words: tuple[str, ...]):
-    """Digits come with scikit-learn, and nothing is fetched without a name."""
+    """Digits come with edgebench, and nothing is fetched without a name."""
     with pytest.raises(UsageError, match="can be downloaded"):
         CliRunner().invoke(cli, ["data", *words], catch_exceptions=False)

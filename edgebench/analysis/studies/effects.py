@@ -89,7 +89,7 @@ def setting_effects(
 def _effects(
     rows: pd.DataFrame, settings: Mapping[str, str], measure: str, group: Mapping[str, Any]
 ) -> Iterator[SettingEffect]:
-    import statsmodels.api as sm
+    from scipy import stats
 
     if rows.empty:
         return
@@ -106,18 +106,20 @@ def _effects(
     columns = np.column_stack(scaled)
     observed = rows[measure].to_numpy(dtype=float)
     x, y = _standard(columns), _standard(observed[:, None])[:, 0]
-    fit = sm.OLS(y, sm.add_constant(x)).fit(cov_type="HC3", use_t=True)
-    ends = fit.conf_int(1 - LEVEL)
+    sizes, errors, explained = _least_squares(x, y)
+    quantile = float(stats.t.ppf((1 + LEVEL) / 2, len(y) - len(names) - 1))
     spread = float(observed.std(ddof=1))
     for number, name in enumerate(names):
         # Over the drawn range, in the measure's own unit.
         reach = spread * float(np.ptp(x[:, number]))
-        size, (low, high) = float(fit.params[number + 1]), ends[number + 1]
+        size, off = sizes[number], quantile * errors[number]
+        low, high = size - off, size + off
         rank = _rank(columns[:, number], observed)
-        share = _share(x, y, number, float(fit.rsquared))
+        # What is explained less without this setting: its squared semi-partial correlation.
+        share = max(0.0, explained - _least_squares(np.delete(x, number, axis=1), y)[2])
         yield SettingEffect(
-            group, measure, name, len(rows), size, float(low), float(high),
-            size * reach, float(low) * reach, float(high) * reach, share, *rank,
+            group, measure, name, len(rows), size, low, high,
+            size * reach, low * reach, high * reach, share, *rank,
         )  # fmt: skip
 
 
@@ -127,14 +129,24 @@ def _standard(columns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return made
 
 
-def _share(
-    x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], number: int, explained: float
-) -> float:
-    """What is explained less without this setting (its squared semi-partial correlation)."""
-    import statsmodels.api as sm
+def _least_squares(
+    x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]
+) -> tuple[list[float], list[float], float]:
+    """Fit ``y`` by the columns of ``x`` and a constant.
 
-    without = np.delete(x, number, axis=1)
-    return max(0.0, explained - float(sm.OLS(y, sm.add_constant(without)).fit().rsquared))
+    Returns:
+        Each column's coefficient, its standard error (HC3: valid with unequal noise), and the part
+        of the variance that all of them explain.
+    """
+    design = np.column_stack([np.ones(len(y)), x])
+    inverse = np.linalg.pinv(design)
+    coefficients = inverse @ y
+    residuals = y - design @ coefficients
+    leverages = np.einsum("ij,ji->i", design, inverse)
+    errors = np.sqrt(((inverse * (residuals / (1 - leverages))) ** 2).sum(axis=1))
+    total = float(((y - y.mean()) ** 2).sum())
+    explained = 1 - float((residuals**2).sum()) / total if total else 0.0
+    return coefficients[1:].tolist(), errors[1:].tolist(), explained
 
 
 def _rank(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> tuple[float, float, float]:

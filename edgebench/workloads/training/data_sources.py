@@ -2,8 +2,7 @@
 
 Synthetic images cost what training costs without a data set's files. Each class has a pattern of
 its own and every image is its class's pattern under noise, so that a network can learn them. The
-digits are part of every installation of scikit-learn: 1797 images of 8 x 8 from the UCI machine
-learning repository (Alpaydin and Kaynak, "Optical Recognition of Handwritten Digits", 1998). MNIST,
+digits are real images, in a file beside this one (source and licence: ``digits.txt``). MNIST,
 Fashion-MNIST and CIFAR-10 are torchvision's, and fetched only when asked for.
 """
 
@@ -57,7 +56,6 @@ def load_data(
     Raises:
         WorkloadError: no such data set; its files are missing or corrupt; ``synthetic`` without a
             shape.
-        MachineError: scikit-learn, which ``digits`` comes with, is not installed.
     """
     if name not in DATA_SETS:
         raise WorkloadError(f"no data set {name!r}", remedy=choice_hint(name, DATA_SETS))
@@ -134,44 +132,25 @@ def _synthetic_examples(patterns: _Bytes, count: int, random: np.random.Generato
 _CLASSES, _DIGITS_BRIGHTEST, _DIGITS_SIDE = 10, 16, 8
 #: How many of the 1797 are kept for testing; which ones never changes.
 _DIGITS_TEST, _SPLIT_SEED = 297, 0
-_DIGITS_FILE = "datasets/data/digits.csv.gz"
+_DIGITS_FILE = Path(__file__).with_name("digits.csv.gz")
 
 
 def load_digits() -> DataSet:
     """The digits: 1500 to train on, 297 to test on, always the same ones.
 
     Raises:
-        MachineError: scikit-learn is not installed.
         WorkloadError: its file is corrupt.
     """
     import gzip
 
-    file = _digits_file()
-    with gzip.open(file, "rt") as lines:
+    with gzip.open(_DIGITS_FILE, "rt") as lines:
         table = np.loadtxt(lines, delimiter=",", dtype=np.int64)
     order = np.random.default_rng(_SPLIT_SEED).permutation(len(table))
     train, test = table[order[_DIGITS_TEST:]], table[order[:_DIGITS_TEST]]
     data = DataSet(
         "digits", _CLASSES, _DIGITS_BRIGHTEST, _digits_examples(train), _digits_examples(test)
     )
-    return checked(data, str(file))
-
-
-def _digits_file() -> Path:
-    import importlib.util
-
-    # Found, not imported: scikit-learn's code would count as the workload's memory.
-    found = importlib.util.find_spec("sklearn")
-    places = (found.submodule_search_locations if found else None) or ()
-    for place in places:
-        if (file := Path(place, _DIGITS_FILE)).is_file():
-            return file
-    from edgebench.extras import install
-
-    raise MachineError(
-        "the data set 'digits' comes with scikit-learn, which is not installed",
-        remedy=install("sklearn"),
-    )
+    return checked(data, str(_DIGITS_FILE))
 
 
 def _digits_examples(table: npt.NDArray[np.int64]) -> Examples:

@@ -68,4 +68,4 @@ VISION_FILES = {
 }
 FROM_FOLDER = tuple(VISION_FILES)
 #: Data set → the modules beside numpy that it is made or read with.
-LIBRARIES_OF_DATA = {"digits": ("sklearn",), **dict.fromkeys(FROM_FOLDER, ("torchvision",))}
+LIBRARIES_OF_DATA = dict.fromkeys(FROM_FOLDER, ("torchvision",))
