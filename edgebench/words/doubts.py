@@ -180,15 +180,18 @@ SENTENCES: Mapping[str, Callable[[_Alike], str]] = {
 
 def doubt_sentence(*alike: Doubt) -> str:
     """The sentence of doubts of one kind, without what they are about."""
-    known = SENTENCES.get(alike[0].kind)
-    return known(_Alike(alike)) if known else alike[0].kind.replace("_", " ")
+    return SENTENCES[alike[0].kind](_Alike(alike))
 
 
 def doubt_sentences(doubts: Iterable[Doubt]) -> list[str]:
-    """One for each kind of doubt, with the workloads and limits that it is about."""
+    """One for each kind of doubt, with the workloads and limits that it is about.
+
+    A kind that only results of an earlier version have is left out.
+    """
     groups: dict[str, list[Doubt]] = {}
     for doubt in doubts:
-        groups.setdefault(doubt.kind, []).append(doubt)
+        if doubt.kind in SENTENCES:
+            groups.setdefault(doubt.kind, []).append(doubt)
     return [f"{_places(group)}{doubt_sentence(*group)}" for group in groups.values()]
 
 
