@@ -29,8 +29,8 @@ _RUN_MODULE = (
 #: The variables that root's own code and programs get, so that nothing else that ``sudo -E`` kept
 #: (``MODPROBE_OPTIONS``, ``DBUS_SYSTEM_BUS_ADDRESS``) tells them what to load or whom to ask.
 _FOR_ROOT = re.compile(
-    r"_?EDGEBENCH_|SUDO_|LC_|XDG_|UV(_RUN_RECURSION_DEPTH)?$|LANG$|HOME$|PATH$|PYTHONPATH$|TMPDIR$"
-    r"|PYTHONDONTWRITEBYTECODE$|MPLCONFIGDIR$|SSH_AUTH_SOCK$|CUDA_VISIBLE_DEVICES$"
+    r"_?EDGEBENCH_|COMP_|SUDO_|LC_|XDG_|UV(_RUN_RECURSION_DEPTH)?$|LANG$|HOME$|PATH$|PYTHONPATH$"
+    r"|TMPDIR$|PYTHONDONTWRITEBYTECODE$|MPLCONFIGDIR$|SSH_AUTH_SOCK$|CUDA_VISIBLE_DEVICES$"
     r"|(COLOR)?TERM$|(NO|FORCE)_COLOR$|COLUMNS$|LINES$"
 )
 #: What these name is no place that a library reads or writes with our rights.

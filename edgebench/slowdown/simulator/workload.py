@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from edgebench.errors import ResultsError
 from edgebench.layers.names import STREAM, WEIGHT_PRECISIONS
 from edgebench.slowdown.simulator.allocator import DEFAULTS, MallocSettings, malloc_of
 from edgebench.throughput import generates_text
@@ -164,7 +165,18 @@ def workload_of(
 
 
 def layers_of(rows: Sequence[Mapping[str, Any]], batch: int = 1) -> tuple[Layer, ...]:
-    """The rows of a layer table of batch size 1, at another batch size."""
+    """The rows of a layer table of batch size 1, at another batch size.
+
+    Raises:
+        ResultsError: a figure in them is none.
+    """
+    try:
+        return _layers_of(rows, batch)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ResultsError(f"networks.json has a damaged layer table: {error}") from None
+
+
+def _layers_of(rows: Sequence[Mapping[str, Any]], batch: int) -> tuple[Layer, ...]:
     return tuple(
         Layer(
             order=order,
