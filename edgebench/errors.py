@@ -89,12 +89,8 @@ class NotFitError(EdgebenchError):
     exit_code = 5
 
 
-class InventoryError(EdgebenchError):
-    """A fleet's inventory can't be read or says something impossible."""
-
-
 class FleetError(EdgebenchError):
-    """The fleet can't do it: no scheduler, no machine that answers or is fit."""
+    """A fleet's inventory has faults, or no machine of it is reached or fit."""
 
 
 def error_words(error: Exception) -> str:

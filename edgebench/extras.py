@@ -20,7 +20,6 @@ from edgebench.text import joined_words
 _DISTRIBUTIONS = {
     "_pytest": "pytest",
     "PIL": "seaborn",
-    "dask": "distributed",
     "keras": "tensorflow",
     "matplotlib": "seaborn",
     "numpy": "pandas",

@@ -75,7 +75,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     ),
     "docs/decisions/boards.md": ("256 MiB for a system",),
     "docs/decisions/demand.md": (*("at most 2 % of the trial's time",),),
-    "docs/decisions/fleet.md": ("says (30 s)", "`lost_after` (3 min)", "within 5 %"),
+    "docs/decisions/fleet.md": ("at most 8 MiB", "at most 1 GiB", "within 5 %"),
     "docs/decisions/noise.md": ("threshold is 5 %", "at 10 %, half", "changes of 10 % fall short"),
     "docs/decisions/page.md": ("every 15 seconds",),
     "docs/decisions/remedies.md": ("at 1.5 times the fastest", "show 10 % at least"),

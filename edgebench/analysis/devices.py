@@ -83,7 +83,7 @@ def device_rows(sweeps: Sequence[Sweep]) -> list[DevicesRow]:
         raise ResultsError(
             "the devices have no point in common: no workload ran at the same limit on two",
             where=", ".join(str(sweep.path) for sweep in sweeps),
-            remedy="run one scenario on each: edgebench fleet run SCENARIO",
+            remedy="run one scenario on each: edgebench fleet SCENARIO",
         )
     return shared
 

@@ -1,1 +1,1 @@
-"""Several machines: sweeps on each of them, or one sweep's trials shared, by Dask distributed."""
+"""Several machines, reached by SSH: a sweep on each of them, or one that equal ones share."""

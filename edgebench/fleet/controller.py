@@ -1,373 +1,313 @@
-"""A run on a fleet: machines are admitted, trials handed out, and records kept as they arrive.
+"""A scenario on a fleet: each machine takes trials from a sweep whenever it is free.
 
-Dask decides which machine makes a trial; here is only how many are handed out at once, so that
-neither the scheduler nor this process holds a whole sweep.
+Everything here happens in one thread. A machine that is lost is reached again for as long as the
+inventory says; meanwhile its trial goes to the next machine that is free.
 """
 
 from __future__ import annotations
 
-import secrets
+import asyncio
+import itertools
+import os
+import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from edgebench.errors import EdgebenchError, FleetError
-from edgebench.fleet.connection import FleetConnection, FleetWorker, OpenTasks
-from edgebench.fleet.groups import (
-    MOST_ERRORS,
-    PROBES,
-    FleetMachine,
-    MachineGroup,
-    failing_reason,
-    listed_twice,
-    same_machines,
-    unfit_reason,
-)
-from edgebench.fleet.machine import close_sweep, make_trial, open_sweep, probe_machine
-from edgebench.fleet.messages import plain_error, told_error, told_reason
+from edgebench import __version__
+from edgebench.errors import CgroupError, EdgebenchError, FleetError, ResultsError, UnsafePathError
+from edgebench.fleet import messages
+from edgebench.fleet.content import pieces, portable_tables
+from edgebench.fleet.device_sweep import DeviceSweep
+from edgebench.fleet.equality import ProbeTimes, probe_points, unequal_machines
+from edgebench.fleet.inventory import HostKeys, Inventory
+from edgebench.fleet.session import MachineLostError, Session
 from edgebench.records import TrialRecord
+from edgebench.results.folder import UNWRITABLE_REMEDY
+from edgebench.run.sweep import PlannedSweep
+from edgebench.safe_files import open_empty, open_file
+from edgebench.scenario.planner import planner_of
+from edgebench.scenario.points import PlannedTrial, points
+from edgebench.scenario.scenario import Scenario, load_scenario
+from edgebench.scenario.shipped import find_scenario
 
-_OPEN = "open "
-
-
-#: Trials that are handed out for each machine: one that it makes, one that waits for it.
-_AHEAD = 2
-_LOOK_S = 2.0
-_CLOSE_S = 70.0
-#: By then the scheduler has noticed that a controller was killed.
-_GONE_S = 4.0
-
-
-class FleetProgress(Protocol):
-    """Gets what happens in a run; the command line shows it."""
-
-    def tell(self, text: str) -> None:
-        """Something that stays."""
-
-    def made(self, group: MachineGroup, record: TrialRecord) -> None:
-        """A trial is recorded."""
+PROBES = 3
+#: So many trials in a row that a machine could not make, or was lost in, and it gets no more.
+MOST_ERRORS = 3
+_MOST_RECORDS = 1000  # of one trial: a walk has one for each limit
+_LOOK_S = 0.3  # how often a machine that waits looks for a trial
 
 
-@dataclass(frozen=True)
-class FleetContext:
-    """What all parts of a run on a fleet use.
+@dataclass
+class FleetMachine:
+    """A machine in one run.
 
-    ``connection``: to the scheduler. ``files``: what the scenario names: digest → path.
-    ``progress``: gets what happens. ``tasks``: where answers are waited for.
+    ``state``: ``opening`` while it gets ready, also again; ``ready`` while it waits for the others;
+    ``working``; ``left out``, for ``reason``. ``planned`` is the sweep with its own networks.
     """
 
-    connection: FleetConnection
+    name: str
+    host: HostKeys
+    state: str = "opening"
+    reason: str = ""
+    identity: str = ""
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    planned: PlannedSweep | None = None
+    probes: ProbeTimes = field(default_factory=dict)
+    errors_in_row: int = 0
+
+
+@dataclass
+class FleetSweep:
+    """One sweep, and the machines that make its trials.
+
+    ``machines``: one, or several that share the sweep (``shared``) if they are equal. ``tables``:
+    the scenario's as they are sent. ``files``: what these name: name → path. ``lost_after_s``: how
+    long a machine may be silent. ``tell`` gets what happens. ``sweep`` is there once trials begin;
+    ``problem`` says why they did not, or ended.
+    """
+
+    device: str
+    machines: Sequence[FleetMachine]
+    shared: bool
+    scenario: Scenario
+    tables: dict[str, Any]
     files: Mapping[str, Path]
-    progress: FleetProgress
-    tasks: OpenTasks = field(default_factory=OpenTasks)
+    results: Path
+    fresh: bool
+    lost_after_s: float
+    tell: Callable[[str], None]
+    sweep: DeviceSweep | None = None
+    problem: EdgebenchError | None = None
+    is_over: bool = False
 
-
-def guarded(group: MachineGroup, tasks: OpenTasks, act: Callable[[], None]) -> None:
-    """What fails for one sweep ends that one alone."""
-    try:
-        act()
-    except EdgebenchError as error:
-        group.error, group.over = error, True
-        tasks.take_back(group.key)
-
-
-def opening(machine: FleetMachine) -> str:
-    """The name of the task that makes a machine ready."""
-    return f"{_OPEN}{machine.name}"
-
-
-def is_opening(name: str) -> bool:
-    """Whether a task of that name makes a machine ready; others are trials."""
-    return name.startswith(_OPEN)
-
-
-class MachineAdmission:
-    """Makes machines ready, and leaves out those that are not fit or not equal."""
-
-    def __init__(self, context: FleetContext) -> None:
-        self._context = context
-        self._described: dict[str, Any] = {}
-
-    def welcome(self, new: Sequence[tuple[MachineGroup, FleetMachine, FleetWorker]]) -> None:
-        """Machines whose worker is new: they are left out, or get ready."""
-        inventory = self._context.connection.inventory
-        answered = self._context.connection.describe([worker for *_, worker in new])
-        self._described |= answered
-        order = [name for name in inventory.hosts if name in self._described]
-        twice = same_machines({name: self._described[name] for name in order})
-        for group, machine, worker in new:
-            # One whose connection broke is asked again, for as long as its worker is known.
-            if machine.name not in answered:
-                continue
-            machine.address = worker.address
-            shared, other = group.options.shared, twice.get(machine.name)
-            reason = unfit_reason(self._described[machine.name], shared=shared)
-            if other and not reason:
-                reason = listed_twice(machine.name, other, inventory)
-            if not reason:
-                reason = self._sent(worker)
-            if reason:
-                self.leave_out(group, machine, reason)
-            else:
-                machine.state = "opening"
-                self._context.progress.tell(f"{machine.name} gets ready")
-                self._ask(group, machine, open_sweep, group.key, group.tables)
-
-    def _sent(self, worker: FleetWorker) -> str | None:
-        """Send the scenario's files; why that can't be."""
+    async def run(self) -> None:
+        """Until the sweep is complete, or failed, or has no machine left."""
+        working = [asyncio.ensure_future(self._serve(machine)) for machine in self.machines]
         try:
-            self._context.connection.send_files(worker, self._context.files)
-        except EdgebenchError as error:
-            return error.what
-        return None
-
-    def _ask(
-        self, group: MachineGroup, machine: FleetMachine, function: Callable[..., Any], *args: Any
-    ) -> None:
-        future = self._context.connection.on_machine(function, machine.name, *args)
-        answered = partial(self._answered, group, machine)
-        self._context.tasks.watch(
-            (group.key, opening(machine)), future, answered, partial(self._lost, group, machine)
-        )
-
-    def _answered(self, group: MachineGroup, machine: FleetMachine, answer: Any) -> None:
-        if machine.state != "opening" or group.over:
-            return
-        if "error" in answer or "closed" in answer:
-            said = answer.get("error", {"what": "another sweep began there"})
-            self.leave_out(group, machine, told_reason(said))
-        elif "times" in answer:
-            group.probed(machine, answer["times"])
-            self._admit(group, machine)
-        else:
-            machine.opened = answer
-            if group.options.shared:
-                orders = group.probe_orders()
-                self._ask(group, machine, probe_machine, group.key, orders, PROBES)
-            else:
-                self._admit(group, machine)
-
-    def _lost(self, group: MachineGroup, machine: FleetMachine, reason: str, final: bool) -> None:
-        if machine.state == "opening":
-            self.leave_out(group, machine, reason)
-
-    def _admit(self, group: MachineGroup, machine: FleetMachine) -> None:
-        self._change(group, partial(group.admit, machine))
-
-    def leave_out(self, group: MachineGroup, machine: FleetMachine, reason: str) -> None:
-        """A machine takes no part in this run."""
-        self._change(group, partial(group.leave_out, machine, reason))
-
-    def lose(self, group: MachineGroup, machine: FleetMachine) -> None:
-        """A machine's worker is gone; it may come back."""
-        self._change(group, partial(group.lose, machine))
-
-    def _change(self, group: MachineGroup, act: Callable[[], None]) -> None:
-        """What changes a machine's state may decide on others too: tell, and tell Dask."""
-        before = {one.name for one in group.of("left-out")}
-        guarded(group, self._context.tasks, act)
-        for one in group.of("working", "left-out"):
-            if one.state == "left-out" and one.name not in before:
-                self._context.progress.tell(f"{one.name} is left out: {one.reason}")
-            self._switch(group, one, 1 if one.state == "working" else 0)
-
-    def _switch(self, group: MachineGroup, machine: FleetMachine, amount: int) -> None:
-        """Give a machine the label of its group, or take it, so that Dask gives it no trial."""
-        if group.options.shared and machine.address and machine.label != amount:
-            worker = FleetWorker(machine.name, machine.address, 0.0)
-            self._context.connection.set_resource(worker, group.resource, amount)
-            machine.label = amount
-
-
-class FleetController:
-    """Runs the sweeps of some groups of machines to their ends."""
-
-    def __init__(self, context: FleetContext, groups: Sequence[MachineGroup]) -> None:
-        self._context, self._groups = context, groups
-        self._connection, self._tasks = context.connection, context.tasks
-        self._admission = MachineAdmission(context)
-        self._looked_s = 0.0
-
-    def run(self) -> None:
-        """Until each sweep is complete, failed, or has no machine left.
-
-        Raises:
-            FleetError: another controller uses the fleet.
-        """
-        self._refuse_another()
-        try:
-            self._look()
-            self._tell_absent()
-            while going_on := [group for group in self._groups if not group.over]:
-                for group in going_on:
-                    guarded(group, self._tasks, partial(self._fill, group))
-                self._tasks.take(_LOOK_S / 4)
-                if time.monotonic() - self._looked_s > _LOOK_S:
-                    self._look()
+            await asyncio.gather(*working)
+        except (ResultsError, CgroupError, UnsafePathError) as error:
+            self.problem = error
+            self.tell(f"{self.device} ends: {error.what}")
         finally:
-            self._close()
+            for one in working:
+                one.cancel()
+            await asyncio.gather(*working, return_exceptions=True)
+            if self.sweep:
+                self.sweep.folder.close()
+        if not self.is_over and not self.problem:
+            names = ", ".join(one.name for one in self.machines)
+            remedy = "correct what stands above; then the same command: what is finished is kept"
+            self.problem = FleetError(f"no machine can go on: {names}", remedy=remedy)
 
-    def _refuse_another(self) -> None:
-        ends = time.monotonic() + _GONE_S
-        while others := self._connection.other_controllers():
-            if time.monotonic() > ends:
-                raise FleetError(
-                    f"another edgebench fleet run uses this fleet ({others[0]})",
-                    where=self._connection.inventory.scheduler,
-                    remedy="wait until it ends, or stop it",
+    async def _serve(self, machine: FleetMachine) -> None:
+        """Let a machine make trials, until there is none left or it takes no part any more."""
+        lost_s = 0.0
+
+        def tell(text: str) -> None:
+            self.tell(f"{machine.name}: {text}")
+
+        while not self.is_over:
+            try:
+                async with Session(machine.host, self.lost_after_s, tell) as session:
+                    await self._open(session, machine)
+                    lost_s = 0.0
+                    await self._make_trials(session, machine)
+                    return
+            except FleetError as error:
+                now = time.monotonic()
+                lost_s = lost_s or now
+                is_lost = isinstance(error, MachineLostError) and machine.planned
+                is_given_up = (
+                    machine.errors_in_row >= MOST_ERRORS or now - lost_s > self.lost_after_s
                 )
-            time.sleep(0.2)
+                if not is_lost or is_given_up:
+                    # Remedies may have several lines, of which some are indented.
+                    remedy = " ".join((error.remedy or "").split())
+                    self._leave_out(machine, "; ".join(filter(None, (error.what, remedy))))
+                    return
+                if machine.state != "opening":
+                    tell(f"lost: {error.what}; it is tried again")
+                machine.state = "opening"
+                await asyncio.sleep(self.lost_after_s / 16)
 
-    def _look(self) -> None:
-        """Which workers are there: new ones get ready, trials of lost ones go to others."""
-        there = self._connection.workers()
-        # A frozen worker would never say what it is.
-        answering = {one.name for one in self._connection.answering(there.values())}
-        new = []
-        for group in self._groups:
-            for machine in group.machines:
-                worker = there.get(machine.name)
-                if machine.address and (worker is None or worker.address != machine.address):
-                    self._lose(group, machine)
-                is_new = machine.state == "absent" and machine.name in answering
-                if worker and is_new and not group.over:
-                    new.append((group, machine, worker))
-        if new:
-            self._admission.welcome(new)
-        for group in self._groups:
-            if not group.over and not group.of("opening", "ready", "working"):
-                _end_without_machines(group, self._connection.inventory.scheduler)
-        self._looked_s = time.monotonic()
+    async def _open(self, session: Session, machine: FleetMachine) -> None:
+        """Make a machine ready for the sweep."""
+        hello, python = await session.expect(messages.Hello), platform.python_version()
+        machine.identity = hello.machine
+        same = [one.name for one in self.machines if one.identity == hello.machine]
+        if len(same) > 1:
+            raise FleetError(f"{' and '.join(same)} are the same machine; remove one of them")
+        if hello.edgebench != __version__:
+            remedy = f"install {__version__} there: by pip, or git pull in its clone, scripts/setup"
+            what = f"edgebench {hello.edgebench} runs there, {__version__} here"
+            raise FleetError(what, remedy=remedy)
+        if self.shared and hello.python.split(".")[:2] != python.split(".")[:2]:
+            remedy = "trials are shared among equal versions only: name another one, python = …"
+            raise FleetError(f"Python {hello.python} runs there, {python} here", remedy=remedy)
+        await session.send(messages.Open(self.tables, list(self.files)))
+        for name in (await session.expect(messages.Lacking)).files:
+            if name not in self.files:
+                raise session.refused(f"it asks for the file {name}")
+            for data in itertools.chain(pieces(self.files[name]), [b""]):
+                await session.send(messages.Piece(data))
+        ready, every = await session.expect(messages.Ready), points(self.scenario)
+        planner = planner_of(self.scenario, every)
+        machine.planned = PlannedSweep(self.scenario, every, planner, ready.manifest)
+        machine.environment = ready.environment
+        try:
+            # A damaged manifest has none.
+            _ = machine.planned.fingerprint
+        except (AttributeError, TypeError) as error:
+            raise session.refused(f"its networks: {error}") from None
+        if self.shared and not machine.probes:
+            machine.probes = await self._probe(session)
+        machine.state = "ready"
+        self._begin()
 
-    def _tell_absent(self) -> None:
-        """Name the machines that the others begin without."""
-        for group in self._groups:
-            for machine in group.of("absent"):
-                self._context.progress.tell(
-                    f"{machine.name} has no worker that answers; the others begin: "
-                    f"edgebench fleet up --host {machine.name}"
-                )
+    async def _probe(self, session: Session) -> dict[str, list[float]]:
+        """How long the same trials take on a machine: the label of a limit → seconds."""
+        # The first of them is unlimited and shows the demand that the other is a share of.
+        times: dict[str, list[float]] = {}
+        demand = 0
+        for point in probe_points(points(self.scenario)) * PROBES:
+            planned = PlannedTrial("probe", point.id, 0, 0)
+            await session.send(messages.Make(asdict(planned), demand))
+            record = (await self._answer(session, planned))[0]
+            demand = demand or record.demand_bytes or 0
+            own = times.setdefault(point.limits.label, [])
+            if record.outcome == "ok" and record.wall_s:
+                own.append(record.wall_s)
+        return times
 
-    def _lose(self, group: MachineGroup, machine: FleetMachine) -> None:
-        self._context.progress.tell(f"{machine.name} is gone; what it did is done again")
-        self._tasks.take_back(group.key, lambda name: name == opening(machine))
-        self._admission.lose(group, machine)
-        # Trials that are shared Dask itself gives to other machines.
-        if not group.of("working"):
-            self._take_back(group)
-
-    def _take_back(self, group: MachineGroup) -> None:
-        """Take back the trials that are handed out; machines go on getting ready."""
-        for name in self._tasks.take_back(group.key, lambda name: not is_opening(name)):
-            if group.sweep:
-                group.sweep.give_back(name)
-
-    def _fill(self, group: MachineGroup) -> None:
-        """Hand out trials, a few for each machine."""
-        sweep, working = group.sweep, group.of("working")
-        if sweep is None or not working:
+    def _begin(self) -> None:
+        """Once all machines that are there are known, those that are equal begin."""
+        ready = [one for one in self.machines if one.state == "ready"]
+        working = [one for one in self.machines if one.state == "working"]
+        if not ready or (not self.sweep and any(one.state == "opening" for one in self.machines)):
             return
-        orders = []
-        while sweep.out < _AHEAD * len(working) and (order := sweep.next_trial()):
-            orders.append({**order, "sweep": group.key})
-        self._hand_out(group, orders)
-        if not sweep.plan_further():
-            group.over = True
+        probes = {one.name: one.probes for one in [*working[:1], *ready]}
+        reasons = unequal_machines(probes, working[0].name if working else None)
+        known = {one.name: dict(one.environment) for one in ready}
+        for machine in ready:
+            assert machine.planned
+            if machine.name in reasons:
+                self._leave_out(machine, reasons[machine.name])
+            elif self.sweep and machine.planned.fingerprint != self.sweep.fingerprint:
+                what = "the scenario's networks are others there than on the machines that began"
+                self._leave_out(machine, f"{what}; install the same versions of their libraries")
+            else:
+                machine.state = "working"
+                if not self.sweep:
+                    times = {one.name: dict(one.probes) for one in self.machines if one.probes}
+                    planned = replace(machine.planned, machines=times)
+                    own = {**machine.environment, **({"fleet": known} if self.shared else {})}
+                    self.sweep = DeviceSweep(
+                        planned, self.results, self.device, own, fresh=self.fresh
+                    )
 
-    def _hand_out(self, group: MachineGroup, orders: Sequence[Mapping[str, Any]]) -> None:
-        # Dask keeps statistics of what stands before the hyphen, for good.
-        keyed = {
-            f"trial-{order['planned']['trial']} of {group.device} {secrets.token_hex(4)}": order
-            for order in orders
-        }
-        futures = self._connection.submit_each(make_trial, keyed, resource=group.resource)
-        for order, future in zip(orders, futures, strict=True):
-            trial = order["planned"]["trial"]
-            made, lost = partial(self._made, group, trial), partial(self._lost, group, trial)
-            self._tasks.watch((group.key, trial), future, made, lost)
+    def _leave_out(self, machine: FleetMachine, reason: str) -> None:
+        machine.state, machine.reason = "left out", reason
+        self.tell(f"{machine.name} is left out: {reason}")
+        self._begin()
 
-    def _made(self, group: MachineGroup, trial: str, answer: Any) -> None:
-        machine = next(one for one in group.machines if one.name == answer["machine"])
-        assert group.sweep
-        if answer.get("closed"):
-            # Its service ended, or another sweep was opened there: it gets ready again.
-            group.sweep.give_back(trial)
-            if machine.state == "working":
-                machine.state = "absent"
-        elif "error" in answer:
-            self._failed(group, machine, trial, answer["error"])
-        elif fault := group.sweep.fault_of(trial, answer):
-            self._failed(group, machine, trial, plain_error(fault))
-        else:
-            guarded(group, self._tasks, partial(self._keep, group, machine, trial, answer))
+    async def _make_trials(self, session: Session, machine: FleetMachine) -> None:
+        """Let a machine make trials for as long as there are some, and it takes part."""
+        while not self.is_over and machine.state != "left out":
+            sweep = self.sweep if machine.state == "working" else None
+            if not sweep or not (order := sweep.next_trial()):
+                self.is_over = bool(sweep and not sweep.plan_further())
+                # Others are not ready yet, or make what the next trial depends on.
+                await asyncio.sleep(_LOOK_S)
+                continue
+            planned, make = order
+            machine.errors_in_row += 1
+            try:
+                await session.send(make)
+                records = await self._answer(session, planned, sweep)
+            except FleetError as error:
+                sweep.give_back(planned, is_lost=isinstance(error, MachineLostError))
+                raise
+            sweep.keep(planned, machine.name, records)
+            first = records[0]
+            limit, done = first.limits.label, f"{sweep.done} of {sweep.total} done"
+            self.tell(f"{machine.name}: trial {first.trial} at {limit}: {first.outcome}; {done}")
+            if first.outcome != "harness-error":
+                machine.errors_in_row = 0
+            elif machine.errors_in_row >= MOST_ERRORS:
+                what = f"it could not make {MOST_ERRORS} trials in a row: {first.reason}"
+                raise FleetError(what, remedy="edgebench doctor, there")
 
-    def _keep(
-        self, group: MachineGroup, machine: FleetMachine, trial: str, answer: Mapping[str, Any]
-    ) -> None:
-        assert group.sweep
-        record = group.sweep.keep(trial, machine.name, answer)
-        if record is None:
-            return
-        if group.is_failing(machine, record.outcome):
-            reason = failing_reason(machine.name, MOST_ERRORS, record.reason or record.outcome)
-            self._admission.leave_out(group, machine, reason)
-        if record.outcome != "harness-error":
-            self._context.progress.made(group, record)
-
-    def _failed(
-        self, group: MachineGroup, machine: FleetMachine, trial: str, said: Mapping[str, Any]
-    ) -> None:
-        """A machine could not make a trial at all: it gets no more, and another one makes it."""
-        assert group.sweep
-        group.sweep.give_back(trial)
-        self._admission.leave_out(group, machine, told_reason(said))
-        if not group.of("opening", "ready", "working"):
-            group.error, group.over = told_error(machine.name, said), True
-
-    def _lost(self, group: MachineGroup, trial: str, reason: str, final: bool) -> None:
-        """A trial has no answer: it was lost on its way, or several machines with it."""
-        assert group.sweep
-        if final:
-            self._context.progress.tell(f"trial {trial} of {group.device} is given up: {reason}")
-            guarded(group, self._tasks, partial(group.sweep.give_up, trial, reason))
-        else:
-            group.sweep.give_back(trial)
-
-    def _close(self) -> None:
-        """End what is open on the machines, as soon as the trials that they make have ended."""
-        from distributed import fire_and_forget
-
-        for group in self._groups:
-            self._take_back(group)
-            if group.sweep:
-                group.sweep.folder.close()
-        closing = [
-            self._connection.on_machine(close_sweep, machine.name, group.key)
-            for group in self._groups
-            for machine in group.of("ready", "working", "left-out")
-            if machine.opened
-        ]
-        for future in closing:
-            fire_and_forget(future)
-        ends = time.monotonic() + _CLOSE_S
-        for future in closing if all(group.over for group in self._groups) else []:
-            with suppress(Exception):
-                future.result(timeout=max(0.1, ends - time.monotonic()))
+    async def _answer(
+        self, session: Session, planned: PlannedTrial, sweep: DeviceSweep | None = None
+    ) -> list[TrialRecord]:
+        """The records of a trial, whose files are written; without a sweep these are dropped."""
+        records: list[TrialRecord] = []
+        written: set[Path] = set()
+        is_last = False
+        while not is_last:
+            answer = await session.receive()
+            if isinstance(answer, messages.File):
+                path = sweep and sweep.file_path(planned, answer.kind, answer.trial)
+                if sweep and not path:
+                    raise session.refused(f"a file {answer.kind}/{answer.trial}")
+                if path:
+                    _write(path, answer.data, is_new=path not in written)
+                    written.add(path)
+            elif isinstance(answer, messages.Record) and len(records) < _MOST_RECORDS:
+                is_last = answer.last
+                try:
+                    records.append(TrialRecord.from_json(answer.record))
+                except ValueError as error:
+                    raise session.refused(f"a damaged record: {error}") from None
+            else:
+                raise session.refused(f"{type(answer).__name__} in place of a trial")
+        if sweep and (wrong := sweep.wrong_record(planned, records)):
+            raise session.refused(wrong)
+        return records
 
 
-def _end_without_machines(group: MachineGroup, scheduler: str) -> None:
-    group.over = True
-    reasons = [f"{one.name}: {one.reason}" for one in group.machines if one.reason]
-    if absent := [one.name for one in group.of("absent")]:
-        reasons.append(f"no worker of {', '.join(absent)} is there: edgebench fleet up")
-    whole = f"{group.device}: no machine can go on: " if group.options.shared else ""
-    group.error = FleetError(
-        whole + "; ".join(reasons),
-        where=scheduler,
-        remedy="correct what stands above, type: edgebench fleet up; then the same command "
-        "again: what is finished is kept",
-    )
+def _write(path: Path, data: bytes, *, is_new: bool) -> None:
+    """Write the next piece of a trial's file."""
+    try:
+        fd = open_empty(path) if is_new else open_file(path, os.O_WRONLY | os.O_APPEND)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        what = f"can't write results: {error.strerror}"
+        raise ResultsError(what, where=str(path), remedy=UNWRITABLE_REMEDY) from error
+
+
+def run_on_fleet(
+    scenario: str,
+    inventory: Inventory,
+    results: Path,
+    tell: Callable[[str], None],
+    *,
+    fresh: bool = False,
+    shared: str | None = None,
+    hosts: Sequence[str] = (),
+) -> list[FleetSweep]:
+    """Run a scenario on each machine (``hosts``: on these), or share its trials among them.
+
+    ``shared`` is the name of the one sweep; without, each machine has a sweep of its own name.
+    ``tell`` gets what happens. Raises ScenarioError if the scenario has faults.
+    """
+    path = find_scenario(scenario)
+    loaded = load_scenario(path)
+    tables, files = portable_tables(loaded.text, path.resolve().parent)
+    every = [FleetMachine(n, h) for n, h in inventory.hosts.items() if not hosts or n in hosts]
+    named = {shared: every} if shared else {one.name: [one] for one in every}
+    lost_s = inventory.lost_after_s
+    sweeps = [
+        FleetSweep(name, own, bool(shared), loaded, tables, files, results, fresh, lost_s, tell)
+        for name, own in named.items()
+    ]
+
+    async def run_all() -> None:
+        await asyncio.gather(*(one.run() for one in sweeps))
+
+    asyncio.run(run_all())
+    return sweeps

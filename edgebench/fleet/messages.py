@@ -1,53 +1,113 @@
-"""What goes between the controller and the machines, as plain data: any version can read it.
+"""What the controller and a machine say to each other: messages, each one line of JSON.
 
-Dask dates heartbeats with the time of day, by which clocks are compared, too.
+They travel on the pipes of an SSH session. What a machine sends is data that anybody may have
+written: it is bounded, checked against these types, and never unpickled.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from edgebench.errors import EdgebenchError, FleetError
+import msgspec
 
+from edgebench.text import safe_json
 
-def plain_error(error: EdgebenchError) -> dict[str, str | None]:
-    """An error as plain data."""
-    return {"what": error.what, "where": error.where, "remedy": error.remedy}
-
-
-def told_error(machine: str, said: Mapping[str, Any]) -> FleetError:
-    """The error that a machine told, with its name."""
-    where = f"{machine}: {said['where']}" if said.get("where") else machine
-    return FleetError(f"{machine}: {said['what']}", where=where, remedy=said.get("remedy"))
+#: The most of one line, and of the pieces that files are cut into.
+MOST_LINE_BYTES = 8 << 20
+PIECE_BYTES = 1 << 20
+#: So often within the time after which a side counts as lost it says that it is there.
+BEATS = 4
 
 
-def told_reason(said: Mapping[str, Any]) -> str:
-    """Why a machine that told this error is left out, with the fix that it told."""
-    remedy = said.get("remedy")
-    # Remedies may have several lines, of which some are indented.
-    return f"{said['what']}; {' '.join(remedy.split())}" if remedy else str(said["what"])
+class _Message(msgspec.Struct, frozen=True, tag_field="is", tag=str.lower):
+    pass
 
 
-def same_version_remedy(version: str) -> str:
-    """How a machine gets the controller's version."""
-    return f"install edgebench {version} there: by pip, or git pull in its clone, scripts/setup"
+class Beat(_Message, frozen=True):
+    """Of both: the side is there. ``text``: what it does meanwhile, for people."""
+
+    text: str = ""
 
 
-def told_loss(code: int, logs: Path) -> dict[str, str | None]:
-    """The error where the process that makes a machine's trials ended by itself."""
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    remedy = f"see the worker's log there, in {logs}; then type the same command again"
-    return {"what": f"the process that makes its trials {how}", "where": None, "remedy": remedy}
+class Open(_Message, frozen=True):
+    """An order: get ready for a sweep. ``files``: those that the scenario's ``tables`` name."""
+
+    tables: dict[str, Any]
+    files: list[str]
 
 
-def time_of_day_s() -> float:
-    """Seconds since the epoch, by this machine's clock, which may jump."""
-    return time.time()
+class Piece(_Message, frozen=True):
+    """The next piece of a file that the machine lacks; an empty one ends it."""
+
+    data: bytes
 
 
-def seconds_since(moment_s: float) -> float:
-    """Seconds from a time of day until now; 0 for one in the future."""
-    return max(0.0, time.time() - moment_s)
+class Make(_Message, frozen=True):
+    """An order: make a trial. A walk goes by ``records``."""
+
+    planned: dict[str, Any]
+    demand_bytes: int = 0
+    records: list[dict[str, Any]] = []
+
+
+class Hello(_Message, frozen=True):
+    """A machine's first message, which any version can read.
+
+    ``machine`` is the same for all sessions that can't make trials at the same time.
+    """
+
+    machine: str
+    edgebench: str
+    python: str
+
+
+class Lacking(_Message, frozen=True):
+    """The files of the order that the machine doesn't have: they are sent, in this order."""
+
+    files: list[str]
+
+
+class Ready(_Message, frozen=True):
+    """The machine is ready for trials; what is known of its networks, and of itself."""
+
+    manifest: dict[str, Any]
+    environment: dict[str, Any]
+
+
+class File(_Message, frozen=True):
+    """The next piece of a trial's file; ``kind`` is the folder that it belongs to."""
+
+    kind: str
+    trial: str
+    data: bytes
+
+
+class Record(_Message, frozen=True):
+    """A record of the trial; ``last``: with it the trial is over."""
+
+    record: dict[str, Any]
+    last: bool
+
+
+class Failed(_Message, frozen=True):
+    """What was asked for can't be done there."""
+
+    what: str
+    where: str | None = None
+    remedy: str | None = None
+
+
+Order: TypeAlias = Beat | Open | Piece | Make
+Answer: TypeAlias = Beat | Hello | Lacking | Ready | File | Record | Failed
+decode_order = msgspec.json.Decoder(Order).decode
+
+
+def encode(message: Order | Answer) -> bytes:
+    """The message as a line."""
+    return msgspec.json.encode(message) + b"\n"
+
+
+def decode_answer(line: bytes) -> Answer:
+    """An answer of a machine, its texts safe to print; ValueError: it is none, or too deep."""
+    answer: Answer = msgspec.convert(safe_json(line), Answer)
+    return answer

@@ -1,23 +1,164 @@
-"""How tests of a fleet decide when its trials end."""
+"""Fleets for tests: the ssh that their controllers find starts each machine's program here.
+
+The machines are one, so no time means anything; which trial is made and kept where does.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import psutil
 import pytest
+from click.testing import CliRunner
+
+from edgebench.cli import cli
+from edgebench.errors import EdgebenchError
+from tests.own_path import python_path
+
+NAMES = ("one", "two", "three")
+#: As OpenSSH, for a name of a machine: each has places of its own, and notes its process.
+_SSH = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+[ -d "{folder}/$2" ] || {{ echo "ssh: connect to host $2: Connection refused" >&2; exit 255; }}
+echo $$ > "{folder}/$2/pid"
+export EDGEBENCH_CACHE="{folder}/$2/cache" XDG_STATE_HOME="{folder}/$2/state"
+exec sh -c "$3"
+"""
+_SCENARIO = """
+schema = 1
+name = "{name}"
+repeats = {repeats}
+[workload]
+kind = "command"
+command = {command}
+[limits]
+memory = ["64M", "32M"]
+swap = "none"
+"""
+
+
+class Said(NamedTuple):
+    """What a verb printed."""
+
+    stdout: str
+    stderr: str
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Machine → why it is left out."""
+        lines = [line.split(" is left out: ") for line in self.stderr.splitlines()]
+        return {line[0]: line[1] for line in lines if len(line) == 2}
+
+
+class Fleet:
+    """A controller's folder with an inventory of machines; each runs this Python's edgebench."""
+
+    def __init__(self, folder: Path, names: Sequence[str] = NAMES) -> None:
+        self.folder, self.lost_after = folder, "30s"
+        self.machines = folder / "machines"
+        self.pythons: dict[str, str] = {}
+        self.controllers: list[subprocess.Popen[bytes]] = []
+        ssh = folder / "bin" / "ssh"
+        ssh.parent.mkdir()
+        ssh.write_text(_SSH.format(folder=self.machines))
+        ssh.chmod(0o755)
+        path = f"{ssh.parent}:{os.environ['PATH']}"
+        self.environment = {**os.environ, "PYTHONPATH": python_path(), "PATH": path}
+        for name in names:
+            self.add(name)
+
+    def add(self, name: str, python: str = sys.executable, *, is_there: bool = True) -> None:
+        """List a machine."""
+        self.pythons[name] = python
+        if is_there:
+            (self.machines / name).mkdir(parents=True, exist_ok=True)
+        self.write()
+
+    def write(self) -> None:
+        """Write the inventory."""
+        text = f'schema = 1\nlost_after = "{self.lost_after}"\n'
+        for one, own in self.pythons.items():
+            text += f"[hosts.{one}]\nssh = {json.dumps(one)}\npython = {json.dumps(own)}\n"
+        (self.folder / "fleet.toml").write_text(text)
+
+    def ask(self, *words: str, code: int = 0) -> Said:
+        """Run the verb in this process."""
+        here = Path.cwd()
+        os.chdir(self.folder)
+        try:
+            done = CliRunner().invoke(cli, ["fleet", *words], env=self.environment)
+        finally:
+            os.chdir(here)
+        error, ended, stderr = done.exception, done.exit_code, done.stderr
+        if isinstance(error, EdgebenchError):
+            ended, stderr = error.exit_code, f"{stderr}edgebench: {error}"
+        elif error and not isinstance(error, SystemExit):
+            raise error
+        assert ended == code, done.stdout + stderr
+        return Said(done.stdout, stderr)
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start it, and don't wait."""
+        with (self.folder / "controller.log").open("ab") as log:
+            started = subprocess.Popen(
+                [sys.executable, "-m", "edgebench", "fleet", *words],
+                cwd=self.folder,
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+                # As from a terminal, also where the tests run after nohup.
+                preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
+            )
+        self.controllers.append(started)
+        return started
+
+    def scenario(self, name: str, repeats: int, command: Sequence[str] = ("true",)) -> str:
+        """A scenario of three points whose trials run the command."""
+        words = json.dumps(list(command))
+        text = _SCENARIO.format(name=name, repeats=repeats, command=words)
+        (self.folder / f"{name}.toml").write_text(text)
+        return f"{name}.toml"
+
+    def lines(self, device: str, name: str) -> list[dict[str, Any]]:
+        """The records of the device's sweeps of that name."""
+        files = self.folder.glob(f"results/{device}/*-{name}-*/trials.jsonl")
+        # The last line may not be written to its end.
+        return [json.loads(line) for file in files for line in file.read_text().split("\n")[:-1]]
+
+    def pid(self, name: str) -> int:
+        """The program that the controller started last on that machine; 0: none."""
+        with contextlib.suppress(OSError, ValueError):
+            return int((self.machines / name / "pid").read_text())
+        return 0
+
+    def is_making(self, name: str, gate: Gate) -> bool:
+        """Whether a trial on that machine waits at the gate."""
+        with contextlib.suppress(psutil.Error):
+            below = psutil.Process(self.pid(name)).children(recursive=True)
+            return any(str(gate.fifo) in " ".join(one.cmdline()[:3]) for one in below)
+        return False
 
 
 class Gate:
     """A FIFO through which trials end: one for each line that is written to it."""
 
     def __init__(self, folder: Path) -> None:
-        self._fifo, self._probed = folder / "gate", folder / "probed"
-        os.mkfifo(self._fifo)
+        self.fifo, self._probed = folder / "gate", folder / "probed"
+        os.mkfifo(self.fifo)
         # Open to read as well, so that a trial opens it without waiting.
-        self._descriptor = os.open(self._fifo, os.O_RDWR)
-        self.command = ["sh", "-c", f"read line < '{self._fifo}'"]
+        self._descriptor = os.open(self.fifo, os.O_RDWR)
+        self.command = ["sh", "-c", f"read line < '{self.fifo}'"]
         #: The same, and fails until :meth:`probes_are_over`.
         self.shared_command = [*self.command[:-1], f"{self.command[-1]}; test -e '{self._probed}'"]
 
@@ -33,6 +174,38 @@ class Gate:
         """A trial that still waits ends."""
         self.let_through()
         os.close(self._descriptor)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    """Wait for a state, on a busy machine for minutes."""
+    ends = time.monotonic() + 240
+    while not holds():
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+
+
+def once_each(lines: list[dict[str, Any]], count: int) -> bool:
+    """Whether each trial of the plan has one record."""
+    wanted = {f"{n:04d}": 1 for n in range(1, count + 1)}
+    return Counter(line["trial"] for line in lines) == wanted
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    """Three machines, whose controllers are ended."""
+    made = Fleet(tmp_path)
+    yield made
+    for one in made.controllers:
+        one.kill()
+        one.wait()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A sweep whose trials other machines make: order, shares of demand, losses and resuming."""
+"""A sweep whose trials other machines make: order, demand, losses, equal machines."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import pytest
 
 from edgebench.errors import CgroupError
 from edgebench.fleet.device_sweep import MOST_TRIES, DeviceSweep
+from edgebench.fleet.equality import unequal_machines
+from edgebench.records import TrialRecord
 from edgebench.run.sweep import PlannedSweep
 from edgebench.scenario.planner import planner_of
-from edgebench.scenario.points import points
+from edgebench.scenario.points import PlannedTrial, points
 from edgebench.scenario.scenario import scenario_of
 
 TABLES: dict[str, Any] = {
@@ -34,35 +36,35 @@ def sweep_in(root: Path) -> DeviceSweep:
     return DeviceSweep(planned, root, "board", {"device": "board"})
 
 
-def answer_to(order: dict[str, Any], outcome: str = "ok", demand: int = 1 << 20) -> dict[str, Any]:
+def record_of(planned: PlannedTrial, **changes: Any) -> TrialRecord:
     """What a machine answers to an order; only unlimited trials show demand."""
-    planned = order["planned"]
     record = {
-        **{key: planned[key] for key in ("trial", "block", "repeat")},
-        "point": planned["point_id"],
+        **{key: getattr(planned, key) for key in ("trial", "block", "repeat")},
+        "point": planned.point_id,
         "settings": {"kind": "command", "command": ["/elsewhere/true"]},
-        "limits": {"label": LABELS[planned["point_id"]]},
-        "outcome": outcome,
+        "limits": {"label": LABELS[planned.point_id]},
+        "outcome": "ok",
         "started_utc": "2026-01-01T00:00:00",
-        "demand_bytes": demand if planned["point_id"] == "p001" else None,
+        "demand_bytes": 1 << 20 if planned.point_id == "p001" else None,
     }
-    return {"records": [record], "files": {f"logs/{planned['trial']}.log": b"said"}}
+    return TrialRecord.from_json({**record, **changes})
 
 
-def finish(sweep: DeviceSweep) -> list[dict[str, Any]]:
-    """Make all that is left; the orders in their order."""
-    orders = []
+def next_of(sweep: DeviceSweep) -> PlannedTrial:
+    """The next trial."""
+    order = sweep.next_trial()
+    assert order
+    return order[0]
+
+
+def finish(sweep: DeviceSweep, **changes: Any) -> list[str]:
+    """Make all that is left; the trials in their order."""
+    made = []
     while order := sweep.next_trial():
-        orders.append(order)
-        sweep.keep(order["planned"]["trial"], "pi-1", answer_to(order))
+        made.append(order[0].trial)
+        sweep.keep(order[0], "pi-1", [record_of(order[0], **changes)])
     assert not sweep.plan_further()
-    return orders
-
-
-def fail_all(sweep: DeviceSweep) -> None:
-    """Make all that is left, and let each trial fail."""
-    while order := sweep.next_trial():
-        sweep.keep(order["planned"]["trial"], "pi-1", answer_to(order, "failed", 0))
+    return made
 
 
 def test_a_share_waits_for_the_demand_that_it_is_of(tmp_path: Path):
@@ -70,121 +72,87 @@ def test_a_share_waits_for_the_demand_that_it_is_of(tmp_path: Path):
     sweep = sweep_in(tmp_path)
     out = []
     while order := sweep.next_trial():
-        out.append(order)
-    handed = {order["planned"]["point_id"] for order in out}
+        out.append(order[0])
     assert len(out) == 4
-    first = next(o for o in out if o["planned"]["trial"] == "0001")
-    assert first["planned"]["point_id"] == "p001"
-    assert handed == {"p001", "p003"}
-    sweep.keep("0001", "pi-1", answer_to(first))
+    assert {one.point_id for one in out} == {"p001", "p003"}
+    first = next(one for one in out if one.trial == "0001")
+    assert first.point_id == "p001"
+    sweep.keep(first, "pi-1", [record_of(first)])
     left = [sweep.next_trial(), sweep.next_trial()]
-    assert [order["demand_bytes"] for order in left if order] == [1 << 20, 1 << 20]
+    assert [order[1].demand_bytes for order in left if order] == [1 << 20, 1 << 20]
 
 
 def test_without_demand_the_sweep_says_so(tmp_path: Path):
-    """If every unlimited trial failed, a share is of nothing."""
-    sweep = sweep_in(tmp_path)
+    """If every unlimited trial failed, or was given up, a share is of nothing."""
+    for outcome in ("failed", "harness-error"):
+        with pytest.raises(CgroupError, match="demand is unknown"):
+            finish(sweep_in(tmp_path / outcome), outcome=outcome, demand_bytes=None)
+    sweep = sweep_in(tmp_path / "lost")
     with pytest.raises(CgroupError, match="demand is unknown"):
-        fail_all(sweep)
-
-
-def test_records_have_the_machine_and_the_controllers_settings(tmp_path: Path):
-    """A machine's own paths don't come into the results; which machine it was does."""
-    sweep = sweep_in(tmp_path)
-    finish(sweep)
-    records = sweep.folder.records()
-    assert {record.machine for record in records} == {"pi-1"}
-    assert {tuple(record.settings["command"]) for record in records} == {("true",)}
-    assert sweep.folder.log_path("0001").read_bytes() == b"said"
-    assert (sweep.folder.path / "complete.json").exists()
-
-
-def test_a_lost_trial_is_made_first_and_recorded_once(tmp_path: Path):
-    """What a machine took with it is handed out next; a late second answer changes nothing."""
-    sweep = sweep_in(tmp_path)
-    order = sweep.next_trial()
-    assert order
-    trial = order["planned"]["trial"]
-    sweep.give_back(trial)
-    again = sweep.next_trial()
-    assert again
-    assert again["planned"]["trial"] == trial
-    assert sweep.keep(trial, "pi-1", answer_to(again))
-    assert sweep.keep(trial, "pi-2", answer_to(again)) is None
-    finish(sweep)
-    assert sorted(r.trial for r in sweep.folder.records()) == [f"{n:04d}" for n in range(1, 7)]
+        [sweep.give_back(next_of(sweep), is_lost=True) for _ in range(18)]
 
 
 def test_what_machines_can_not_make_is_tried_on_others_and_then_recorded(tmp_path: Path):
     """A machine's own error is no result: the trial goes round, then stands as harness-error."""
     sweep = sweep_in(tmp_path)
     for _ in range(MOST_TRIES):
-        order = sweep.next_trial()
-        assert order
-        assert order["planned"]["trial"] == "0001"
-        sweep.keep("0001", "pi-1", answer_to(order, "harness-error"))
+        failing = next_of(sweep)
+        assert failing.trial == "0001"
+        sweep.keep(failing, "pi-1", [record_of(failing, outcome="harness-error")])
     assert [r.outcome for r in sweep.folder.records()] == ["harness-error"]
 
 
-def test_a_controller_that_was_killed_goes_on(tmp_path: Path):
-    """The next start makes what is not recorded, and only that, in the same folder."""
+def test_a_lost_trial_is_made_next_and_at_last_left_to_the_next_start(tmp_path: Path):
+    """The others are made; the next start makes that one alone, in the same folder."""
     sweep = sweep_in(tmp_path)
-    made = []
-    for _ in range(2):
-        order = sweep.next_trial()
-        assert order
-        made.append(order["planned"]["trial"])
-        sweep.keep(made[-1], "pi-1", answer_to(order))
-    assert sweep.next_trial()
+    first = next_of(sweep)
+    sweep.keep(first, "pi-1", [record_of(first)])
+    lost = next_of(sweep)
+    # Of a machine that was refused.
+    assert sweep.give_back(lost, is_lost=False)
+    for number in range(1, MOST_TRIES + 1):
+        assert next_of(sweep) == lost
+        assert sweep.give_back(lost, is_lost=True) == (number < MOST_TRIES)
+    assert len(finish(sweep)) == 4
+    assert (sweep.done, sweep.total) == (5, 6)
+    assert not (sweep.folder.path / "complete.json").exists()
     sweep.folder.close()
     resumed = sweep_in(tmp_path)
-    assert resumed.resumed == 2
-    later = [order["planned"]["trial"] for order in finish(resumed)]
-    assert sorted(made + later) == [f"{n:04d}" for n in range(1, 7)]
-    assert resumed.folder.path == sweep.folder.path
+    assert finish(resumed) == [lost.trial]
+    records = resumed.folder.records()
+    assert sorted(one.trial for one in records) == [f"{n:04d}" for n in range(1, 7)]
+    # A machine's own paths don't come into the results; which machine it was does.
+    assert {(one.machine, *one.settings["command"]) for one in records} == {("pi-1", "true")}
+    assert (sweep.folder.path / "complete.json").exists()
 
 
-def test_a_trial_that_kills_machines_is_given_up(tmp_path: Path):
-    """It is recorded as what the harness could not make, and the sweep is not complete."""
+def test_a_walk_has_records_and_files_of_each_limit(tmp_path: Path):
+    """What is of another walk, or of none of its trial, is told."""
     sweep = sweep_in(tmp_path)
-    order = sweep.next_trial()
-    assert order
-    sweep.give_up(order["planned"]["trial"], "KilledWorker")
-    while one := sweep.next_trial():
-        demand = answer_to(one)
-        sweep.keep(one["planned"]["trial"], "pi-1", demand)
-    assert not sweep.plan_further()
-    assert not (sweep.folder.path / "complete.json").exists()
+    walk = PlannedTrial("0001", "p001", 0, 0, walk=True)
+    own = {"walk": {"walk": "0001", "step": 0}}
+    further = record_of(walk, trial="0001-01", point="p009", limits={"label": "48M"}, **own)
+    assert sweep.wrong_record(walk, [record_of(walk, **own), further]) is None
+    assert sweep.wrong_record(walk, [further])
+    other = record_of(walk, walk={"walk": "0003", "step": 0})
+    assert sweep.wrong_record(walk, [other]) == "a record of the walk 0003"
+    assert sweep.file_path(walk, "events", "0001-01") == sweep.folder.events_path("0001-01")
+    for name in ("0002", "0001-7", "0001-01/../x", "0001\n"):
+        assert sweep.file_path(walk, "events", name) is None
 
 
-@pytest.mark.promise("A fleet's controller keeps no answer that is not to the order it gave.")
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"trial": "0002"}, "of trial 0002"),
-        ({"point": "p003"}, "of point p003 at max"),
-        ({"limits": {"label": "32M"}}, "of point p001 at 32M"),
-        ({"repeat": 7}, "of trial 0001"),
-        ({"strategy": "process"}, "other settings"),
-        ({"settings": {"kind": "training", "command": ["true"]}}, "other settings"),
-        ({"settings": {"kind": "command", "command": ["true"], "seed": 5}}, "other settings"),
-        ({"walk": {"walk": "0003", "step": 0}}, "of the walk 0003"),
-        ({"limits": 5}, "damaged"),
-    ],
-)
-def test_an_answer_to_another_order_is_a_fault(tmp_path: Path, changes: dict[str, Any], words: str):
-    """Another trial, point, limit, turn or setting: said; what is kept is as it was."""
-    sweep = sweep_in(tmp_path)
-    order = sweep.next_trial()
-    assert order
-    answer = answer_to(order)
-    assert sweep.fault_of("0001", answer) is None
-    fault = sweep.fault_of("0001", {**answer, "records": [{**answer["records"][0], **changes}]})
-    assert fault
-    assert words in fault.what
-    for name in ("logs/0002.log", "../0001", "logs/../0001.log"):
-        fault = sweep.fault_of("0001", {**answer, "files": {name: b""}})
-        assert fault
-        assert name in fault.what
-    assert sweep.fault_of("0001", {**answer, "records": []})
-    assert sweep.folder.records() == []
+def test_machines_within_their_own_spread_are_equal():
+    """A difference that a machine's own repeats show too tells nothing."""
+    probes = {"a": {"max": [1.0, 1.01, 1.02]}, "b": {"max": [1.0, 1.1, 1.3]}}
+    assert unequal_machines(probes, None) == {}
+
+
+def test_a_slower_machine_and_one_without_an_end_are_told_apart():
+    """The odd ones are left out, with the factor; or the others, where the odd one began."""
+    slow, quick = {"max": [2.0, 2.0, 2.01], "50%": [3.0]}, {"max": [1.0, 1.0, 1.01], "50%": [1.5]}
+    probes = {"slow": slow, "b": quick, "c": quick, "killed": {**quick, "50%": []}}
+    found = unequal_machines(probes, None)
+    assert set(found) == {"slow", "killed"}
+    assert "not equal to b: the probe at max takes 2.00 times as long (spread 1%)" in found["slow"]
+    assert "the probe at 50% finishes on one of them only" in found["killed"]
+    assert set(unequal_machines(probes, "slow")) == {"b", "c", "killed"}

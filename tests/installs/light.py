@@ -14,7 +14,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = ("torch", "plot", "parquet", "report", "serve", "heap", "fleet")
+EXTRAS = ("torch", "plot", "parquet", "report", "serve", "heap")
 
 
 def closure(extras: Iterable[str]) -> set[str]:

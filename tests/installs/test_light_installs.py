@@ -96,14 +96,14 @@ CALLS = [
     call("export SWEEP --format json", "plot"),
     call("export SWEEP -o OUT/trials.parquet", "parquet"),
     call("serve SWEEP --port 0 --json", "serve"),
-    # No inventory is there; without the extra that is what it says first.
-    call("fleet status --fleet OUT/fleet.toml", "fleet", codes=(1,)),
+    # No inventory is there.
+    call("fleet quickstart --fleet OUT/fleet.toml", codes=(1,)),
 ]
-#: What brings the same by another way: torch needs numpy and Jinja2, memray and Dask need Jinja2.
+#: What brings the same by another way: torch needs numpy and Jinja2, memray needs Jinja2.
 OTHERWISE = {
     "data synthetic": [{"torch"}],
     "data digits": [{"torch"}],
-    "report SWEEP": [{"plot", "torch"}, {"plot", "heap"}, {"plot", "fleet"}],
+    "report SWEEP": [{"plot", "torch"}, {"plot", "heap"}],
 }
 #: Extras that a page names for more than the verb's least.
 OF_USE = {"minimum": {"plot"}, "predict": {"torch"}}

@@ -22,7 +22,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgebench.cgroups.hierarchy import hierarchies
-from tests.fleet.test_fleet import unused_port
 from tests.own_path import python_path
 
 SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
@@ -46,13 +45,14 @@ command = {json.dumps(_PROGRAM)}
 memory = ["64M", "16M"]
 swap = {{ kind = ["none", "file"], size = "64M" }}
 """
-_INVENTORY = """
+_INVENTORY = f"""
 schema = 1
-name = "kills-{port}"
-scheduler = "tls://127.0.0.1:{port}"
 [hosts.one]
-local = true
+ssh = "one"
+python = {json.dumps(sys.executable)}
 """
+#: In place of SSH's client.
+_SSH = '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nexec sh -c "$3"\n'
 #: Verb → its words, and within how many seconds of its start it is ended.
 _VERBS = {
     "run": (["run", "scenario.toml"], 6.0),
@@ -60,7 +60,7 @@ _VERBS = {
     "advise": (["advise", "--memory", "16M", "--swap", "64M", "--fresh", "--", *_PROGRAM], 12.0),
     "calibrate": (["calibrate", "--swap", "512M", "--device", "kills"], 12.0),
     "serve": (["serve", ".", "--port", "0"], 6.0),
-    "fleet": (["fleet", "run", "scenario.toml"], 12.0),
+    "fleet": (["fleet", "scenario.toml"], 12.0),
 }
 
 
@@ -78,6 +78,11 @@ class Arena:
         own["XDG_STATE_HOME"] = str(folder / "state")
         # It is torch's, and is there for the next start.
         own["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "cache" / "torch")
+        ssh = folder / "bin" / "ssh"
+        ssh.parent.mkdir()
+        ssh.write_text(_SSH)
+        ssh.chmod(0o755)
+        own["PATH"] = f"{ssh.parent}:{os.environ['PATH']}"
         self.environment = {**os.environ, "PYTHONPATH": python_path(), **own}
         self._cgroups: list[Path] = []
 
@@ -179,16 +184,7 @@ def each_signal(arena: Arena, verb: str, chance: random.Random) -> Iterator[str]
     next_start = ["measure", "--memory", "64M", "--", "true"]
     (arena.work / "scenario.toml").write_text(_SCENARIO)
     if verb == "fleet":
-        (arena.work / "fleet.toml").write_text(_INVENTORY.format(port=unused_port("127.0.0.1")))
-        yield from arena.finish(["fleet", "up"])
-        for number in SIGNALS:
-            yield from kill_once(arena, verb, number, chance)
-        # It goes on with the sweep, on the worker that is still there.
-        yield from arena.finish(_VERBS[verb][0])
-        yield from arena.finish(["fleet", "stop"])
-        yield from arena.finish(next_start)
-        yield from arena.left()
-        return
+        (arena.work / "fleet.toml").write_text(_INVENTORY)
     for number in SIGNALS:
         yield from kill_once(arena, verb, number, chance)
         yield from arena.finish(next_start)

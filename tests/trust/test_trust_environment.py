@@ -49,7 +49,6 @@ def test_root_ignores_places_of_another_user(strange: Path, tmp_path: Path):
     """Places and orders that sudo kept are ignored; the workload still gets them."""
     own = {"MPLCONFIGDIR": str(tmp_path / "own"), "LC_ALL": "C.UTF-8", "EDGEBENCH_CACHE": "cache"}
     theirs = {
-        "DASK_DISTRIBUTED__WORKER__PRELOAD": "theirs",
         "DBUS_SYSTEM_BUS_ADDRESS": "tcp:host=127.0.0.1,port=4711",
         "MODPROBE_OPTIONS": "--config=theirs",
         "PYTHONWARNINGS": "error::theirs.Warning",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from edgebench.fleet.inventory import HostKeys
-from edgebench.fleet.machine import ServiceProcess
-from edgebench.processes import own_program
 from edgebench.run.launch import launch
 from edgebench.serve.answers import HelperProcess
 from edgebench.serve.page_sweep import PageSweep
@@ -58,23 +55,12 @@ def worker(folder: Path) -> None:
 
 
 def trial_service(folder: Path) -> None:
-    """What makes a fleet's trials; it ends with its input."""
-    ServiceProcess("sweep").close()
-
-
-def start_of_a_worker(folder: Path) -> None:
-    """What starts a fleet's processes, here and, with the same words, on another machine."""
-    order = json.dumps({"edgebench": "another"})
-    for host in (HostKeys(local=True), HostKeys(local=True, python=sys.executable)):
-        command = host.command("edgebench.fleet.start")
-        done = subprocess.run(command, input=order, capture_output=True, text=True, check=False)
-        assert "another at the controller" in json.loads(done.stdout)["error"]["what"]
-
-
-def dask(folder: Path) -> None:
-    """A fleet's scheduler."""
-    command = own_program("distributed.cli.dask_scheduler", "--version")
-    subprocess.run(command, capture_output=True, check=True)
+    """What makes a fleet's trials, as SSH starts it; it ends with its input."""
+    command = HostKeys(ssh="board", python=sys.executable).command("edgebench.fleet.service", "9")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(["sh", "-c", command[-1]], **pipes) as process:
+        assert process.stdout
+        assert process.stdout.readline().startswith(b'{"is":"hello"')
 
 
 def verb(folder: Path) -> None:
@@ -87,9 +73,7 @@ def verb(folder: Path) -> None:
 
 @pytest.mark.process
 @pytest.mark.promise("No process imports code from the current folder.")
-@pytest.mark.parametrize(
-    "start", [helper, preparation, page, worker, trial_service, start_of_a_worker, dask, verb]
-)
+@pytest.mark.parametrize("start", [helper, preparation, page, worker, trial_service, verb])
 def test_nothing_is_imported_from_the_current_folder(
     start: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

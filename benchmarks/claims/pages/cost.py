@@ -7,7 +7,7 @@ from statistics import median
 
 from pairing import interval
 
-from claims.kept import MIB, figures
+from claims.kept import figures
 from claims.texts import Claim, says
 
 PAGE = "docs/explanation/cost.md"
@@ -16,7 +16,6 @@ PAGE = "docs/explanation/cost.md"
 def claims() -> Iterator[Claim]:
     """In the page's order."""
     yield from _costs()
-    yield from _fleet_worker()
 
 
 def _costs() -> Iterator[Claim]:
@@ -58,19 +57,3 @@ def _kills() -> Iterator[Claim]:
         *(f"{ours[0] / ours[1] / (nothing[0] / nothing[1]):.2f}", low, high, ours[1]),
         f"{read[0] / read[1] / (nothing[0] / nothing[1]):.2f}",
     )
-
-
-def _fleet_worker() -> Iterator[Claim]:
-    found = figures("worker_cost")
-    both, alone = found["cores"]
-    yield says(
-        "at rest and during a trial | {} MiB; {} and {} %",
-        f"{both['rss_bytes'] / MIB:.1f}",
-        *(f"{one['share'] * 100:.2f}" for one in (found["rest"], both)),
-    )
-    for words, one in (("that worker is frozen", both), ("worker and trial share one core", alone)):
-        ratios = one["ratios"]
-        yield says(
-            words + " | {}, median of {} pairs (95 % interval {} to {})",
-            *(f"{median(ratios):.3f}", len(ratios), *(f"{end:.3f}" for end in interval(ratios))),
-        )
