@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,11 +94,13 @@ def predict_boards(sweep: Path, reserve_bytes: int | None = None) -> dict[str, A
         query = WorkloadQuery()
         here = source_of(sweep, query)
         for name, own in rooms.items():
+            # Only reads are held.
+            speed = replace(known_boards()[name].speed, write_bps=None, write_iops=None)
             try:
-                source = at_storage(here, known_boards()[name].speed)
+                source = at_storage(here, speed)
             except MachineError:
-                # The calibration is of a version that did not count requests.
-                continue
+                # How many bytes a request reads was not measured.
+                source = at_storage(here, replace(speed, read_iops=None))
             for subject, predictor in source.workloads(query):
                 if subject.workload not in own:
                     continue
