@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import statistics
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -26,13 +25,6 @@ def machine() -> str:
     )
     system = f"Linux {platform.release()}, Python {platform.python_version()}"
     return f"{model}, {cores} cores, {ram:.0f} GiB, {system}"
-
-
-def spread(values: Sequence[float]) -> dict[str, float]:
-    """Median and the middle nine tenths."""
-    ordered = sorted(values)
-    cut = [ordered[round(share * (len(ordered) - 1))] for share in (0.05, 0.95)]
-    return {"median": statistics.median(ordered), "p05": cut[0], "p95": cut[1]}
 
 
 def write(

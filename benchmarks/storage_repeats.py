@@ -99,10 +99,11 @@ def write(stem: str, says: str, found: Sequence[Curve], groups: Groups | None = 
         key = str(curve.settings.get("storage", AS_IS)), what
         groups.setdefault(key, []).extend(spreads(curve))
     for (storage, what), points in sorted(groups.items()):
-        shares = [share for _, share in points]
+        shares = sorted(share for _, share in points)
         data[f"{storage} {what}"] = {"points": points}
-        told = report.spread(shares) if shares else dict.fromkeys(("median", "p95"), float("nan"))
-        cells = [f"{told['median']:.1%}", f"{told['p95']:.1%}"]
+        cells = ["-", "-"]
+        if shares:
+            cells = [f"{np.median(shares):.1%}", f"{shares[round(0.95 * (len(shares) - 1))]:.1%}"]
         rows.append([storage, what, len(shares), *cells])
     header = ["storage", "of", "points", "spread, median", "95th percentile"]
     report.write(stem, says, header, rows, data)

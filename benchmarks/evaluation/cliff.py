@@ -18,7 +18,7 @@ from edgebench.slowdown.context import CannotPredictError, Context
 from edgebench.slowdown.counted import storage_costs
 from edgebench.slowdown.curves import WHOLES, Curve, FloatArray
 from edgebench.slowdown.models.unlimited_time import fit_unlimited_times
-from edgebench.slowdown.simulator.profile import device_for, inference_for
+from edgebench.slowdown.simulator.profile import device_for, workload_for
 from edgebench.slowdown.simulator.workload import Workload
 from edgebench.slowdown.slowdown_function import SlowdownFunction, never_rising
 
@@ -62,7 +62,7 @@ class Cliff:
         for curve in curves:
             if curve.phase in WHOLES and len(curve.limits) and len(curve.unlimited_seconds):
                 try:
-                    work = inference_for(curve, context)
+                    work = workload_for(curve, context)
                     device_for(curve, context)
                 except CannotPredictError:
                     continue
@@ -78,7 +78,7 @@ class Cliff:
         Raises:
             CannotPredictError: no table, no constants, or nothing learnt of its loader.
         """
-        work = inference_for(curve, self._context)
+        work = workload_for(curve, self._context)
         found = self._found.get(work.loader)
         if found is None or work.overlaps:
             raise CannotPredictError("nothing was learnt of such a workload")
