@@ -245,7 +245,7 @@ class FilesReport(Struct, frozen=True, gc=False):
         paths: those of 1 MiB or more, the largest first; evicted before the next trial.
         kept_bytes: stayed in the page cache all the same: another program has it mapped or locked.
         warm_bytes: in the page cache at the end, charged to another cgroup. None: only root and the
-            owner may see it.
+            owner may see it, or a look took too long.
         elsewhere_bytes: mapped, used, and charged to another cgroup: needed beside
             ``demand_bytes``. None: under a limit.
         late_bytes: mapped after the last sample, by GNU time's largest resident set; in

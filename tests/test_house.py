@@ -198,6 +198,12 @@ def test_names_that_others_choose_stop_no_reader():
     assert not [name_of(path) for path in readers if ".read_text()" in path.read_text()]
 
 
+def test_folders_of_others_are_walked_without_recursion():
+    """os.walk is recursive before Python 3.12; what rglob walks is edgebench's own."""
+    walkers = {name_of(path) for path in MODULES if "os.walk(" in path.read_text()}
+    assert walkers == {"safe_folders.py"}
+
+
 def test_no_program_of_ours_imports_from_the_current_folder():
     """Python runs a module or a text (`-m`, `-c`) in isolation, or as processes.py starts it."""
     found = [name_of(path) for path in MODULES if source_of(path).starts_unisolated]

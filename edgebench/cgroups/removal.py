@@ -11,6 +11,7 @@ from pathlib import Path
 
 from edgebench.cgroups.disk_limits import lift_disk_limits
 from edgebench.errors import CgroupError
+from edgebench.safe_folders import walk
 
 #: How long killed processes may take to go; one in uninterruptible I/O takes its time.
 _PATIENCE_S = 20.0
@@ -20,8 +21,7 @@ _STUCK_REMEDY = "see what it waits for: cat /proc/{pid}/stack; then rmdir {folde
 
 def tree(folder: Path) -> list[Path]:
     """The folder and all cgroups below it, the deepest first. Empty if it is gone."""
-    found = [Path(path) for path, _, _ in os.walk(folder)]
-    return found[::-1]
+    return [path for path, _ in walk(folder)][::-1]
 
 
 def pids_in(folder: Path) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from edgebench.errors import MachineError
 from edgebench.measures.machine.disks import whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.safe_files import created, make_private_folder, remove_folder
+from edgebench.safe_folders import walk
 from edgebench.units import MIB, format_size
 
 #: Larger than a disk's own buffer, and soon written.
@@ -99,15 +100,11 @@ def _temporary(ownership: Ownership, place: Path) -> Iterator[Path]:
 
 def _largest(place: Path) -> Path | None:
     """The largest file in the place (of the first ones found), if it is large enough."""
-    files = [place] if place.is_file() else itertools.islice(_files_below(place), _MOST_FILES)
+    below = (top / name for top, names in walk(place) for name in names)
+    files = [place] if place.is_file() else itertools.islice(below, _MOST_FILES)
     sizes = {file: _size(file) for file in files}
     best = max(sizes, key=lambda file: sizes[file], default=None)
     return best if best is not None and sizes[best] >= _LEAST_BYTES else None
-
-
-def _files_below(folder: Path) -> Iterator[Path]:
-    for path, _, names in os.walk(folder):
-        yield from (Path(path) / name for name in names)
 
 
 def _size(file: Path) -> int:

@@ -255,7 +255,7 @@ class _Measurement:
             why_no_rate=why_no_rate,
             storage=self.held.report,
             walk=self._walk(control),
-            missing={**cgroup.missing(), **unread, **unlogged, **maps.reasons()},
+            missing=cgroup.missing() | unread | unlogged | maps.reasons() | setup.files.missing,
             dropped_events=process.events.dropped_lines,
             broken_limits=broken,
             ran_out=charge.ran_out,

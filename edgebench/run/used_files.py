@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from edgebench.errors import WorkloadError
 from edgebench.layers.disk import drop_pages
 from edgebench.measures.strategies.gnu_time import GnuTime
 from edgebench.records import FilesReport, TrialRecord
+from edgebench.safe_folders import walk
 from edgebench.safe_reading import open_to_read
 from edgebench.units import MIB
 
@@ -30,6 +32,8 @@ from edgebench.units import MIB
 PROGRAMS = ("command", "function")
 #: A trial that found less than this of its files in the page cache is as good as any.
 _WARM_SHARE, _WARM_BYTES = 0.05, MIB
+#: How long a look at all files may take: a sparse file has any size.
+_LOOK_S = 2.0
 
 
 def files_at(path: Path) -> list[Path]:
@@ -37,7 +41,7 @@ def files_at(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     # Path.glob raises an error where a folder goes.
-    found = (Path(top, name) for top, _, names in os.walk(path) for name in names)
+    found = (top / name for top, names in walk(path) for name in names)
     return sorted(file for file in found if file.is_file())
 
 
@@ -47,6 +51,8 @@ class UsedFiles:
     def __init__(self) -> None:
         self._paths: dict[Path, None] = {}
         self._kept_bytes = 0
+        #: Key of the last report's record → why it is missing there.
+        self.missing: dict[str, str] = {}
 
     def add(self, paths: Iterable[str | Path]) -> None:
         """Evict these from now on."""
@@ -78,15 +84,15 @@ class UsedFiles:
 
         What is not written to the disk yet is written first.
         """
-        kept = 0
+        kept, until_s = 0, time.monotonic() + _LOOK_S
         for path in self._paths:
             # It may have gone, or its rights.
             with contextlib.suppress(OSError), open_to_read(path) as file:
                 drop_pages(file.fileno())
-                if cached_bytes(file.fileno()):
+                if cached_bytes(file.fileno(), until_s):
                     os.fdatasync(file.fileno())
                     drop_pages(file.fileno())
-                kept += cached_bytes(file.fileno()) or 0
+                kept += cached_bytes(file.fileno(), until_s) or 0
         self._kept_bytes = kept
         return kept
 
@@ -110,16 +116,21 @@ class UsedFiles:
             gnu_time: whose largest resident set shows what came after the last look and sample.
             samples: what they came to.
         """
+        self.missing = {}
         sizes: dict[Path, int | None] = {}
-        found = watch.files()
+        found, until_s = watch.files(), time.monotonic() + _LOOK_S
         for path in found:
             with contextlib.suppress(OSError), open_to_read(path) as file:
-                sizes[path] = cached_bytes(file.fileno())
+                sizes[path] = cached_bytes(file.fileno(), until_s)
         if not sizes:
             return None
         paths = sorted(sizes, key=lambda path: -(sizes[path] or 0))
         report = FilesReport([str(path) for path in paths], self._kept_bytes)
         known = {path: size for path, size in sizes.items() if size is not None}
+        if time.monotonic() > until_s:
+            why = f"a look at what is cached of its files took more than {_LOOK_S:g} s"
+            self.missing = {"files.warm_bytes": why}
+            return report
         if counters.file_bytes is None or not known:
             return report
         charged = counters.file_bytes - (counters.shmem_bytes or 0)

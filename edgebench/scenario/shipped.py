@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgebench.errors import ScenarioError
+from edgebench.safe_folders import walk
 from edgebench.shipped_files import shipped_folder
 from edgebench.text import did_you_mean
 
@@ -18,8 +19,9 @@ SHIPPED = shipped_folder("scenarios")
 def shipped_names() -> list[str]:
     """The names that may stand for a file: those of ``./scenarios`` and the shipped ones."""
     folders = (Path("scenarios"), SHIPPED)
-    found = ((folder, file) for folder in folders for file in folder.rglob("*.toml"))
-    return sorted({str(file.relative_to(folder).with_suffix("")) for folder, file in found})
+    found = ((at, top / name) for at in folders for top, names in walk(at) for name in names)
+    own = ((folder, file) for folder, file in found if file.suffix == ".toml")
+    return sorted({str(file.relative_to(folder).with_suffix("")) for folder, file in own})
 
 
 def find_scenario(source: str | Path) -> Path:

@@ -197,7 +197,9 @@ def test_kill_outruns_a_process_that_forks(all_limits: None, cgroup: Cgroup):
 
 def test_remove_takes_all_away(cgroup: Cgroup, asleep: subprocess.Popen[bytes]):
     """What runs is killed, cgroups the workload made below go too; twice is no error."""
-    (cgroup.path / "inner").mkdir()
+    # More than Python's stack holds calls.
+    for depth in range(1, 1101):
+        Path(f"{cgroup.path}{'/a' * depth}").mkdir()
     folders = [path.parent for path in cgroup.join_files()]
     cgroup.remove()
     cgroup.remove()

@@ -6,6 +6,7 @@ import mmap
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -288,6 +289,40 @@ class SeenFile(FilesWatch):
         return self._found
 
 
+def late_report(used: UsedFiles, file: Path, maxrss: int, *, is_mapped: bool) -> FilesReport:
+    """Of a trial whose last sample saw less of its file than GNU time."""
+    report = used.report(
+        SeenFile(file, is_mapped=is_mapped),
+        Counters(peak_bytes=2 * WEIGHTS, file_bytes=WEIGHTS, shmem_bytes=0),
+        elsewhere_bytes=0,
+        library_bytes=5 * MIB,
+        gnu_time=GnuTime(maxrss, 0.1, 0.1, 0.0, 0, 0, 0, 0, 0),
+        samples=SampleSummary(WEIGHTS, None, WEIGHTS - 12 * MIB, "sampled", 8 * MIB),
+    )
+    assert report is not None
+    return report
+
+
+@pytest.mark.promise("A sparse file of any size keeps no trial waiting for more than seconds.")
+def test_a_sparse_file_is_looked_at_for_seconds_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux 6.5 and newer count its cached pages; before, 8 TiB took minutes."""
+    with (tmp_path / "sparse").open("w+b") as file:
+        try:
+            file.truncate(8 << 40)
+        except OSError:
+            pytest.skip("the file system takes no such file")
+        file.read(MIB)
+        size = cached_bytes(file.fileno(), time.monotonic() + 60)
+    assert size is None or MIB <= size < 64 * MIB
+    monkeypatch.setattr("edgebench.cgroups.used_files._CACHESTAT", -1)
+    monkeypatch.setattr("edgebench.run.used_files._LOOK_S", 0)
+    used = UsedFiles()
+    assert late_report(used, tmp_path / "sparse", WEIGHTS, is_mapped=True).warm_bytes is None
+    assert "took more than 0 s" in used.missing["files.warm_bytes"]
+
+
 @pytest.mark.parametrize(
     ("is_mapped", "maxrss", "late"),
     [
@@ -303,13 +338,5 @@ def test_what_is_mapped_after_the_last_sample_is_needed(
     weights: Path, is_mapped: bool, maxrss: int, late: int
 ) -> None:
     """GNU time's largest resident set knows it, without libraries."""
-    report = UsedFiles().report(
-        SeenFile(weights, is_mapped=is_mapped),
-        Counters(peak_bytes=2 * WEIGHTS, file_bytes=WEIGHTS, shmem_bytes=0),
-        elsewhere_bytes=0,
-        library_bytes=5 * MIB,
-        gnu_time=GnuTime(maxrss, 0.1, 0.1, 0.0, 0, 0, 0, 0, 0),
-        samples=SampleSummary(WEIGHTS, None, WEIGHTS - 12 * MIB, "sampled", 8 * MIB),
-    )
-    assert report is not None
+    report = late_report(UsedFiles(), weights, maxrss, is_mapped=is_mapped)
     assert report.late_bytes == late
