@@ -27,13 +27,18 @@ from edgebench.errors import EdgebenchError
 from tests.own_path import python_path
 
 NAMES = ("one", "two", "three")
-#: As OpenSSH, for a name of a machine: each has places of its own, and notes its process.
+#: In place of OpenSSH: what it is told runs here.
 _SSH = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done
-[ -d "{folder}/$2" ] || {{ echo "ssh: connect to host $2: Connection refused" >&2; exit 255; }}
-echo $$ > "{folder}/$2/pid"
-export EDGEBENCH_CACHE="{folder}/$2/cache" XDG_STATE_HOME="{folder}/$2/state"
+[ "$2" != far ] || { echo "ssh: connect to host $2: Connection refused" >&2; exit 255; }
 exec sh -c "$3"
+"""
+#: A machine's Python: it has places of its own, and notes its process.
+_PYTHON = """#!/bin/sh
+echo $$ > "{place}/pid"
+export EDGEBENCH_CACHE="{place}/cache" XDG_STATE_HOME="{place}/state" PYTHONPATH="{path}"
+{before}
+exec {python} "$@"
 """
 _SCENARIO = """
 schema = 1
@@ -62,34 +67,35 @@ class Said(NamedTuple):
 
 
 class Fleet:
-    """A controller's folder with an inventory of machines; each runs this Python's edgebench."""
+    """A controller's folder with an inventory of machines."""
 
     def __init__(self, folder: Path, names: Sequence[str] = NAMES) -> None:
-        self.folder, self.lost_after = folder, "30s"
-        self.machines = folder / "machines"
-        self.pythons: dict[str, str] = {}
+        self.folder, self.machines, self.lost_after = folder, folder / "machines", "30s"
         self.controllers: list[subprocess.Popen[bytes]] = []
-        ssh = folder / "bin" / "ssh"
-        ssh.parent.mkdir()
-        ssh.write_text(_SSH.format(folder=self.machines))
-        ssh.chmod(0o755)
-        path = f"{ssh.parent}:{os.environ['PATH']}"
+        self._program(folder / "bin" / "ssh", _SSH)
+        path = f"{folder}/bin:{os.environ['PATH']}"
         self.environment = {**os.environ, "PYTHONPATH": python_path(), "PATH": path}
         for name in names:
             self.add(name)
 
-    def add(self, name: str, python: str = sys.executable, *, is_there: bool = True) -> None:
-        """List a machine."""
-        self.pythons[name] = python
-        if is_there:
-            (self.machines / name).mkdir(parents=True, exist_ok=True)
+    def add(self, name: str, python: str = sys.executable, before: str = "") -> None:
+        """List a machine whose Python is this one; ``before``: what its shell does first."""
+        place = self.machines / name
+        site = Path(pytest.__file__).parents[1]
+        about = {"place": place, "path": f"{python_path()}:{site}", "before": before}
+        self._program(place / "python", _PYTHON.format(python=python, **about))
         self.write()
+
+    def _program(self, path: Path, text: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
 
     def write(self) -> None:
         """Write the inventory."""
         text = f'schema = 1\nlost_after = "{self.lost_after}"\n'
-        for one, own in self.pythons.items():
-            text += f"[hosts.{one}]\nssh = {json.dumps(one)}\npython = {json.dumps(own)}\n"
+        for place in sorted(self.machines.iterdir()):
+            text += f'[hosts.{place.name}]\nssh = "{place.name}"\npython = "{place}/python"\n'
         (self.folder / "fleet.toml").write_text(text)
 
     def ask(self, *words: str, code: int = 0) -> Said:

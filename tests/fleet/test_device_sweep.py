@@ -83,23 +83,19 @@ def test_a_share_waits_for_the_demand_that_it_is_of(tmp_path: Path):
 
 
 def test_without_demand_the_sweep_says_so(tmp_path: Path):
-    """If every unlimited trial failed, or was given up, a share is of nothing."""
-    for outcome in ("failed", "harness-error"):
+    """If every unlimited trial failed, was lost, or could not be made, a share is of nothing."""
+    for outcome, tries in (("failed", 1), ("harness-error", MOST_TRIES)):
+        sweep = sweep_in(tmp_path / outcome)
+        for _ in range(tries):
+            first = next_of(sweep)
+            assert (first.trial, sweep.folder.records()) == ("0001", [])
+            sweep.keep(first, "pi-1", [record_of(first, outcome=outcome, demand_bytes=None)])
         with pytest.raises(CgroupError, match="demand is unknown"):
-            finish(sweep_in(tmp_path / outcome), outcome=outcome, demand_bytes=None)
+            finish(sweep, outcome=outcome, demand_bytes=None)
+        assert {one.outcome for one in sweep.folder.records()} == {outcome}
     sweep = sweep_in(tmp_path / "lost")
     with pytest.raises(CgroupError, match="demand is unknown"):
         [sweep.give_back(next_of(sweep), is_lost=True) for _ in range(18)]
-
-
-def test_what_machines_can_not_make_is_tried_on_others_and_then_recorded(tmp_path: Path):
-    """A machine's own error is no result: the trial goes round, then stands as harness-error."""
-    sweep = sweep_in(tmp_path)
-    for _ in range(MOST_TRIES):
-        failing = next_of(sweep)
-        assert failing.trial == "0001"
-        sweep.keep(failing, "pi-1", [record_of(failing, outcome="harness-error")])
-    assert [r.outcome for r in sweep.folder.records()] == ["harness-error"]
 
 
 def test_a_lost_trial_is_made_next_and_at_last_left_to_the_next_start(tmp_path: Path):

@@ -10,7 +10,6 @@ import signal
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
 import psutil
 import pytest
@@ -122,21 +121,16 @@ def test_a_machine_whose_controller_is_silent_ends_its_trial(fleet: Fleet, gate:
 
 @pytest.mark.root
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare (util-linux)")
-def test_machines_that_take_no_part_are_named_with_the_fix(fleet: Fleet, tmp_path: Path):
+def test_machines_that_take_no_part_are_named_with_the_fix(fleet: Fleet):
     """Not reached, no edgebench, no cgroups, listed twice: the one that is there does it all."""
-    bare = tmp_path / "bare"
-    bare.write_text(
-        "#!/bin/sh\nexec unshare --mount sh -c "
-        f'\'umount -R -l /sys/fs/cgroup; exec {sys.executable} "$@"\' sh "$@"\n'
-    )
-    bare.chmod(0o755)
-    fleet.add("bare", str(bare))
+    bare = f'umount -R -l /sys/fs/cgroup; exec {sys.executable} "$@"'
+    fleet.add("bare", f"unshare --mount sh -c '{bare}' sh")
     fleet.add("empty", f"env -u PYTHONPATH {sys.executable} -S")
     fleet.add("none", "/nowhere/python")
-    fleet.add("far", is_there=False)
+    fleet.add("far")
     for name in ("two", "three"):
-        shutil.rmtree(fleet.machines / name)
-        (fleet.machines / name).symlink_to(fleet.machines / "one")
+        (fleet.machines / name / "state").symlink_to(fleet.machines / "one" / "state")
+    (fleet.machines / "one" / "state").mkdir(mode=0o700)
     name = fleet.scenario("lacking", 1)
     problems = fleet.ask(name, "--shared", "lab").left_out
     assert once_each(fleet.lines("lab", "lacking"), 3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 import shutil
@@ -11,13 +10,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.fleet.conftest import NAMES, Fleet, Gate, once_each, wait_until
+from tests.fleet.conftest import Fleet, Gate, once_each, wait_until
 from tests.trust.stranger import STRANGER
 from tests.worker_places import make_cgroup
 
@@ -63,126 +61,56 @@ for path in files:
         print("a secret:", path)
 print("searched as", os.getuid())
 """
-#: A board's own account files, and Python where any user reaches it; seen by all that it starts.
+#: Boards' own account files, and Python where any user reaches it; seen by all that they start.
 _BOARD = """
 mount --bind "$1/passwd" /etc/passwd
 mount --bind "$3" "$1/python"
-exec dropbear -F -E -e -m -s -p "$2" -r "$1/host" -P "$1/server.pid"
+exec dropbear -F -E -m -s -p "$2" -r "$1/host" -P "$1/server.pid"
 """
-#: Python of a user who has a cgroup of their own, as systemd gives one.
-_USERS_PYTHON = """#!/bin/sh
-for file in {join}; do echo $$ > $file; done
-export LD_LIBRARY_PATH="{folder}/python/lib" HOME="{folder}/user"
-export EDGEBENCH_CACHE="$HOME/cache" XDG_STATE_HOME="$HOME/state"
-cd "$HOME"
-exec setpriv --reuid {user} --regid {user} --clear-groups "{folder}/python/bin/{python}" "$@"
-"""
-
-
-def unused_port(address: str) -> int:
-    """A port that nobody uses."""
-    with socket.socket() as tried:
-        tried.bind((address, 0))
-        return int(tried.getsockname()[1])
-
-
-class Board:
-    """An SSH server with a home, keys and places of its own."""
-
-    def __init__(self, folder: Path, address: str) -> None:
-        self.folder, self.address, self.port = folder, address, unused_port(address)
-        home = folder / "home"
-        self.keys = home / ".ssh" / "authorized_keys"
-        self.keys.parent.mkdir(parents=True, mode=0o700)
-        (folder / "python").mkdir()
-        user, shell = pwd.getpwuid(0).pw_name, shutil.which("bash")
-        (folder / "passwd").write_text(f"{user}:x:0:0::{home}:{shell}\n")
-        made = ["dropbearkey", "-t", "ed25519", "-f", str(folder / "host")]
-        subprocess.run(made, check=True, capture_output=True)
-        own = {"HOME": str(home), "EDGEBENCH_CACHE": f"{home}/cache"}
-        own["XDG_STATE_HOME"] = f"{home}/state"
-        own["PYTHONPATH"] = f"{Path(__file__).parents[2]}:{Path(pytest.__file__).parents[1]}"
-        words = ["unshare", "--mount", "sh", "-c", _BOARD, "sh", str(folder)]
-        self.server = subprocess.Popen(
-            [*words, f"{address}:{self.port}", sys.base_prefix],
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, **own},
-        )
-
-    def users_python(self) -> str:
-        """A Python that runs as a user who owns a home and a cgroup."""
-        join = make_cgroup(self.folder.name)
-        (self.folder / "user").mkdir()
-        own = [path for file in join for path in (Path(file).parent, *Path(file).parent.iterdir())]
-        for path in (self.folder / "user", *own):
-            os.chown(path, STRANGER, STRANGER)
-        program, name = self.folder / "users-python", Path(sys.executable).resolve().name
-        about = {"join": " ".join(join), "user": STRANGER, "folder": self.folder, "python": name}
-        program.write_text(_USERS_PYTHON.format(**about))
-        program.chmod(0o755)
-        return str(program)
-
-    def end(self) -> None:
-        """End the server and its sessions, as without power."""
-        with contextlib.suppress(psutil.Error):
-            for one in psutil.Process(self.server.pid).children(recursive=True):
-                if one.name() == "dropbear":
-                    one.kill()
-        self.server.kill()
-        self.server.wait()
 
 
 class SshFleet(Fleet):
-    """A fleet whose machines are reached by names of an SSH configuration."""
+    """A fleet whose machines are reached by names of an SSH configuration; one server has all."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        key = folder / "key"
-        made = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)]
-        subprocess.run(made, check=True)
-        self.key = key.with_suffix(".pub").read_text()
-        self.agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(folder / "agent")])
+        home, key = folder / "home", folder / "key"
+        (home / ".ssh").mkdir(parents=True, mode=0o700)
+        (folder / "python").mkdir()
+        user, shell = pwd.getpwuid(0).pw_name, shutil.which("bash")
+        (folder / "passwd").write_text(f"{user}:x:0:0::{home}:{shell}\n")
+        for made in (
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)],
+            ["dropbearkey", "-t", "ed25519", "-f", str(folder / "host")],
+        ):
+            subprocess.run(made, check=True, capture_output=True)
+        (home / ".ssh" / "authorized_keys").write_text(key.with_suffix(".pub").read_text())
+        with socket.socket() as tried:
+            tried.bind(("127.0.0.3", 0))
+            port = tried.getsockname()[1]
         self.environment["SSH_AUTH_SOCK"] = str(folder / "agent")
-        self.boards = {
-            name: Board(self.machines / name, f"127.0.0.{number}")
-            for number, name in enumerate(NAMES, start=3)
-        }
-        # With what a careless person may have there.
-        config = (
-            f"IdentityFile {key}\nIdentitiesOnly yes\nUserKnownHostsFile {folder}/known_hosts\n"
-            f"ForwardAgent yes\nRemoteForward 127.0.0.9:{unused_port('127.0.0.9')} localhost:22\n"
-            f"ControlMaster auto\nControlPath {folder}/control-%n\nControlPersist 600\n"
-        )
-        for name, one in self.boards.items():
-            config += f"Host {name}\n  HostName {one.address}\n  Port {one.port}\n  User root\n"
-        (folder / "ssh_config").write_text(config)
-        # OpenSSH takes the configuration from the account's home, whatever HOME says.
-        client = folder / "bin" / "ssh"
-        client.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {folder}/ssh_config "$@"\n')
-
-    def accept(self, *names: str) -> None:
-        """Accept these boards' keys, as a person does once."""
-        client = [
-            str(self.folder / "bin" / "ssh"),
-            "-S",
-            "none",
-            "-o",
-            "StrictHostKeyChecking=accept-new",
+        words = ["unshare", "--mount", "sh", "-c", _BOARD, "sh", str(folder)]
+        agent = ["ssh-agent", "-D", "-a", str(folder / "agent")]
+        self.servers = [
+            subprocess.Popen(one, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            for one in ([*words, f"127.0.0.3:{port}", sys.base_prefix], agent)
         ]
+        # With what a careless person may have there.
+        (folder / "ssh_config").write_text(
+            f"IdentityFile {key}\nIdentitiesOnly yes\nUser root\nHostName 127.0.0.3\nPort {port}\n"
+            f"UserKnownHostsFile {folder}/known_hosts\nForwardAgent yes\n"
+            f"RemoteForward 127.0.0.9:0 localhost:22\nControlMaster auto\n"
+            f"ControlPath {folder}/control-%n\nControlPersist 600\n"
+        )
+        # OpenSSH takes the configuration from the account's home, whatever HOME says.
+        self.client = [str(shutil.which("ssh")), "-F", f"{folder}/ssh_config"]
+        (folder / "bin" / "ssh").write_text(f'#!/bin/sh\nexec {" ".join(self.client)} "$@"\n')
 
-        def is_reached(name: str) -> bool:
-            command = [*client, "-o", "BatchMode=yes", name, "true"]
-            done = subprocess.run(command, capture_output=True, check=False)
-            return b"Connection refused" not in done.stderr
+        def is_reached() -> bool:
+            accept = ["-S", "none", "-o", "StrictHostKeyChecking=accept-new", "one", "true"]
+            return not subprocess.run([*self.client, *accept], stderr=-3, check=False).returncode
 
-        for name in names:
-            wait_until(partial(is_reached, name))
-
-    def let_in(self, *names: str) -> None:
-        """Accept these boards' keys, and give them ours."""
-        self.accept(*names)
-        for name in names:
-            self.boards[name].keys.write_text(self.key)
+        wait_until(is_reached)
 
 
 @pytest.fixture(scope="module")
@@ -192,18 +120,19 @@ def fleet() -> Iterator[SshFleet]:
         Path(name).chmod(0o711)
         made = SshFleet(Path(name))
         yield made
-        for board in made.boards.values():
-            board.end()
-        for process in (*made.controllers, made.agent):
+        for process in (*made.controllers, *made.servers):
             process.kill()
             process.wait()
 
 
 def test_a_board_that_asks_a_question_is_named_with_what_answers_it(fleet: SshFleet):
     """An unknown host's key and a key that isn't let in are two remedies; a good board works."""
-    fleet.let_in("one")
-    fleet.accept("two")
+    config = fleet.folder / "ssh_config"
+    before = config.read_text()
+    own = "Host two\nPubkeyAuthentication no\nHost three\nUserKnownHostsFile /dev/null\nHost *\n"
+    config.write_text(own + before)
     problems = fleet.ask(fleet.scenario("asking", 1), code=3).left_out
+    config.write_text(before)
     assert once_each(fleet.lines("one", "asking"), 3)
     assert "Permission denied" in problems["two"]
     assert "ssh-copy-id two" in problems["two"]
@@ -214,35 +143,47 @@ def test_a_board_that_asks_a_question_is_named_with_what_answers_it(fleet: SshFl
 @pytest.mark.promise("A workload on a fleet's machine finds no key, and no way to the controller.")
 def test_a_workload_finds_no_key_and_no_way_back(fleet: SshFleet):
     """It runs as the user who logs in, and reads all that this user can, of all processes."""
-    fleet.let_in("one")
-    board = fleet.boards["one"]
-    fleet.add("one", board.users_python())
-    python = f"{board.folder}/python/bin/{Path(sys.executable).resolve().name}"
+    home = fleet.folder / "user"
+    home.mkdir()
+    join = make_cgroup("user")
+    for path in (home, *(path for file in join for path in Path(file).parent.iterdir())):
+        os.chown(path, STRANGER, STRANGER)
+    for file in join:
+        os.chown(Path(file).parent, STRANGER, STRANGER)
+    # As of a user who has a cgroup, by systemd.
+    before = f"for file in {' '.join(join)}; do echo $$ > $file; done; cd {home}\n"
+    before += f"export HOME={home} EDGEBENCH_CACHE={home}/cache XDG_STATE_HOME={home}/state\n"
+    before += f"export LD_LIBRARY_PATH={fleet.folder}/python/lib"
+    python = f"{fleet.folder}/python/bin/{Path(sys.executable).resolve().name}"
+    as_user = f"setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups {python}"
+    fleet.add("one", as_user, before)
     (fleet.folder / "search.txt").write_text(_SEARCH)
-    places = [str(board.folder / "user"), "/home", "/run", "/tmp", "/var/tmp", "/dev/shm"]
-    command = [python, "-I", "-S", "search.txt", *places]
-    fleet.ask(fleet.scenario("search", 1, command), "--host", "one")
+    places = [str(home), "/home", "/run", "/tmp", "/var/tmp", "/dev/shm"]
+    name = fleet.scenario("search", 1, [python, "-I", "-S", "search.txt", *places])
+    fleet.ask(name, "--host", "one")
+    fleet.add("one")
     (folder,) = fleet.folder.glob("results/one/*-search-*")
     ends = {line["trial"]: line["outcome"] for line in fleet.lines("one", "search")}
     assert "ok" in ends.values()
     for trial in (one for one, outcome in ends.items() if outcome == "ok"):
         assert (folder / "logs" / f"{trial}.log").read_text() == f"searched as {STRANGER}\n"
     assert not list(fleet.folder.glob("control-*"))
-    fleet.add("one")
 
 
 def test_a_board_that_dies_loses_only_its_trial(fleet: SshFleet, gate: Gate):
-    """Its server and its sessions end as by a lost power supply: the others end the sweep."""
-    fleet.let_in(*NAMES)
+    """The server's process of its session is killed: the trial there ends, others go on."""
     running = fleet.start(fleet.scenario("dying", 5, gate.shared_command), "--shared", "lab")
     gate.let_through(3 * 3 * 2)
     wait_until(lambda: list(fleet.folder.glob("results/lab/*-dying-*")))
     gate.probes_are_over()
-    gate.let_through(6)
-    log = fleet.folder / "controller.log"
-    wait_until(lambda: "two: trial" in log.read_text())
-    fleet.boards["two"].end()
+    wait_until(lambda: fleet.is_making("two", gate))
+    session = psutil.Process(fleet.pid("two")).parent()
+    assert session
+    # It listens for nobody, whatever the configuration says of forwarding.
+    assert "LISTEN" not in {one.status for one in session.net_connections()}
+    session.kill()
     gate.let_through()
+    log = fleet.folder / "controller.log"
     assert running.wait(240) == 0, log.read_text()
     assert once_each(fleet.lines("lab", "dying"), 15)
     assert "two: lost: " in log.read_text()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pickle
 import shlex
 import sys
 from pathlib import Path
@@ -20,15 +18,8 @@ from tests.fleet.conftest import Fleet, once_each
 pytestmark = pytest.mark.process
 
 
-class Payload:
-    """What runs a program where it is unpickled."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Leave a file."""
-        return os.system, ("touch unpickled",)
-
-
-PICKLE = pickle.dumps(Payload(), 0).decode("latin-1")
+#: What leaves a file where it is unpickled.
+PICKLE = "cos\nsystem\n(S'touch unpickled'\ntR."
 #: What the machine does (:mod:`tests.fleet.hostile`), and what is said of it.
 WAYS: list[tuple[dict[str, Any], str]] = [
     ({"raw": "{\x0b\x7f\xff\n"}, "no answer"),
@@ -63,11 +54,7 @@ WAYS: list[tuple[dict[str, Any], str]] = [
 
 def add(fleet: Fleet, name: str, way: dict[str, Any]) -> None:
     """A machine that answers in that way, whatever the controller starts there."""
-    program = fleet.folder / name
-    words = shlex.join([sys.executable, hostile.__file__, json.dumps(way)])
-    program.write_text(f"#!/bin/sh\nexec {words}\n")
-    program.chmod(0o755)
-    fleet.add(name, str(program))
+    fleet.add(name, shlex.join([sys.executable, hostile.__file__, json.dumps(way)]))
 
 
 @pytest.fixture
