@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import subprocess
 import sys
@@ -11,8 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytest
@@ -21,7 +19,7 @@ from edgebench.cgroups import demand
 from edgebench.cgroups.demand import Demand, MapsLook, MapsWatch, demand_of
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
-from edgebench.cgroups.process_maps import MappedFiles, mapped_bytes, mapped_in, memory_devices
+from edgebench.cgroups.process_maps import MappedFiles
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.cgroups.sampler_process import SamplerProcess
 from edgebench.cgroups.v2 import SOURCES
@@ -29,61 +27,6 @@ from edgebench.cgroups.v2 import SOURCES
 MIB = 1 << 20
 #: What the kernel charges in batches, and what a process maps by the way.
 SLACK = 3 * MIB
-#: One process's libraries, weights and shared memory, MiB; the last mapping is anonymous memory.
-SMAPS = """\
-1000-2000 r--p 00000000 fe:00 11   /usr/lib/libm.so
-Rss:                2048 kB
-Pss:                1024 kB
-Pss_Dirty:             0 kB
-Anonymous:             0 kB
-2000-3000 r-xp 00001000 fe:00 11   /usr/lib/libm.so
-Rss:                4096 kB
-Pss:                2048 kB
-Anonymous:             0 kB
-3000-4000 rw-p 00002000 fe:00 11   /usr/lib/libm.so
-Rss:                1024 kB
-Pss:                1024 kB
-Anonymous:          1024 kB
-4000-5000 r--p 00000000 fe:00 12   /srv/weights of mine.bin
-Rss:               10240 kB
-Pss:                5120 kB
-Anonymous:             0 kB
-5000-6000 rw-s 00000000 00:01 13   /dev/zero (deleted)
-Rss:                3072 kB
-Pss:                1536 kB
-Anonymous:             0 kB
-6000-7000 r--s 00000000 00:1c 14   /dev/shm/cache
-Rss:                5120 kB
-Pss:                5120 kB
-Anonymous:             0 kB
-7000-8000 rw-p 00000000 00:00 0    [heap]
-Rss:                9216 kB
-Pss:                9216 kB
-Anonymous:          9216 kB
-"""
-MEMORY = {"00:01", "00:1c"}
-
-
-def test_maps_are_told_apart_by_what_they_map() -> None:
-    """Code with its other mappings, own files, shared memory; no page that was changed."""
-    assert mapped_in([SMAPS], MEMORY) == MappedFiles(6 * MIB, 10 * MIB, 8 * MIB)
-
-
-def test_a_page_of_two_processes_counts_once() -> None:
-    """Both map the same pages, in the same shares or one of them more."""
-    more = SMAPS.replace("Rss:               10240 kB", "Rss:               20480 kB")
-    assert mapped_in([SMAPS, SMAPS], MEMORY) == MappedFiles(6 * MIB, 10 * MIB, 10 * MIB + 3 * MIB)
-    assert mapped_in([SMAPS, more], MEMORY).own_bytes == 20 * MIB
-
-
-def test_file_systems_in_memory_are_found() -> None:
-    """Their devices, as smaps writes them."""
-    mounts = (
-        "22 1 254:0 / / rw shared:1 - ext4 /dev/root rw\n"
-        "25 22 0:28 / /dev/shm rw,nosuid shared:4 master:2 - tmpfs tmpfs rw\n"
-        "26 22 0:300 / /dev rw - devtmpfs devtmpfs rw\n"
-    )
-    assert memory_devices(mounts) == {"00:1c", "00:12c"}
 
 
 def columns(**sizes: int) -> dict[str, list[int]]:
@@ -186,6 +129,20 @@ def test_the_kernels_batches_are_no_need() -> None:
     batch["peak_bytes"][1] += SAME_BYTES
     assert demand_of(batch).total_bytes == 6 * MIB
     assert demand_of({**rows(peak=[1]), "anon_bytes": [4096]}).total_bytes == MIB
+    # Files that fell by less than that were not dropped: of the mark 30 MiB may be theirs.
+    fell = rows(anon=[6, 6], file=[30, 30], peak=[36, 96])
+    fell["file_bytes"][1] -= SAME_BYTES
+    assert demand_of(fell).total_bytes == 66 * MIB
+
+
+def test_what_lay_in_swap_before_and_after_a_peak_is_added() -> None:
+    """The lesser of both: the rest may have been swapped out since the peak, of which it is part.
+
+    90 MiB without the larger of the files before and after, 50; 3 MiB were in swap all the time.
+    """
+    table = rows(anon=[6, 7], file=[20, 50], swap=[3, 9], peak=[26, 90])
+    assert demand_of(table).total_bytes == (90 - 50 + 3) * MIB
+    assert demand_of(table | {"swap_bytes": [-1, -1]}).total_bytes == 40 * MIB
 
 
 #: Three generations hold memory of every kind until their input ends. Arguments: folders on a disk
@@ -275,133 +232,123 @@ def test_every_kind_of_memory_counts_once(cgroup: Cgroup, tmp_path: Path) -> Non
     assert watch.missing is None
 
 
-class MadeUpGroup:
-    """The test's own process, in a group whose statistics are a file."""
+class Group:
+    """A group of one process; at each reading its ``memory.stat`` has the next MiB in its list.
+
+    They are of mapped files and of shared memory. Without any there is no such file.
+    """
 
     sources = SOURCES
 
-    def __init__(self, stat: Path) -> None:
-        self._stat = stat
+    def __init__(self, folder: Path, *charged: tuple[int, int]) -> None:
+        self._file, self._left = folder / "memory.stat", list(charged)
 
     def pids(self) -> tuple[int, ...]:
         """The test's own process."""
         return (os.getpid(),)
 
-    def file(self, controller: str, name: str) -> Path:
-        """Its statistics."""
-        return self._stat
+    def file(self, controller: str, name: str) -> Path | None:
+        """The statistics."""
+        if not self._left:
+            return None
+        mapped, shared = self._left.pop(0)
+        sizes = f"shmem {shared * MIB}\nfile_mapped {mapped * MIB}\n"
+        self._file.write_text(f"anon 100\nfile 50\n{sizes}")
+        return self._file
 
 
-@pytest.fixture
-def made_up_group(tmp_path: Path) -> Cgroup:
-    """Such a group without shared memory."""
-    stat = tmp_path / "memory.stat"
-    stat.write_text("anon 100\nfile 50\nshmem 0\nfile_mapped 8\n")
-    return cast("Cgroup", MadeUpGroup(stat))
+class Watched:
+    """A watch of such a group, of which the test says what is mapped when; a look takes 1 ms."""
 
+    def __init__(self, patch: pytest.MonkeyPatch, group: Group, **how: bool) -> None:
+        self.watch = MapsWatch(cast("Cgroup", group), **{"wanted": True, **how})
+        self._now_ms, self._found, self._mapped = 0.0, MappedFiles(), 0
+        patch.setattr(demand, "mapped_bytes", lambda pids: self._mapped)
+        patch.setattr(demand, "mapped_files", lambda pids: self._found)
+        patch.setattr(demand.time, "monotonic_ns", self._clock)
 
-def test_what_maps_nothing_new_is_not_looked_at_again(made_up_group: Cgroup) -> None:
-    """The maps of a steady trial are read once."""
-    watch = MapsWatch(made_up_group, wanted=True)
-    for _ in range(3):
-        watch._next_ns = 0
-        watch.look()
-    assert len(watch.looks) == 1
-    assert mapped_bytes(made_up_group.pids()) > 0
+    def _clock(self) -> int:
+        self._now_ms += 0.5
+        return round(self._now_ms * 1e6)
 
-
-def test_below_a_limit_only_libraries_are_looked_at(tmp_path: Path) -> None:
-    """No ``memory.stat`` is read, which can prevent a kill: there is none here."""
-    watch = MapsWatch(cast("Cgroup", MadeUpGroup(tmp_path / "gone")), wanted=True, is_limited=True)
-    watch.look()
-    assert watch.looks == []
-    assert watch.elsewhere_bytes is None
-    assert watch.library_bytes is not None
-    assert watch.library_bytes > 2 * MIB
-    assert watch.reasons() == {}
-
-
-class EndingGroup(MadeUpGroup):
-    """A process ends while its maps are read: at the second reading they are charged to nobody."""
-
-    def file(self, controller: str, name: str) -> Path:
-        """Its statistics, which shrink when they were read."""
-        text = self._stat.read_text()
-        self._stat.write_text("anon 0\nfile 0\nshmem 0\nfile_mapped 0\n")
-        read = self._stat.with_name("read")
-        read.write_text(text)
-        return read
-
-
-def test_what_ends_while_its_maps_are_read_is_not_charged_elsewhere(tmp_path: Path) -> None:
-    """Its maps then hold more than the cgroup is charged for, and no other cgroup is."""
-    stat = tmp_path / "memory.stat"
-    with (tmp_path / "weights").open("wb+") as file:
-        file.truncate(WEIGHTS)
-        with mmap.mmap(file.fileno(), WEIGHTS, prot=mmap.PROT_READ) as weights:
-            sum(weights[at] for at in range(0, WEIGHTS, mmap.PAGESIZE))
-            stat.write_text("anon 100\nfile 50\nshmem 0\nfile_mapped 50\n")
-            watch = MapsWatch(cast("Cgroup", EndingGroup(stat)), wanted=True)
-            watch.look()
-            assert watch.elsewhere_bytes == 0
-
-
-def test_a_trial_that_is_not_to_be_looked_at_says_nothing(made_up_group: Cgroup) -> None:
-    """Under a limit nothing is read."""
-    watch = MapsWatch(made_up_group, wanted=False)
-    watch.look()
-    assert watch.looks == []
-    assert watch.library_bytes is None
-    assert "library_bytes" in watch.reasons()
-
-
-class Charged:
-    """A cgroup's looks, injected: what it is charged for of mapped files and of shared memory."""
-
-    def __init__(self, *charged: tuple[int, int] | None) -> None:
-        self._left = list(charged)
-
-    def watch(self, monkeypatch: pytest.MonkeyPatch, found: MappedFiles | None) -> MapsWatch:
-        """A watch of one process that maps this, in MiB, and has looked once."""
-        cgroup: Any = SimpleNamespace(pids=lambda: [7])
-        watch = MapsWatch(cgroup, wanted=True)
-        monkeypatch.setattr(demand, "mapped_bytes", lambda pids: 1)
-        monkeypatch.setattr(demand, "mapped_files", lambda pids: found)
-        monkeypatch.setattr(watch, "_charged", lambda: self._left.pop(0))
-        watch.look()
-        return watch
+    def look(self, found: tuple[int, int, int] | None, mapped: int, after_ms: float = 100) -> None:
+        """Look when this much of libraries, own files and shared memory is mapped, MiB."""
+        self._now_ms += after_ms
+        self._found = MappedFiles(*(size * MIB for size in found)) if found else None  # type: ignore[assignment]
+        self._mapped = mapped
+        self.watch.look()
 
 
 @pytest.mark.parametrize(
     ("before", "after"), [((20, 9), (24, 12)), ((24, 12), (20, 9)), ((20, 12), (24, 9))]
 )
 def test_of_what_grew_or_shrank_between_two_readings_the_lesser_counts(
-    monkeypatch: pytest.MonkeyPatch, before: tuple[int, int], after: tuple[int, int]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: tuple[int, int], after: tuple[int, int]
 ) -> None:
     """Libraries are what is charged beside own files and shared memory; the rest nobody maps."""
-    found = MappedFiles(library_bytes=3 * MIB, own_bytes=4 * MIB, shared_bytes=6 * MIB)
-    charged = [(mapped * MIB, shared * MIB) for mapped, shared in (before, after)]
-    watch = Charged(*charged).watch(monkeypatch, found)
-    (look,) = watch.looks
-    assert look.unmapped_shared_bytes == 3 * MIB
+    watched = Watched(monkeypatch, Group(tmp_path, before, after))
+    watched.look((3, 4, 6), 1)
+    (look,) = watched.watch.looks
+    assert (look.unmapped_shared_bytes, look.elsewhere_bytes) == (3 * MIB, 0)
     assert look.charged_library_bytes == (20 - 6 - 4) * MIB
-    assert (look.elsewhere_bytes, watch.library_bytes, watch.missing) == (0, 3 * MIB, None)
+    assert (watched.watch.library_bytes, watched.watch.missing) == (3 * MIB, None)
 
 
-@pytest.mark.parametrize(("after", "elsewhere"), [(10, 2), (9, 0)])
+@pytest.mark.parametrize(
+    ("before", "after", "elsewhere"),
+    [
+        # 6 MiB of own files are mapped, and beside shared memory 4 are charged at most.
+        (10, 10, 2),
+        (9, 10, 2),
+        # The charge shrank meanwhile: what ended may have mapped more.
+        (10, 9, 0),
+        (10, 0, 0),
+        (14, 14, 0),
+    ],
+)
 def test_own_files_that_are_charged_elsewhere_are_what_is_mapped_beyond(
-    monkeypatch: pytest.MonkeyPatch, after: int, elsewhere: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: int, after: int, elsewhere: int
 ) -> None:
-    """Unless the charge shrank meanwhile: what ended may have mapped more."""
-    found = MappedFiles(library_bytes=0, own_bytes=6 * MIB, shared_bytes=6 * MIB)
-    charged = ((10 * MIB, 6 * MIB), (after * MIB, 6 * MIB))
-    watch = Charged(*charged).watch(monkeypatch, found)
-    assert watch.elsewhere_bytes == elsewhere * MIB
+    """Another cgroup read them first."""
+    watched = Watched(monkeypatch, Group(tmp_path, (before, 6), (after, 6)))
+    watched.look((0, 6, 6), 1)
+    assert watched.watch.elsewhere_bytes == elsewhere * MIB
 
 
-def test_a_kernel_that_shows_no_maps_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing was seen before; there is no number then."""
-    watch = Charged((1, 1), (1, 1)).watch(monkeypatch, None)
-    assert (watch.looks, watch.library_bytes) == ([], None)
-    assert watch.reasons() == {"library_bytes": demand.NOT_SHOWN}
-    assert watch.elsewhere_bytes is None
+def test_the_most_of_all_looks_counts_and_looks_are_few(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Only where more is mapped than before, and for a fiftieth of the time."""
+    watched = Watched(monkeypatch, Group(tmp_path, *[(20, 0)] * 8))
+    watched.look((3, 22, 0), 10 * SAME_BYTES)
+    # No more is mapped; then more, but too soon: the look before took 1 ms.
+    watched.look((9, 20, 0), 12 * SAME_BYTES)
+    assert len(watched.watch.looks) == 1
+    watched.look((5, 23, 0), 20 * SAME_BYTES)
+    watched.look((9, 29, 0), 30 * SAME_BYTES, after_ms=45)
+    assert len(watched.watch.looks) == 2
+    watched.look((4, 21, 0), 40 * SAME_BYTES)
+    found = [look.elsewhere_bytes // MIB for look in watched.watch.looks]
+    assert found == [2, 3, 1]
+    assert watched.watch.elsewhere_bytes == 3 * MIB
+    assert watched.watch.library_bytes == 5 * MIB
+    assert watched.watch.reasons() == {}
+
+
+def test_why_nothing_is_told_of_maps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Not wanted, ended before, not shown; below a limit, where reading statistics saves, none."""
+    unwanted = Watched(monkeypatch, Group(tmp_path), wanted=False)
+    unwanted.look((1, 1, 1), 1)
+    assert (unwanted.watch.looks, unwanted.watch.elsewhere_bytes) == ([], None)
+    assert "library_bytes" in unwanted.watch.reasons()
+    ended = Watched(monkeypatch, Group(tmp_path)).watch
+    assert (ended.library_bytes, ended.elsewhere_bytes) == (None, 0)
+    for group in (Group(tmp_path, (1, 1), (1, 1)), Group(tmp_path)):
+        blind = Watched(monkeypatch, group)
+        blind.look(None, 1)
+        assert blind.watch.reasons() == {"library_bytes": demand.NOT_SHOWN}
+        assert (blind.watch.library_bytes, blind.watch.elsewhere_bytes) == (None, None)
+    limited = Watched(monkeypatch, Group(tmp_path), is_limited=True)
+    limited.look((5, 1, 1), 1)
+    assert (limited.watch.looks, limited.watch.elsewhere_bytes) == ([], None)
+    assert (limited.watch.library_bytes, limited.watch.reasons()) == (5 * MIB, {})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from edgebench.cgroups.kill_log import KillLog, is_in, parse_kills
 
 #: As a 6.18 kernel prints it on version 1 (stack left out); another program's lines between.
@@ -14,14 +16,15 @@ V1 = """\
 6,1805,627188956,-;memory+swap: usage 112640kB, limit 364544kB, failcnt 0
 6,1806,627188956,-;kmem: usage 472kB, limit 9007199254740988kB, failcnt 0
 6,1807,627188957,-;Memory cgroup stats for /some/where/edgebench-8597-0001:
-6,1808,627188979,-;swapcached 4194304
+6,1808,627188979,-;swapcached 8
 6,1823,627188980,-;inactive_anon 1
 6,1824,627188981,-;active_anon 2
+6,1845,627188985,-;total_swapcached 4194304
 6,1846,627188986,-;total_inactive_anon 104062976
 6,1847,627188986,-;total_active_anon 4096
 12,1848,627188986,-;a driver says 17
 6,1850,627188988,-;Tasks state (memory values in pages):
-6,1855,627188994,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/some/where/edgebench-8597-0001,task_memcg=/some/where/edgebench-8597-0001,task=python,pid=8602,uid=0
+6,1855,627188994,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/some/where/edgebench-8597-0001,task_memcg=/some/where/edgebench-8597-0001/below,task=python,pid=8602,uid=0
 3,1856,627189010,-;Memory cgroup out of memory: Killed process 8602 (python) total-vm:318584kB
 """
 #: On version 2, without a limit of swap; the process has a cunning name.
@@ -49,11 +52,31 @@ def test_version_1s_lines() -> None:
     """Swap is told from memory and swap together; what lies in both takes space too."""
     (kill,) = parse_kills(lines(V1))
     assert kill.at_s == 627.188854
-    assert kill.victim == kill.struck == "/some/where/edgebench-8597-0001"
+    assert kill.struck == "/some/where/edgebench-8597-0001"
+    assert kill.victim == f"{kill.struck}/below"
     assert kill.size_of("inactive_anon") == 104062976
     assert kill.size_of("says") is None
     assert kill.swap_taken_bytes == (10 << 20) + 4194304
-    assert kill.swap_left_bytes == (364544 - 112640) << 10
+    assert kill.usage["memory"] == (100 << 20, 100 << 20)
+
+
+@pytest.mark.parametrize(
+    ("changes", "left_kib"),
+    [
+        # On version 1 what the sum's limit leaves, and never more than it is above memory's.
+        ((V1, "", ""), 364544 - 112640),
+        ((V1, "swap: usage 112640kB", "swap: usage 50000kB"), 364544 - 102400),
+        ((V1, "limit 364544kB", "limit 112000kB"), 0),
+        ((V1, "memory+swap:", "kept:"), None),
+        ((V2, "", ""), None),
+        ((V2, "swap: usage 1024kB, limit 9007199254740988kB", "swap: usage 1kB, limit 9kB"), 8),
+    ],
+)
+def test_how_much_swap_was_left(changes: tuple[str, str, str], left_kib: int | None) -> None:
+    """By the limit and what was used of it; None where there was no such limit."""
+    text, old, new = changes
+    (kill,) = parse_kills(lines(text.replace(old, new)))
+    assert kill.swap_left_bytes == (None if left_kib is None else left_kib << 10)
 
 
 def test_version_2s_lines() -> None:
@@ -61,7 +84,6 @@ def test_version_2s_lines() -> None:
     (kill,) = parse_kills(lines(V2))
     assert kill.victim == "/edgebench-1-0002/below"
     assert kill.swap_taken_bytes == 1 << 20
-    assert kill.swap_left_bytes is None
     assert kill.size_of("active_anon") == 51000000
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cgroups.cleanup import clear_ram_disk
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
 from edgebench.cgroups.ram_disk import RamDisk
 from edgebench.cgroups.swap import SwapControl
@@ -110,37 +109,6 @@ def test_a_larger_one_takes_its_place(disk: RamDisk, tmp_path: Path) -> None:
     assert len(loops(tmp_path)) == 1
 
 
-def test_too_little_memory_is_refused(ownership: Ownership, tmp_path: Path) -> None:
-    """Before anything is made; says how much there is and what to do."""
-    small = RamDisk(ownership, lambda: 256 * MIB, tmp_path)
-    with small as disk, pytest.raises(MachineError) as caught:
-        disk.need(ROOM)
-    assert "256.0 MiB are free" in str(caught.value)
-    assert "leave disk=ram out" in str(caught.value.remedy)
-    assert (disk.folder, loops(tmp_path)) == (None, [])
-
-
-def test_only_root_can_make_it(disk: RamDisk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anybody else is told what to leave out; nothing is made."""
-    monkeypatch.setattr("edgebench.cgroups.ram_disk.os.geteuid", lambda: 1000)
-    with pytest.raises(MachineError, match="by root only") as caught:
-        disk.need(ROOM)
-    assert "leave disk=ram out" in str(caught.value.remedy)
-    assert disk.folder is None
-
-
-def test_a_full_disk_is_told(disk: RamDisk, tmp_path: Path) -> None:
-    """Files that don't fit: a message with their place."""
-    disk.need(MIB)
-    large = tmp_path / "large"
-    large.mkdir()
-    with (large / "file").open("wb") as file:
-        file.truncate(GIB)
-    with pytest.raises(MachineError, match="can't be copied to the disk in memory") as caught:
-        disk.copy(large)
-    assert caught.value.where == str(large)
-
-
 @pytest.mark.promise("The disk in memory holds nothing that the caller could not read before.")
 def test_files_are_copied_with_the_callers_rights(
     ownership: Ownership, monkeypatch: pytest.MonkeyPatch
@@ -214,17 +182,6 @@ def _wait_for_copy(pid: int, folder: Path) -> None:
             return
         time.sleep(0.02)
     pytest.fail("no other mount namespace")
-
-
-def test_nothing_else_is_ever_unmounted(tmp_path: Path) -> None:
-    """A claim that names another folder is no reason to touch it."""
-    other = tmp_path / "disk"
-    other.mkdir()
-    assert clear_ram_disk(tmp_path) is None
-    link = tmp_path / "edgebench-ram-disk-1"
-    link.symlink_to(other)
-    assert clear_ram_disk(link) is None
-    assert other.is_dir()
 
 
 def test_a_missing_tool_is_named(

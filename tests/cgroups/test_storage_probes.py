@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,15 +27,18 @@ LIMIT = DiskLimit("8:0", "sda", parse_storage("read=100MB/s"))
 
 
 class Clock:
-    """Moves on by so much at each look."""
+    """Moves on by so much at each look, or to each of these moments and then far beyond."""
 
-    def __init__(self, step_s: float) -> None:
-        self.now_s, self._step_s = 0.0, step_s
+    def __init__(self, step_s: float = 0.01, at_s: Sequence[float] = ()) -> None:
+        self._now_s, self._step_s, self._at_s = 0.0, step_s, list(at_s)
 
     def monotonic(self) -> float:
         """Seconds."""
-        self.now_s += self._step_s
-        return self.now_s
+        if self._at_s:
+            self._now_s = self._at_s.pop(0)
+        else:
+            self._now_s += self._step_s
+        return self._now_s
 
 
 class Alone:
@@ -48,79 +51,81 @@ class Alone:
         """It has ended."""
 
 
+#: Way, bytes and place of each request; ``told``: what the probe prints of a file of this size.
+Requests = list[tuple[str, int, int]]
+Told = Callable[..., list[dict[str, float | None]]]
+
+
 @pytest.fixture
-def requests(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int, int]]:
-    """Way, descriptor, bytes and place of each request, on a clock of its own."""
-    made: list[tuple[str, int, int, int]] = []
+def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
+    """Those made, past the page cache, by one thread after the other."""
+    made: Requests = []
 
     def keep(how: str) -> Any:
         def request(descriptor: int, areas: list[Any], offset: int) -> int:
-            made.append((how, descriptor, sum(map(len, areas)), offset))
-            if how == "write":
-                assert any(bytes(areas[0]))
+            made.append((how, sum(map(len, areas)), offset))
+            assert how == "read" or any(bytes(areas[0]))
             return 0
 
         return request
 
     monkeypatch.setattr(os, "preadv", keep("read"))
     monkeypatch.setattr(os, "pwritev", keep("write"))
-    monkeypatch.setattr(storage_probe, "time", Clock(0.01))
     monkeypatch.setattr(threading, "Thread", Alone)
     return made
 
 
-@pytest.mark.parametrize(("direction", "flags"), [("read", os.O_RDONLY), ("write", os.O_RDWR)])
-def test_requests_go_past_the_page_cache_one_after_another(
-    requests: list[tuple[str, int, int, int]],
+@pytest.fixture
+def told(
+    requests: Requests,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
-    direction: str,
-    flags: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Told:
+    """Probe a file of so many bytes on this clock; what was printed."""
+    real_open = os.open
+
+    def run(size: int, clock: Clock, direction: str, *ways: str) -> list[dict[str, float | None]]:
+        (tmp_path / "file").write_bytes(bytes(size))
+        fd = os.open(tmp_path / "file", os.O_RDWR)
+        rights = os.O_RDONLY if direction == "read" else os.O_RDWR
+
+        def open_direct(path: str, flags: int) -> int:
+            assert (path, flags) == (f"/proc/self/fd/{fd}", rights | os.O_DIRECT)
+            return real_open(path, flags & ~os.O_DIRECT)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "open", open_direct)
+            patch.setattr(storage_probe, "time", clock)
+            storage_probe.main([str(fd), direction, *ways])
+        os.close(fd)
+        printed: list[dict[str, float | None]] = json.loads(capfd.readouterr().out)
+        return printed
+
+    return run
+
+
+@pytest.mark.parametrize("direction", ["read", "write"])
+def test_requests_go_past_the_page_cache_one_after_another(
+    told: Told, requests: Requests, direction: str
 ) -> None:
     """From the file's start, then from its start again; what is left of it is never reached.
 
     A tenth of the time goes before requests count: of a second, 100 looks at the clock, two a
     request. The rate is theirs, the latency the middle one's.
     """
-    file = tmp_path / "file"
-    file.write_bytes(bytes(3 * PAGE + 100))
-    opened: list[tuple[str, int]] = []
-    descriptors: set[int] = set()
-    real_open = os.open
-
-    def open_direct(path: str, how: int) -> int:
-        opened.append((path, how))
-        descriptors.add(made := real_open(path, how & ~os.O_DIRECT))
-        return made
-
-    fd = os.open(file, os.O_RDWR)
     ways = [f"sequential:{PAGE}:1:{seconds}" for seconds in (1.0, 0.5)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "open", open_direct)
-        storage_probe.main([str(fd), direction, *ways])
-    os.close(fd)
-    assert opened == [(f"/proc/self/fd/{fd}", flags | os.O_DIRECT)] * 2
-    one, half = json.loads(capfd.readouterr().out)
-    assert {how for how, *_ in requests} == {direction}
-    assert {descriptor for _, descriptor, *_ in requests} == descriptors
-    assert {size for _, _, size, _ in requests} == {PAGE}
+    found = told(3 * PAGE + 100, Clock(), direction, *ways)
+    assert {(how, size) for how, size, _ in requests} == {(direction, PAGE)}
     assert [place for *_, place in requests[:5]] == [0, PAGE, 2 * PAGE, 0, PAGE]
     assert len(requests) == pytest.approx(55 + 27, abs=2)
-    for told in (one, half):
-        assert told["iops"] == pytest.approx(50)
-        assert told["bps"] == pytest.approx(50 * PAGE)
-        assert told["latency_s"] == pytest.approx(0.01)
+    rate = {"iops": 50, "bps": 50 * PAGE, "latency_s": 0.01}
+    assert found == [pytest.approx(rate), pytest.approx(rate)]
 
 
-def test_requests_anywhere_stay_within_the_file(
-    requests: list[tuple[str, int, int, int]], tmp_path: Path
-) -> None:
-    """Each at a whole multiple of its size, in no order, from as many threads as asked for."""
-    file = tmp_path / "file"
-    file.write_bytes(bytes(16 * PAGE))
-    with file.open("rb") as opened, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "O_DIRECT", 0)
-        storage_probe._measure(str(opened.fileno()), "read", f"random:{2 * PAGE}:4:0.5")
+def test_requests_anywhere_stay_within_the_file(told: Told, requests: Requests) -> None:
+    """Each at a whole multiple of its size, in no order."""
+    told(16 * PAGE, Clock(), "read", f"random:{2 * PAGE}:4:0.5")
     places = [place for *_, place in requests]
     assert set(places) <= {number * 2 * PAGE for number in range(8)}
     assert places != sorted(places)
@@ -128,24 +133,25 @@ def test_requests_anywhere_stay_within_the_file(
 
 
 @pytest.mark.parametrize(
-    ("ends", "rate"),
-    [([], 0), ([1.0], 0), ([1.0, 1.0], 0), ([1.0, 1.5, 2.0], 2), ([0, 1, 1, 2], 1.5)],
+    ("at_s", "iops", "latency_s"),
+    [
+        # The slope of their number over time, by least squares: held requests end in bursts. Of
+        # latencies 0.5, 1, 0 and 1 s the upper middle one; of two threads only one gets any.
+        ([0, 0.5, 1, 1, 2, 2, 2, 2, 3], 1.5, 1.0),
+        ([0, 0.5, 1, 1, 1.5, 1.5, 2], 2, 0.5),
+        # One that ended in the first tenth doesn't count; of fewer than two, or of all at once,
+        # none is known; nor of a disk that is held to next to nothing.
+        ([0, 0, 0.2, 0.5, 1], 0, 0.5),
+        ([0, 0.5, 1, 1, 1], 0, 0.5),
+        ([0], 0, None),
+    ],
 )
-def test_a_rate_is_the_slope_of_requests_over_time(ends: list[float], rate: float) -> None:
-    """Of fewer than two, or all at once, none is known."""
-    assert storage_probe._rate(ends) == pytest.approx(rate)
-
-
-def test_a_probe_in_which_nothing_ended_in_time_tells_no_latency(
-    requests: list[tuple[str, int, int, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_rate_is_the_slope_of_requests_over_time(
+    told: Told, at_s: list[float], iops: float, latency_s: float | None
 ) -> None:
-    """A disk that is held to next to nothing."""
-    monkeypatch.setattr(storage_probe, "time", Clock(10))
-    monkeypatch.setattr(os, "O_DIRECT", 0)
-    (tmp_path / "file").write_bytes(bytes(PAGE))
-    with (tmp_path / "file").open("rb") as file:
-        told = storage_probe._measure(str(file.fileno()), "read", f"random:{PAGE}:1:1.0")
-    assert told == {"bps": 0.0, "iops": 0.0, "latency_s": None}
+    """Over three seconds, with two threads."""
+    (found,) = told(PAGE, Clock(1000, at_s), "read", f"sequential:{PAGE}:2:3")
+    assert found == pytest.approx({"iops": iops, "bps": iops * PAGE, "latency_s": latency_s})
 
 
 class Cgroup:

@@ -1,31 +1,60 @@
-"""A real cgroup to sample, and a made-up one of plain files for what this kernel doesn't have."""
+"""The sampler in the test's own process, on a clock of its own, beside plain files."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+import io
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from edgebench.cgroups.interface import Cgroup, HotFiles
-from edgebench.cgroups.leftovers import Ownership
-from edgebench.cgroups.parent import find_parent
+from edgebench.cgroups import sampler
+from edgebench.cgroups.interface import HotFiles
+from edgebench.cgroups.sampler_process import SamplerProcess
 
-MadeUp = Callable[..., HotFiles]
+MS = 1_000_000
+BEGIN_NS = 10**12
+#: ``(hot, show, lasts_ms, **intervals)`` → the sampler, stopped; ``show`` sets the files as they
+#: are at a millisecond.
+Sampled = Callable[..., SamplerProcess]
 
 
-@pytest.fixture
-def cgroup(tmp_path: Path) -> Iterator[Cgroup]:
-    """A fresh cgroup below our own."""
-    state = tmp_path / "state"
-    state.mkdir(mode=0o700)
-    with Ownership(state) as ownership:
-        made = find_parent(ownership).create(f"{os.getpid()}-sampling")
-        try:
-            yield made
-        finally:
-            made.remove()
+class Clock:
+    """Stands for the modules ``time`` and ``select``: to wait is what lets the time pass."""
+
+    def __init__(self, show: Callable[[int], object], lasts_ms: int) -> None:
+        self._show, self._end_ns = show, BEGIN_NS + lasts_ms * MS
+        self._now_ns = BEGIN_NS
+        show(0)
+
+    def monotonic_ns(self) -> int:
+        """Now."""
+        return self._now_ns
+
+    def sleep(self, seconds: float) -> None:
+        """Wait so long."""
+        self._now_ns += round(seconds * 1e9)
+        self._show((self._now_ns - BEGIN_NS) // MS)
+
+    def select(self, stdin: object, _: object, __: object, seconds: float) -> tuple[object, ...]:
+        """Wait so long for the end of the sampler's input."""
+        self.sleep(seconds)
+        return (stdin if self._now_ns >= self._end_ns else (), (), ())
+
+
+class InProcess:
+    """In place of the sampler's process: it has run when it is started, and tells a cost."""
+
+    pid = 1
+
+    def __init__(self, words: list[str], **_: Any) -> None:
+        self.stdout = io.BytesIO(b"ready\n")
+        sampler.main(words[4:])
+
+    def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
+        """Its output."""
+        return b"0.25 4096\n", b""
 
 
 @pytest.fixture
@@ -37,17 +66,21 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def made_up(tmp_path: Path) -> MadeUp:
-    """Write files as a kernel would show them; the hot files with those that were written."""
+def sampled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Sampled:
+    """Sample these files; without ``show`` they stay as they are."""
 
-    def write(usage_name: str, files: dict[str, str], **fields: object) -> HotFiles:
-        place = tmp_path / "cri:made-up"
-        place.mkdir()
-        for name, text in files.items():
-            (place / name).write_text(text)
-        paths = {
-            key: place / value if isinstance(value, str) else value for key, value in fields.items()
-        }
-        return HotFiles(usage=place / usage_name, **paths)  # type: ignore[arg-type]
+    def run(
+        hot: HotFiles,
+        show: Callable[[int], object] = lambda ms: None,
+        lasts_ms: int = 150,
+        **intervals: float | None,
+    ) -> SamplerProcess:
+        clock = Clock(show, lasts_ms)
+        monkeypatch.setattr(sampler, "time", clock)
+        monkeypatch.setattr(sampler, "select", clock)
+        monkeypatch.setattr("edgebench.cgroups.sampler_process.subprocess.Popen", InProcess)
+        made = SamplerProcess(hot, folder, **intervals)
+        made.start()
+        return made
 
-    return write
+    return run

@@ -1,0 +1,261 @@
+"""Swap files and zram: with injected tools (words, claims, refusals), and set up for real."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from tool_fakes import Tools, areas
+
+from edgebench.cgroups import swap
+from edgebench.cgroups.leftovers import Ownership, claims, clear_leftovers
+from edgebench.cgroups.swap import SwapControl, SwapState
+from edgebench.errors import MachineError
+
+MIB = 1 << 20
+SIZE = 16 * MIB
+ROOT = Path(__file__).parents[2]
+#: Sets swap up as a harness would, then dies by SIGKILL.
+DIE = """
+import os, sys
+from pathlib import Path
+from edgebench.cgroups.leftovers import Ownership
+from edgebench.cgroups.swap import SwapControl
+control = SwapControl(Ownership(Path(sys.argv[1])))
+print(control.use(sys.argv[2], 16 << 20).device, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("found", "flags"),
+    [
+        # One above the highest, or the kernel fills those first; as far as swapon(2) goes.
+        ({"sda2": -2, "sdb": 7, "sdc": 3}, ["--priority", "8"]),
+        ({}, ["--priority", "0"]),
+        ({"sda2": -2}, ["--priority", "0"]),
+        ({"sda2": 0}, ["--priority", "1"]),
+        ({"sda2": 32767}, ["--priority", "32767"]),
+        (None, []),
+    ],
+)
+def test_a_swap_file_is_made_on_first_and_removed(
+    tools: Tools,
+    ownership: Ownership,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    found: dict[str, int] | None,
+    flags: list[str],
+) -> None:
+    """0600 in a folder of 0700, at full size, at a priority above all others'; then gone."""
+    read = (lambda: None) if found is None else areas(**found)
+    monkeypatch.setattr(swap, "read_swap_areas", read)
+    monkeypatch.setattr(swap, "_SPARE_BYTES", 0)
+    control = SwapControl(ownership, tmp_path)
+    assert control.state == SwapState("none")
+    state = control.use("file", MIB)
+    file = state.device
+    assert file is not None
+    assert state == SwapState("file", file, MIB) == control.state
+    assert tools.called == [["mkswap", str(file)], ["swapon", *flags, str(file)]]
+    assert {where for _, where in tools.told} == {file}
+    assert file.stat().st_size == MIB
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    held = [("temp-folder", str(file.parent)), ("swap-file", str(file))]
+    assert claims(ownership.path) == held
+    assert control.use("file", MIB) is state
+    control.off()
+    assert (control.state, file.parent.exists()) == (SwapState("none"), False)
+    assert claims(ownership.path) == []
+    control.off()
+
+
+def test_zram_is_sized_switched_on_and_removed(
+    tools: Tools, kernel: Path, ownership: Ownership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel chooses its number; it is recorded before it is used."""
+    monkeypatch.setattr(swap, "read_swap_areas", areas(sda2=5))
+    control = SwapControl(ownership)
+    state = control.use("zram", SIZE)
+    device = Path("/dev/zram3")
+    assert state == SwapState("zram", device, SIZE)
+    assert (kernel / "sys/block/zram3/disksize").read_text() == str(SIZE)
+    assert tools.called == [["mkswap", str(device)], ["swapon", "--priority", "6", str(device)]]
+    assert claims(ownership.path) == [("zram", str(device))]
+    control.off()
+    assert (kernel / "sys/block/zram3/reset").read_text() == "1"
+    assert claims(ownership.path) == []
+
+
+def refusal(control: SwapControl, kind: str, *about: object) -> MachineError:
+    """Why there is no such swap; nothing is left switched on."""
+    with pytest.raises(MachineError) as refused:
+        control.use(kind, *about)  # type: ignore[arg-type]
+    assert control.state == SwapState("none")
+    return refused.value
+
+
+def test_zram_that_the_kernel_refuses_is_told(
+    tools: Tools, kernel: Path, ownership: Ownership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A size it doesn't take, no device at all, or one that nobody would remove after a crash."""
+    (kernel / "sys/block/zram3/disksize").mkdir()
+    control = SwapControl(ownership)
+    assert refusal(control, "zram", SIZE).where == "/dev/zram3"
+    with monkeypatch.context() as patch:
+
+        def refuse(*_: str) -> None:
+            raise MachineError("can't record")
+
+        patch.setattr(ownership, "claim", refuse)
+        assert refusal(control, "zram", SIZE).what == "can't record"
+        assert (kernel / "sys/class/zram-control/hot_remove").read_text() == "3"
+    (kernel / "sys/class/zram-control/hot_add").unlink()
+    assert "modprobe zram" in str(refusal(control, "zram", SIZE).remedy)
+
+
+def test_why_there_is_no_swap_file(
+    tools: Tools, ownership: Ownership, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the machine's disk 256 MiB stay free; no folder, no size, a full disk, no root."""
+    free = MIB + (256 << 20) - 1
+    monkeypatch.setattr(swap.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    control = SwapControl(ownership, tmp_path)
+    refused = refusal(control, "file", MIB)
+    assert refused.what == "no room for a swap file of 1.0 MiB: 257.0 MiB are free"
+    assert refused.where == str(tmp_path)
+    (own := tmp_path / "own").mkdir()
+    assert control.use("file", MIB, own).kind == "file"
+    gone = tmp_path / "gone"
+    assert refusal(control, "file", MIB, gone).where == str(gone)
+    assert "needs a size" in refusal(control, "file").what
+    tools.called.clear()
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    assert "No space left" in refusal(control, "file", MIB, own).what
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    for kind in ("file", "zram"):
+        assert "sudo" in str(refusal(SwapControl(ownership), kind, MIB).remedy)
+    assert tools.called == []
+
+
+def test_the_machines_own_swap_is_used_where_there_is_some(
+    tools: Tools, ownership: Ownership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never changed, with the limit that was asked for; where there is none, how to get some."""
+    control = SwapControl(ownership)
+    monkeypatch.setattr(swap, "read_swap_areas", areas(sda2=-2))
+    assert control.use("system", 5) == SwapState("system", None, 5)
+    control.off()
+    assert control.use("none") == SwapState("none")
+    monkeypatch.setattr(swap, "read_swap_areas", areas())
+    assert refusal(control, "system").remedy == swap.NO_SYSTEM_SWAP
+    assert tools.called == []
+
+
+@pytest.fixture
+def control(ownership: Ownership) -> Iterator[SwapControl]:
+    """The real thing, in its usual folder."""
+    with SwapControl(ownership) as control:
+        yield control
+
+
+def swaps() -> dict[str, list[str]]:
+    """The kernel's table of swap areas, by name."""
+    lines = Path("/proc/swaps").read_text().splitlines()[1:]
+    return {line.split()[0]: line.split()[1:] for line in lines}
+
+
+def had(control: SwapControl, kind: str) -> Path:
+    """Swap of this kind, set up for the test; skips where this machine refuses it."""
+    try:
+        device = control.use(kind, SIZE).device
+    except MachineError as error:
+        pytest.skip(f"no swap of kind {kind} here: {error.what}")
+    assert device is not None
+    return device
+
+
+def of_others() -> set[str]:
+    """What is on and is not edgebench's, which tests beside this one switch on and off."""
+    return {name for name in swaps() if "edgebench" not in name and "zram" not in name}
+
+
+@pytest.mark.promise("A swap file is 0600 in a folder of 0700.")
+@pytest.mark.root
+@pytest.mark.swap
+@pytest.mark.parametrize("kind", ["file", "zram"])
+def test_swap_comes_and_goes(control: SwapControl, kind: str) -> None:
+    """It is on, first of all areas, for root's eyes alone; then gone, others' are as before."""
+    before = of_others()
+    device = had(control, kind)
+    assert int(swaps()[str(device)][1]) * 1024 == pytest.approx(SIZE, abs=64 << 10)
+    # The kernel fills the area of the highest priority first.
+    assert int(swaps()[str(device)][-1]) == max(int(words[-1]) for words in swaps().values())
+    if kind == "file":
+        modes = [stat.S_IMODE(path.stat().st_mode) for path in (device, device.parent)]
+        assert (modes, device.stat().st_size) == ([0o600, 0o700], SIZE)
+    control.off()
+    assert str(device) not in swaps()
+    assert of_others() == before
+    assert kind == "zram" or not device.parent.exists()
+    control.off()
+
+
+@pytest.mark.root
+@pytest.mark.swap
+def test_the_same_swap_again_is_kept_and_another_replaces_it(control: SwapControl) -> None:
+    """Trials of one kind share one swap; the next kind's takes its place."""
+    first = had(control, "file")
+    assert control.use("file", SIZE).device == first
+    second = control.use("file", 2 * SIZE).device
+    assert str(first) not in swaps()
+    assert str(second) in swaps()
+    assert control.use("none") == SwapState("none")
+    assert str(second) not in swaps()
+
+
+@pytest.mark.promise("Swap files and zram devices of a killed harness are removed.")
+@pytest.mark.root
+@pytest.mark.swap
+@pytest.mark.parametrize("kind", ["file", "zram"])
+def test_what_a_killed_harness_left_is_cleared_by_the_next(state: Path, kind: str) -> None:
+    """Swap of a harness that died by SIGKILL is found by its claims, swapped off and removed."""
+    words = [sys.executable, "-c", DIE, str(state), kind]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+    if done.returncode != -signal.SIGKILL:
+        clear_leftovers(state)
+        pytest.skip(f"no swap of kind {kind} here: {done.stderr.splitlines()[-1:]}")
+    device = Path(done.stdout.strip())
+    assert str(device) in swaps()
+    sentences = clear_leftovers(state)
+    assert f"removed the swap {'file' if kind == 'file' else 'device'} {device}" in sentences
+    assert str(device) not in swaps()
+    assert not device.exists()
+
+
+@pytest.mark.root
+@pytest.mark.swap
+def test_a_swap_that_could_not_be_switched_on_leaves_nothing(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without mkswap the error names the package, and the file made by then is gone at the end."""
+    folder = state.parent / "swap"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    with Ownership(state) as ownership, SwapControl(ownership, folder) as control:
+        with pytest.raises(MachineError, match="mkswap is not on this machine") as caught:
+            control.use("file", SIZE)
+        assert control.state == SwapState("none")
+    assert "util-linux" in str(caught.value.remedy)
+    assert not list(folder.iterdir())
