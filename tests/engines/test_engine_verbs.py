@@ -113,17 +113,3 @@ def test_minimum_of_a_file_loads_it_as_a_whole(tmp_path: Path, monkeypatch: pyte
     assert (settings["schedule"], settings["engine"]) == ("whole", "litert")
     # As ``model_path`` has it.
     assert settings["loader"] == asked.used_loader == "mmap"
-
-
-@pytest.mark.parametrize("network", ["small.onnx", "small.keras", "small.tflite"])
-def test_training_of_a_file_made_for_execution_is_refused(
-    tmp_path: Path, network: str, monkeypatch: pytest.MonkeyPatch
-):
-    """``batch`` says why, and what to name instead."""
-    (tmp_path / network).touch()
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(EdgebenchError) as refused:
-        CliRunner().invoke(cli, ["batch", network, "--memory", "1G"], catch_exceptions=False)
-    assert f"{network} is made for execution and can't be trained" in str(refused.value)
-    assert 'network = "mymodel.py:Net"' in str(refused.value)
-    assert refused.value.exit_code == 2

@@ -168,11 +168,12 @@ def layers_of(rows: Sequence[Mapping[str, Any]], batch: int = 1) -> tuple[Layer,
     """The rows of a layer table of batch size 1, at another batch size.
 
     Raises:
+        KeyError: a figure is not in the table, as those of an ONNX file's nodes.
         ResultsError: a figure in them is none.
     """
     try:
         return _layers_of(rows, batch)
-    except (KeyError, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         raise ResultsError(f"networks.json has a damaged layer table: {error}") from None
 
 
