@@ -75,7 +75,7 @@ def _print_address(
     # A browser can't open "every address", but the machine's name.
     named = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
     shown = f"[{named}]" if ":" in named else named
-    address = f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
+    address = f"http://{shown}:{port}/" + (f"#token={token}" if token else "")
     if token is None:
         print_warnings(["no token: every user of this machine can start sweeps as you"])
     if as_json:

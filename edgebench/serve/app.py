@@ -83,7 +83,7 @@ class Endpoints:
             Route("/api/answer", _as_json(self._answer)),
             Route("/api/predictions", _as_json(self._predict)),
             Route("/api/predictions/boards", _as_json(self._predict_boards)),
-            Route("/trials.csv", _as_json(self._trials_csv)),
+            Route("/api/trials.csv", _as_json(self._trials_csv)),
         ]
 
     async def make_form(self) -> dict[str, Any]:
@@ -225,9 +225,11 @@ def make_app(page_sweep: PageSweep, rules: AccessRules, files: Path | None = Non
                 task.cancel()
             endpoints.reader.shutdown(wait=False, cancel_futures=True)
 
+    page_files = _file_routes()
+    public = {route.path for route in page_files}
     app = Starlette(
-        routes=[*_file_routes(), *endpoints.routes()],
-        middleware=[Middleware(AccessMiddleware, rules=rules)],
+        routes=[*page_files, *endpoints.routes()],
+        middleware=[Middleware(AccessMiddleware, rules=rules, public=public)],
         lifespan=lifespan,
     )
     app.state.live, app.state.helpers = live, (quick, helper)

@@ -1,11 +1,12 @@
-"""Which requests are let in: those with the token, to the server's own name, from its own page.
+"""Which requests are let in: those with the token, to the server's own name.
 
 A page of another site can make a browser send requests here, and a name of its own can be made to
-resolve to this machine (DNS rebinding). So the Host header must name us, a post must come from our
-own page, and it must be JSON, which no form of another site can send without being asked.
+resolve to this machine (DNS rebinding). So the Host header must name us, and a post must be JSON,
+which no form of another site can send; without a token, it must come from our own page.
 
 Every user of a machine reaches its loopback address, and the server acts with the rights of the
-user who started it. So every address, each file of the page included, needs the token.
+user who started it. So every address but the page's own files needs the token, in a header. A
+browser sends cookies to all ports of a host, also to those of other users: there are none.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -34,20 +35,16 @@ from edgebench.cgroups.leftovers import clear_token_files, state_folder
 from edgebench.errors import MachineError
 from edgebench.safe_files import remove_empty_folder, remove_file, write_whole
 
-#: The cookie's name begins with it; the port follows, since a host's ports share cookies.
-COOKIE = "edgebench_token"
 #: A filled-in form is far smaller.
 MOST_BODY_BYTES = 64 * 1024
 _NO_STORE = {"Cache-Control": "no-store"}
 #: Authorization schemes for the token in a script's header.
 _SCHEMES = ("bearer", "token")
-_REFUSED = (401, 403)
 _TEXT = """\
 The token is missing or wrong. It keeps other users of this machine from starting sweeps.
-In a browser: open the address that 'edgebench serve' printed; it ends in ?token=…
+In a browser: open the address that 'edgebench serve' printed; it ends in #token=…
 In a script: send the header 'Authorization: Bearer …'; 'edgebench serve' printed the token's file.
 """
-_PAGE = Path(__file__).with_name("static").joinpath("token.html").read_text()
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -90,15 +87,14 @@ class AccessRules:
         # A numeric address can't be made to resolve elsewhere.
         return name in {self.host.lower(), own, f"{own}.local"} or _address(name) is not None
 
-    def knows_token(self, shown: str) -> bool:
-        """Whether it is the token; the time taken doesn't depend on how much of it is right."""
-        return self.token is None or hmac.compare_digest(shown.encode(), self.token.encode())
-
-    def is_from_script(self, headers: Headers) -> bool:
-        """Whether the token is in a header that no browser sends by itself."""
+    def lets_in(self, headers: Headers) -> bool:
+        """Whether the token, if one is needed, is in the header that no browser sends by itself."""
         scheme, _, shown = headers.get("authorization", "").partition(" ")
-        named = self.token is not None and scheme.lower() in _SCHEMES
-        return named and self.knows_token(shown.strip())
+        if self.token is None:
+            return True
+        # The time taken doesn't depend on how much of it is right.
+        same = hmac.compare_digest(shown.strip().encode(), self.token.encode())
+        return same and scheme.lower() in _SCHEMES
 
 
 def is_loopback(host: str) -> bool:
@@ -121,11 +117,16 @@ def _name_of(header: str) -> str:
 
 
 class AccessMiddleware:
-    """ASGI middleware: refuses what the rules don't allow, and puts headers on all answers."""
+    """ASGI middleware: refuses what the rules don't allow, and puts headers on all answers.
 
-    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
+    Args:
+        public: the page's own files, which a browser asks for without the token.
+    """
+
+    def __init__(self, app: ASGIApp, rules: AccessRules, public: Collection[str]) -> None:
         self._app = app
         self._rules = rules
+        self._public = public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or pass it on."""
@@ -133,57 +134,35 @@ class AccessMiddleware:
             await self._app(scope, receive, send)
             return
 
+        # Nobody keeps a connection without the token.
+        request = Request(scope)
+        let_in = self._rules.lets_in(request.headers)
+        added = HEADERS if let_in else {**HEADERS, "Connection": "close"}
+
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                extra = [(k.lower().encode(), v.encode()) for k, v in HEADERS.items()]
+                extra = [(k.lower().encode(), v.encode()) for k, v in added.items()]
                 message["headers"] = [*message.get("headers", []), *extra]
             await send(message)
 
-        answer = self._refusal(Request(scope))
-        if answer and answer.status_code in _REFUSED:
-            # Nobody keeps a connection without the token.
-            answer.headers["Connection"] = "close"
-        await (answer or self._app)(scope, receive, with_headers)
+        await (self._refusal(request, let_in) or self._app)(scope, receive, with_headers)
 
-    def _refusal(self, request: Request) -> Response | None:
+    def _refusal(self, request: Request, let_in: bool) -> Response | None:
         headers = request.headers
         if not self._rules.knows_host(headers.get("host", "")):
             return _refused("not this server's name; open the address that edgebench serve printed")
         if headers.get("sec-fetch-site") == "cross-site" and request.url.path != "/":
             return _refused("another site's page may link here, but not send requests")
-        by_script = self._rules.is_from_script(headers)
-        if request.method not in ("GET", "HEAD"):
-            if not by_script and not _is_own_page(headers):
+        reads = request.method in ("GET", "HEAD")
+        if not let_in and not (reads and request.url.path in self._public):
+            return PlainTextResponse(_TEXT, 401, {**_NO_STORE, "WWW-Authenticate": "Bearer"})
+        if not reads:
+            # No page of another site can send the token.
+            if self._rules.token is None and not _is_own_page(headers):
                 return _refused("only this server's own page may send this")
             if why := _why_not_read(headers):
                 return _refused(why)
-        return None if by_script or self._rules.token is None else self._refusal_by_token(request)
-
-    def _refusal_by_token(self, request: Request) -> Response | None:
-        cookie = cookie_name(request.headers.get("host", ""))
-        shown = request.query_params.get("token")
-        entering = request.method == "GET" and request.url.path == "/"
-        if shown is not None and entering and self._rules.knows_token(shown):
-            # From the address, which is shown and remembered, into a cookie.
-            answer = RedirectResponse("/", status_code=303, headers=_NO_STORE)
-            answer.set_cookie(cookie, shown, httponly=True, samesite="strict")
-            return answer
-        known = self._rules.knows_token(request.cookies.get(cookie, ""))
-        return None if known else _token_needed(request)
-
-
-def cookie_name(host: str) -> str:
-    """The cookie's name for a Host header: two servers of one machine have two cookies."""
-    port = host.rpartition(":")[2]
-    return f"{COOKIE}_{port if port.isdigit() else 80}"
-
-
-def _token_needed(request: Request) -> Response:
-    """The answer to a missing or wrong token: where to find it."""
-    headers = {**_NO_STORE, "WWW-Authenticate": "Bearer"}
-    if "text/html" in request.headers.get("accept", ""):
-        return HTMLResponse(_PAGE, status_code=401, headers=headers)
-    return PlainTextResponse(_TEXT, status_code=401, headers=headers)
+        return None
 
 
 def _is_own_page(headers: Headers) -> bool:

@@ -26,7 +26,7 @@ class Page:
     def open(self, view: str = "live") -> None:
         """Load the page anew at one of its views."""
         self.driver.get("about:blank")
-        self.driver.get(f"{self.address}/?token={TOKEN}#{view}")
+        self.driver.get(f"{self.address}/#token={TOKEN}/{view}")
 
     def find(self, css: str, patience_s: float = 240.0) -> Any:
         """The first element that fits, once it is there and shown."""

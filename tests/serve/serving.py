@@ -25,9 +25,11 @@ from edgebench.serve.app import make_app, make_server, open_socket
 from edgebench.serve.helper_process import reply_to
 from edgebench.serve.live import LiveStream
 from edgebench.serve.page_sweep import PageSweep
-from edgebench.serve.security import AccessRules, cookie_name
+from edgebench.serve.security import AccessRules
 
 TOKEN = "a-token-that-nobody-guesses"
+#: What the page sends with each request.
+SHOWN = {"Authorization": f"Bearer {TOKEN}"}
 
 
 @dataclass
@@ -64,11 +66,6 @@ class Served:
         """Where a browser finds it."""
         return f"http://127.0.0.1:{self.port}"
 
-    @property
-    def cookie(self) -> str:
-        """What a browser shows that was let in."""
-        return f"{cookie_name(f'127.0.0.1:{self.port}')}={TOKEN}"
-
     def get(self, path: str, **headers: str) -> Answer:
         """Ask as a browser that was let in; headers' names have ``_`` for ``-``."""
         return self._ask("GET", path, None, headers)
@@ -81,7 +78,7 @@ class Served:
     def _ask(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
-            own = {"Cookie": self.cookie, **headers}
+            own = {**SHOWN, **headers}
             named = {name.replace("_", "-"): value for name, value in own.items()}
             connection.request(method, path, body, named)
             answer = connection.getresponse()
@@ -96,7 +93,7 @@ class Served:
         """The live stream's events: kind and data."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
-            connection.request("GET", "/api/live", headers={"Cookie": self.cookie})
+            connection.request("GET", "/api/live", headers=SHOWN)
             yield _events(connection.getresponse())
         finally:
             connection.close()

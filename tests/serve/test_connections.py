@@ -68,10 +68,11 @@ def test_a_request_that_does_not_come_is_not_waited_for(
 
 
 @pytest.mark.parametrize(
-    ("method", "status"), [("GET /api/sweeps", b"401"), ("POST /api/start", b"403")]
+    ("method", "status"),
+    [("GET /api/sweeps", b"401"), ("POST /api/start", b"401"), ("GET /", b"200")],
 )
-def test_who_is_refused_keeps_no_connection(served: Served, method: str, status: bytes):
-    """After the refusal the server closes, without waiting for a body; the owner's stays open."""
+def test_who_has_no_token_keeps_no_connection(served: Served, method: str, status: bytes):
+    """After its answer the server closes, without waiting for a body; the owner's stays open."""
     head = f"{method} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n".encode()
     with contextlib.ExitStack() as stack:
         stranger = connected(served, stack, head + b"\r\n")

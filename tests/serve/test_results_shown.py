@@ -105,7 +105,7 @@ def test_a_trial_in_full(with_sweep: Served):
 def test_csv_has_every_trial(with_sweep: Served):
     """A file to download, with the rows that the page shows."""
     name = with_sweep.get("/api/sweeps").data["sweeps"][0]["sweep"]
-    answer = with_sweep.get(f"/trials.csv?sweep={quote(name)}")
+    answer = with_sweep.get(f"/api/trials.csv?sweep={quote(name)}")
     assert answer.headers["content-disposition"].startswith("attachment")
     rows = list(csv.DictReader(io.StringIO(answer.body.decode())))
     assert len(rows) == 20
@@ -124,7 +124,7 @@ def test_a_formula_in_a_text_stays_a_text(tmp_path: Path):
 @pytest.mark.parametrize("name", ["", "x", "..", "../..", "/etc", "a/b/c", "jetson-nano/.."])
 def test_no_name_leads_elsewhere(with_sweep: Served, name: str):
     """A sweep is one of those that are listed, whatever was asked for."""
-    for path in ("/api/trials?sweep=", "/trials.csv?sweep=", "/api/predictions?sweep="):
+    for path in ("/api/trials?sweep=", "/api/trials.csv?sweep=", "/api/predictions?sweep="):
         assert with_sweep.get(path + quote(name)).status == 422
     answer = with_sweep.get(f"/api/trial?sweep={quote(name)}&trial=..%2F0001")
     assert answer.status == 422

@@ -57,7 +57,7 @@ def ended(process: subprocess.Popen[str], by: signal.Signals) -> str:
 
 def bearer(address: str) -> dict[str, str]:
     """The header of a script that was given the address."""
-    return {"Authorization": f"Bearer {address.partition('?token=')[2]}"}
+    return {"Authorization": f"Bearer {address.partition('#token=')[2]}"}
 
 
 def token_files(address: str) -> list[Path]:
@@ -66,12 +66,12 @@ def token_files(address: str) -> list[Path]:
 
 
 def status_of(address: str) -> int:
-    """What a plain GET of that address answers."""
+    """What the server answers with the address's token, if it has one."""
     parts = urlsplit(address)
     assert parts.hostname
     connection = HTTPConnection("127.0.0.1", parts.port, timeout=120)
     try:
-        connection.request("GET", f"{parts.path}?{parts.query}")
+        connection.request("GET", "/api/sweeps", headers=bearer(address))
         return connection.getresponse().status
     finally:
         connection.close()
@@ -86,9 +86,9 @@ def test_it_serves_and_ends_in_order(tmp_path: Path, end: signal.Signals):
         (file,) = token_files(address)
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-        assert address.endswith(f"/?token={file.read_text().strip()}")
-        assert status_of(address) == 303
-        assert status_of(address.partition("?")[0]) == 401
+        assert address.endswith(f"/#token={file.read_text().strip()}")
+        assert status_of(address) == 200
+        assert status_of(address.partition("#")[0]) == 401
         parts = urlsplit(address)
         stream, asked = (HTTPConnection("127.0.0.1", parts.port, timeout=120) for _ in range(2))
         stream.request("GET", "/api/live", headers=bearer(address))
@@ -121,7 +121,7 @@ def test_without_a_token_it_warns_and_under_nohup_it_stays(tmp_path: Path):
     """--no-token opens the page to every local user, says so, and leaves no file."""
     ignored = {"preexec_fn": lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)}
     with running(tmp_path, "--no-token", **ignored) as (process, address):
-        assert "?" not in address
+        assert "#" not in address
         process.send_signal(signal.SIGHUP)
         assert status_of(address) == 200
         assert token_files(address) == []
@@ -147,8 +147,8 @@ def test_a_thousand_half_open_requests_do_not_shut_the_owner_out(tmp_path: Path)
                 one = stack.enter_context(socket.create_connection(("127.0.0.1", parts.port), 120))
                 with contextlib.suppress(ConnectionResetError, BrokenPipeError):
                     one.sendall(b"GET / HTTP/1.1\r\n")
-            assert status_of(address) == 303
-            assert status_of(address.partition("?")[0]) == 401
+            assert status_of(address) == 200
+            assert status_of(address.partition("#")[0]) == 401
             assert len(ended(process, signal.SIGTERM)) < 2000
             assert token_files(address) == []
     finally:
@@ -171,18 +171,17 @@ def test_a_killed_servers_file_is_replaced(tmp_path: Path):
 @pytest.mark.process
 @pytest.mark.root
 @pytest.mark.promise(
-    "Every address of the page, its files and the live stream need the token, for other users "
-    "of the machine too."
+    "Every address but the page's own files needs the token, for other users of the machine too."
 )
 @pytest.mark.promise("The token's file is 0600, and removed when the server ends, on any signal.")
 def test_another_user_is_shut_out_and_a_killed_servers_file_goes(tmp_path: Path):
     """Another user gets 401 and can't read the file, which SIGKILL leaves to the next start."""
     with running(tmp_path) as (process, address):
         (file,) = token_files(address)
-        page = address.partition("?")[0]
-        seen = as_nobody(lambda: [status_of(page), status_of(f"{page}api/live"), can_read(file)])
-        assert seen == [401, 401, False]
-        assert status_of(address) == 303
+        page = address.partition("#")[0]
+        seen = as_nobody(lambda: [status_of(page), can_read(file)])
+        assert seen == [401, False]
+        assert status_of(address) == 200
         clear_leftovers()
         assert token_files(address)
         process.kill()

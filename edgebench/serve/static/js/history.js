@@ -2,7 +2,7 @@
 
 import { byId, el, fill, say } from "./dom.js";
 import { breakable, cell, count } from "./format.js";
-import { get } from "./api.js";
+import { download, get } from "./api.js";
 import { SortedTable } from "./table.js";
 import { showComparison } from "./comparison.js";
 import { keyWords, outcomeWords, OUTCOMES, sweepParts, sweepWords } from "./words.js";
@@ -80,7 +80,7 @@ async function showTrials() {
   byId("trials-card").hidden = sweeps.size === 0;
   if (!sweeps.size) return;
   const query = new URLSearchParams([...sweeps].map((name) => ["sweep", name]));
-  byId("csv").href = `/trials.csv?${query}`;
+  byId("csv").onclick = () => download(`/api/trials.csv?${query}`, "trials.csv").catch((error) => say(error.message, true));
   byId("compare").disabled = trials.size === 0;
   try {
     rows = (await get(`/api/trials?${query}`)).trials;

@@ -1,6 +1,7 @@
 // The live view. The stream sends the full state first, then the changes; so a reload, a second
 // browser or a lost connection loses nothing.
 
+import { events } from "./api.js";
 import { byId, el, fill, say } from "./dom.js";
 import { count, seconds } from "./format.js";
 import { showStarted } from "./started.js";
@@ -17,41 +18,51 @@ const REFRESH_MS = 20_000;
 let refreshed = 0;
 let before = null;
 
-export function startLive() {
-  let stream = open();
-  // A browser may keep a page that was left; its stream would hold one of the few connections
-  // that a browser makes to one server.
-  window.addEventListener("pagehide", () => stream.close());
-  window.addEventListener("pageshow", (event) => {
-    if (event.persisted) stream = open();
-  });
-}
+// After a lost connection, and after the server's own end, it is tried again.
+const AGAIN_MS = 3_000;
 
-function open() {
-  const stream = new EventSource("/api/live");
-  const on = (kind, act) => stream.addEventListener(kind, (event) => act(JSON.parse(event.data)));
-  on("state", (data) => {
+const SHOW = {
+  state(data) {
     showProgress(data);
     system.replace(data.system);
     trial.show(data.trial);
+  },
+  progress: showProgress,
+  system: (data) => system.add(data.rows),
+  trial: (data) => trial.show(data),
+  update: (data) => trial.update(data),
+};
+
+export function startLive() {
+  let left = new AbortController();
+  follow(left.signal);
+  // A browser may keep a page that was left; its stream would hold one of the few connections
+  // that a browser makes to one server.
+  window.addEventListener("pagehide", () => left.abort());
+  window.addEventListener("pageshow", (event) => {
+    if (!event.persisted) return;
+    left = new AbortController();
+    follow(left.signal);
   });
-  on("progress", showProgress);
-  on("system", (data) => system.add(data.rows));
-  on("trial", (data) => trial.show(data));
-  on("update", (data) => trial.update(data));
-  stream.onopen = () => say("Connected.");
-  stream.onerror = () => {
-    if (stream.readyState === EventSource.CLOSED) sayWhyClosed();
-    else say("Connection lost; reconnecting …", true);
-  };
-  return stream;
 }
 
-// A refused stream doesn't say why, and the browser doesn't try again.
-async function sayWhyClosed() {
-  const answer = await fetch("/icon.svg", { cache: "no-store" }).catch(() => null);
-  if (answer?.status === 401) say("The server has a new token: open the address that edgebench serve printed.", true);
-  else say("Too many pages are open: close one, then reload.", true);
+async function follow(signal) {
+  while (!signal.aborted) {
+    try {
+      for await (const [kind, data] of events("/api/live", signal)) {
+        if (kind === "state") say("Connected.");
+        SHOW[kind](data);
+      }
+    } catch (error) {
+      if (error.refused) {
+        say(error.message, true);
+        return;
+      }
+      if (!signal.aborted) console.error(error);
+    }
+    if (!signal.aborted) say("Connection lost; reconnecting …", true);
+    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+  }
 }
 
 function showProgress({ sweep, started }) {
