@@ -13,6 +13,7 @@ from msgspec import structs
 from edgebench.measures.machine.noise import spread_doubts
 from edgebench.records import DEMAND, Doubt, EndedIn, LimitSetting
 from edgebench.results.columns import ColumnTable, working_sets
+from edgebench.results.limit_met import NOT_MET, is_limit_met
 from edgebench.results.once import once_for_results
 from edgebench.results.point_times import (
     WalkedRows,
@@ -21,7 +22,7 @@ from edgebench.results.point_times import (
     steady_relative,
 )
 from edgebench.results.rounds import STEADY
-from edgebench.results.spread import Ratio, Spread, ratio_of, spread_of
+from edgebench.results.spread import SLIGHT, Ratio, Spread, ratio_of, spread_of
 from edgebench.results.sweep_reader import Sweep, timed_in
 from edgebench.results.trial_lines import parse_limits
 from edgebench.results.unmeasured import Unmeasured, unmeasured
@@ -53,7 +54,8 @@ class PointFacts:
     ``read_again_bytes`` is what each of them reads again, where that was counted.
     ``steady_relative``: a walk's steady
     rounds over those without a limit around them. ``unmeasured``: what the trials of a program
-    leave open; None of others.
+    leave open; None of others. ``meets_limit``: whether one of them reached its limit, as far as
+    that is known; else its slowdowns are 1, and a doubt has what the clock said.
     """
 
     point: str
@@ -86,6 +88,7 @@ class PointFacts:
     unit: str = ""
     steady_relative: Spread | None = None
     unmeasured: Unmeasured | None = None
+    meets_limit: bool = True
 
     @cached_property
     def key(self) -> WorkloadKey:
@@ -129,6 +132,8 @@ class PointFacts:
         """
         if self.steady_relative and wide.steady_relative:
             return ratio_of(self.steady_relative, wide.steady_relative)
+        if not (self.meets_limit or wide.meets_limit):
+            return NOT_MET
         return ratio_of(self.times_s["total"], wide.times_s["total"])
 
 
@@ -181,8 +186,14 @@ def _compared(point: PointFacts, twin: PointFacts) -> PointFacts:
         ratios |= {name: walked for name in (STEADY, "total") if name in ratios}
     if point.throughput_per_s and twin.throughput_per_s and point.throughput_per_s.low > 0:
         ratios[THROUGHPUT] = ratio_of(twin.throughput_per_s, point.throughput_per_s)
+    doubts = point.doubts
+    if not (point.meets_limit or point.is_unlimited):
+        shown = (ratios.get(THROUGHPUT) or ratios.get("total") or NOT_MET).median
+        if not 1 / SLIGHT <= shown <= SLIGHT:
+            doubts = [*doubts, Doubt("limit_not_met", {"factor": shown})]
+        ratios = dict.fromkeys(ratios, NOT_MET)
     slowdowns = {name: ratio.median for name, ratio in ratios.items()}
-    made = replace(point, slowdowns=slowdowns, ratios=ratios)
+    made = replace(point, slowdowns=slowdowns, ratios=ratios, doubts=doubts)
     if point.demand_bytes is not None:
         return made
     return replace(made, **{name: getattr(twin, name) for name in DEMAND})
@@ -247,6 +258,7 @@ def _point(
         unit=throughput_unit(settings),
         steady_relative=steady_relative(sweep, rows, walked),
         unmeasured=_unmeasured(sweep, rows),
+        meets_limit=is_limit_met(limits, len(rows), columns.values("limit_hits", rows)),
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from edgebench.need import need_of
 from edgebench.records import LimitSetting, TrialRecord
+from edgebench.results.limit_met import is_limit_met
 from edgebench.results.unmeasured import unmeasured
 from edgebench.run.pace import Pace, median_pace, trials_by_point
 from edgebench.scenario.planner import Planner
@@ -394,6 +395,8 @@ def _tried_limit(
     """What the trials at one limit came to; ``base`` is the unlimited pace."""
     lost = next((record.outcome for record in own if record.outcome != "ok"), None)
     seconds = None if lost else median_pace(own, pace)
+    if seconds and not is_limit_met(own[0].limits, len(own), (r.limit_hits for r in own)):
+        seconds = base
     # Swap that was free at kills which a lack of it can't explain.
     free = [r.kill.swap_free_bytes for r in own if r.killed_with_swap_free and r.kill]
     return TriedLimit(

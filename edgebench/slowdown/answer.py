@@ -72,6 +72,7 @@ class MeasuredLimit:
         lost: how most of the others ended; empty without any.
         times_s, ratios: of ``start``, ``total`` and ``throughput`` (seconds of one unit), as far as
             they are known.
+        peak_bytes: the most that its trials used, page cache included; infinite if unknown.
     """
 
     label: str
@@ -81,6 +82,7 @@ class MeasuredLimit:
     lost: str = ""
     times_s: Mapping[str, Spread] = field(default_factory=dict)
     ratios: Mapping[str, Ratio] = field(default_factory=dict)
+    peak_bytes: float = math.inf
 
     @property
     def share(self) -> float:
@@ -142,6 +144,7 @@ def _measured_limit(point: PointFacts) -> list[MeasuredLimit]:
         lost=max(lost, key=lambda name: lost[name], default=""),
         times_s=times,
         ratios={name: point.ratios[name] for name in times if name in point.ratios},
+        peak_bytes=point.peak_bytes.high if point.peak_bytes else math.inf,
     )
     return [made] if ends else []
 
@@ -429,6 +432,10 @@ class WorkloadAnswers:
             # Tighter than all that finished: no faster than there.
             slowdown = max(slowdown, seen_ends[-1].slowdown)
             high = None if high is None else max(high, slowdown)
+        free = next((one for one in self._measured if one.limit_bytes == math.inf), None)
+        if free and limit_bytes > free.peak_bytes:
+            # It would never be met.
+            slowdown, low, high = 1.0, 1.0, 1.0
         return PhaseTime(
             network=curve.network,
             phase=curve.phase,

@@ -116,6 +116,10 @@ SENTENCES: Mapping[str, Callable[[_Alike], str]] = {
         f"the CPU's highest clock rate was changed between {found.count('low_ghz', '.3g')} and "
         f"{found.count('high_ghz', '.3g')} GHz: cool the machine or fix the rate, then run again"
     ),
+    "limit_not_met": lambda found: (
+        f"memory never reached the limit, so it can't be why the trials took "
+        f"{found.count('factor', '.3g')} times as long as without: the machine's load differed"
+    ),
     "spread": lambda found: (
         f"{_spread(found)}: about {found.count('more')} more would give a mean within "
         f"{WANTED_SHARE:.0%}"

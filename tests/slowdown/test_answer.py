@@ -127,6 +127,18 @@ def test_above_all_limits_no_limit_is_the_neighbour():
     assert AnswerDoubt.CLIFF not in answer(90).doubts
 
 
+def test_above_all_that_a_free_trial_used_nothing_is_slower():
+    """The model says 3 times, and repeats differ: a limit that is never met slows nothing."""
+    limits = measured()
+    limits[-1] = replace(limits[-1], peak_bytes=131 * MIB)
+    known: Any = Told(3.0)
+    asked = replace(curve(limits=(50.0, 60.0)), unlimited_seconds=np.ones(3))
+    answers = WorkloadAnswers((asked,), limits, 100.0 * MIB, None, lambda: known, lambda _: True)
+    total = answers.at(132 * MIB).phase("total")
+    assert total is not None
+    assert (total.slowdown, total.slowdown_low, total.slowdown_high) == (1.0, 1.0, 1.0)
+
+
 def test_tighter_than_all_that_were_killed_is_killed():
     """No more of them finish than at the tightest limit tried."""
     found = answer(30)

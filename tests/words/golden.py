@@ -260,6 +260,7 @@ def doubts() -> Iterator[Doubt]:
     yield Doubt("slowed_down", {}, ["under-voltage"])
     yield Doubt("hot", {"hot_c": 86.2, "trip_c": 85.0})
     yield Doubt("clock_capped", {"low_ghz": 1.2, "high_ghz": 1.8})
+    yield Doubt("limit_not_met", {"factor": 2.75})
     yield from (Doubt(kind, spread) for kind in ("spread", "spread_known", "spread_wide"))
     yield from (Doubt(kind, far) for kind in ("short_repeat", "long_repeat"))
     yield Doubt("unsteady_rounds")
