@@ -50,7 +50,6 @@ KINDS: dict[str, tuple[str, ...]] = {
 #: Pages of keys, flags and decisions: only numbers with one of these units may be a measurement.
 REFERENCE = (
     "docs/verbs/",
-    "docs/decisions/",
     "docs/reference/results.md",
     "docs/reference/scenarios.md",
     "docs/index.md",
@@ -73,17 +72,6 @@ PAGES: dict[str, tuple[str, ...]] = {
             "205.4 MiB, as without",
         ),
     ),
-    "docs/decisions/boards.md": ("256 MiB for a system",),
-    "docs/decisions/demand.md": (*("at most 2 % of the trial's time",),),
-    "docs/decisions/fleet.md": ("at most 8 MiB", "at most 1 GiB", "within 5 %"),
-    "docs/decisions/noise.md": ("threshold is 5 %", "at 10 %, half", "changes of 10 % fall short"),
-    "docs/decisions/page.md": ("every 15 seconds",),
-    "docs/decisions/remedies.md": ("at 1.5 times the fastest", "show 10 % at least"),
-    "docs/decisions/sampler.md": ("up to 1,000 times a second",),
-    "docs/decisions/searches.md": ("from 1 MiB to", "each 2.4 %"),
-    "docs/decisions/simulator.md": ("up to 32 MiB",),
-    "docs/decisions/slowdown-model.md": ("slowed 1.5 times or more",),
-    "docs/decisions/storage.md": ("More than 10 % off", "reads of 100 MB/s"),
     "docs/verbs/fleet.md": ("(5 % at least)",),
     "docs/verbs/advise.md": (
         *("less than 10 %", "alone (95 %)", "1.25 times", "1.5 times", "least 5 %"),

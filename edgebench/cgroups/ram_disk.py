@@ -2,7 +2,7 @@
 
 A file in ramfs, whose pages the kernel never swaps, becomes a loop device with a file system on it.
 The kernel holds a loop device to a speed as any other disk, while the machine's own disk, however
-slow or busy, has no part in it (docs/decisions/storage.md).
+slow or busy, has no part in it (docs/decisions.md).
 """
 
 from __future__ import annotations

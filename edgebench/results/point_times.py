@@ -37,7 +37,7 @@ def point_times(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -> dict[s
     """Each time of these trials that is known, in seconds.
 
     A walk's rounds at a limit are compared with rounds without one in the same process, so they are
-    the repeats where that walk is all there is: docs/decisions/walks.md.
+    the repeats where that walk is all there is: docs/decisions.md.
     """
     columns = sweep.columns
     spreads = {name: spread_of(columns.values(f"times_{name}", rows)) for name in TRIAL_TIMES}

@@ -75,7 +75,7 @@ def calibration(**changed: Any) -> Calibration:
             file_pages_per_fault=constant(64),
             lru_share=constant(1.0),
             base_bytes=constant(60.0 * MIB),
-            # Rounds use so much of it (docs/decisions/simulator.md).
+            # Rounds use so much of it (docs/decisions.md).
             hot_base_bytes=constant(10.0 * MIB / 0.43),
         ),
         **changed,

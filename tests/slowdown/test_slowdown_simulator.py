@@ -130,7 +130,7 @@ def test_room_for_what_comes_back_is_not_paid_twice(loader: str):
 
 
 def test_reclaiming_a_page_takes_most_of_the_time_of_touching_it():
-    """0.8 of a minor fault's (docs/decisions/simulator.md)."""
+    """0.8 of a minor fault's (docs/decisions.md)."""
     costs = device_of(calibration(minor_fault_s=constant(1e-6))).costs
     assert costs.reclaim_s * mmap.PAGESIZE == pytest.approx(0.8e-6)
 

@@ -269,7 +269,7 @@ def held_rates(calibration: Calibration, storage: StorageSpeed) -> HeldRates | N
     The kernel holds bytes and requests, and lets a process wait for the later of the two; while it
     waits the costs of its faults pass too. So a pass takes the longer of its own time and the held
     one, never their sum. One page that is swapped in is one request, however many the disk merges
-    (docs/decisions/storage.md).
+    (docs/decisions.md).
 
     The interval is that of the constants it comes from.
 

@@ -14,7 +14,7 @@ IO_COST = 32
 _SWAPPINESS = 60
 #: How much of its turn anonymous memory loses beside files in use: pages on their way to swap are
 #: looked at and not yet freed. Chosen on counted passes of mapped weights
-#: (docs/decisions/simulator.md).
+#: (docs/decisions.md).
 _ANON_TURN_BESIDE_FILES = 0.2
 
 

@@ -30,11 +30,11 @@ from edgebench.slowdown.simulator.workload import Workload
 #: until they repeat: the runtime's idle part goes little by little beside mapped weights.
 _ROUNDS, _WALKED_ROUNDS = 3, 9
 #: What it takes to reclaim memory, against touching it for the first time. Chosen on the seconds
-#: of training networks (docs/decisions/simulator.md).
+#: of training networks (docs/decisions.md).
 _RECLAIM_TOUCHES = 0.8
 #: Of what stays of the runtime while memory is scanned, the share that rounds use too, the kernel's
 #: own memory included. It is what walks leave of the runtime in memory, whatever the network
-#: (docs/decisions/simulator.md). On a disk in memory nothing else stays: writing takes no time.
+#: (docs/decisions.md). On a disk in memory nothing else stays: writing takes no time.
 _USED_BY_ROUNDS, _USED_ON_RAM = 0.43, 1.0
 
 

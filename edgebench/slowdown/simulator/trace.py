@@ -20,7 +20,7 @@ _STEPS, _CORE_SHARE = 12, 0.55
 _AFTER_LOADS, _AFTER_FIRST = 1_470_000, 1_260_000
 #: Of the networks' own memory, and of weights that are read in panels, the share that read-ahead
 #: does not bring: a fault brings two pages of these. Chosen on counted faults
-#: (docs/decisions/simulator.md).
+#: (docs/decisions.md).
 APART = 0.3
 
 
