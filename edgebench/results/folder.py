@@ -95,8 +95,10 @@ class ResultsFolder:
         }
         if networks:
             files[NETWORKS] = json_bytes(networks)
-        utc = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-        path = Path(root) / device / f"{utc}-{scenario_name}-{secrets.token_hex(3)}"
+        now = datetime.now(timezone.utc)
+        # Sweeps of one second sort by their start too.
+        suffix = f"{now.microsecond // 16:04x}{secrets.token_hex(1)}"
+        path = Path(root) / device / f"{now:%Y%m%dT%H%M%SZ}-{scenario_name}-{suffix}"
         with _worded(path.parent):
             return cls._make(path, files)
 

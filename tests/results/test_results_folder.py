@@ -40,6 +40,15 @@ def test_a_new_folder_holds_all_that_is_known_before_the_first_trial(tmp_path: P
         assert not list(folder.path.parent.glob(".*"))
 
 
+def test_sweeps_of_one_second_sort_by_their_start(tmp_path: Path):
+    """The newest of quick ones is the last."""
+    made = []
+    for _ in range(20):
+        with new_folder(tmp_path) as folder:
+            made.append(folder.path)
+    assert sorted(made) == made
+
+
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path):
     """With the machine's own words, and where it should be."""
     with pytest.raises(ResultsError) as refused:

@@ -70,13 +70,16 @@ def running(mark: str) -> list[str]:
 def test_a_fork_bomb_ends_with_its_trial(
     session: Session, files: TrialFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It can't have more processes than its limit, and not one of them outlives the trial."""
+    """It can't have more processes than its limit, and not one of them outlives the trial.
+
+    The memory of a hundred processes may reach the limit before the time is over.
+    """
     if "pids" not in session.setup.parent.bases:
         pytest.skip("no pids controller can be had here")
     monkeypatch.setattr(trial_module, "MOST_PIDS", 100)
     bomb = "bomb_mark = 1\nimport os\nwhile True:\n try: os.fork()\n except OSError: pass"
     record = trial(session, files, bomb, timeout_s=1)
-    assert record.outcome == "timeout"
+    assert record.outcome in ("timeout", "oom-killed")
     assert running("bomb_mark") == []
 
 
