@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 from layer_cost_results import (
     LIMITED,
@@ -13,17 +15,20 @@ from layer_cost_results import (
     UNLIMITED,
     Made,
     make,
-    overlapping,
     slower,
     table_of,
     write_events,
 )
 
 from edgebench.analysis.layer_costs.builder import layer_cost_tables
+from edgebench.analysis.layer_costs.passes import pass_cost
+from edgebench.analysis.layer_costs.peaks import layer_peak_tables
 from edgebench.analysis.layer_costs.selection import costs_at_limits, matching_tables, sorted_layers
 from edgebench.analysis.layer_costs.table import LayerCostTable, LayerRow
 from edgebench.errors import ResultsError, UsageError
-from edgebench.results.results import load
+from edgebench.results.point_facts import point_facts
+from edgebench.results.results import Results, load
+from edgebench.results.spread import Ratio
 
 
 def row_of(table: LayerCostTable, name: str) -> LayerRow:
@@ -31,66 +36,168 @@ def row_of(table: LayerCostTable, name: str) -> LayerRow:
     return next(row for row in table.layers if row.name == name)
 
 
-def test_times_are_those_that_were_written(tmp_path: Path):
-    """Loading, cold and warm executions, glue, the pass and its shares, to the nanosecond."""
-    table = table_of(make(tmp_path, [Made()] * 3))
-    assert [row.name for row in table.layers] == ["conv", "fc", "act"]
-    fc = row_of(table, "fc").unlimited
-    assert fc.load is not None
-    assert fc.first is not None
-    assert fc.execute is not None
-    assert fc.load.seconds.median == pytest.approx(0.30)
-    assert fc.first.seconds.median == pytest.approx(0.10)
-    assert (fc.execute.seconds.median, fc.execute.times) == (pytest.approx(0.10), 2.0)
-    assert fc.pass_s == pytest.approx(0.30 + 0.10 + 2 * 0.10)
-    assert table.unlimited.glue_s == pytest.approx(4 * 0.03)
-    assert table.unlimited.clock_s.median == pytest.approx(0.4 + 0.6 + 0.03 + 0.12)
-    assert sum(row.share for row in table.layers) == pytest.approx(1 - 0.12 / 1.15)
-    assert table.costs == []
-    assert table.tightest() is None
+#: A span: phase, layer, from and to (ms), MiB before and at its peak, major faults.
+Seen = tuple[str, int | None, float, float, int, int, int]
+NAMES = ("conv", "fc", "act")
+#: What it takes longer in each of three trials: the load of conv and the first execution of fc, ms,
+#: and how much higher the peak of conv's load is, MiB. The median is not in the middle of them.
+TRIALS = ((4, 0, 0), (0, 4, 20), (90, 20, 1))
 
 
-def test_blame_is_the_share_of_the_extra_time(tmp_path: Path):
-    """Each layer's and the glue's part of what the limit costs; together they are the whole."""
-    made = [Made(), Made("100M", [LIMITED])] * 2
-    table = table_of(make(tmp_path, made))
+def spans(more: tuple[int, int, int], limited: bool, glue_ms: float) -> list[Seen]:
+    """One round: loads overlap; 10 ms between phases; some at its end; text is decoded."""
+    load_ms, first_ms, peak = more
+    slow = 30 if limited else 0
+    loaded = 120 + max(0, load_ms + slow - 20)
+    fc = 80 + (7 if limited else 0) + first_ms
+    return [
+        ("load", 0, 0, 100 + load_ms + slow, 50, 70 + peak, 0),
+        ("load", 1, 20, 60, 40, 52, 1),
+        ("load", 2, 80, 120, 51, 54, 2),
+        ("first", 0, loaded + 10, loaded + 50, 50, 61, 5),
+        ("execute", 0, loaded + 50, loaded + 60, 52, 60, 3),
+        ("execute", 0, loaded + 60, loaded + 80, 40, 55, 4),
+        ("first", 1, loaded + 90, loaded + 10 + fc + 80, 50, 59, 6),
+        ("decode", None, loaded + fc + 90, loaded + fc + 130, 50, 59, 100),
+        ("prefill", 2, loaded + fc + 130, loaded + fc + 140, 45, 58, 7),
+        ("round", None, 0, loaded + fc + 140 + glue_ms + (9 if limited else 0), 50, 99, 999),
+    ]
+
+
+def timed(more: tuple[int, int, int], limited: bool) -> list[dict[str, Any]]:
+    """A trial's events: a slow start, then rounds that differ in the time at their ends."""
+    found: list[dict[str, Any]] = []
+    begin_ns = 10**12
+    for number, glue_ms in enumerate((5000, 15, 75, 21)):
+        for phase, layer, start, end, before, peak, faults in spans(more, limited, glue_ms):
+            of_layer = {"layer": layer, "name": None if layer is None else NAMES[layer]}
+            about = {"phase": phase, "round": number, "thread": 0, **of_layer}
+            about |= {"network": None if phase == "round" else "duo", "id": len(found) // 2}
+            told = {"event": "end", "id": about["id"], "peak_bytes": peak * MIB, "cpu_ns": 1}
+            told |= {"major_faults": faults, "minor_faults": 50, "usage_bytes": 41 * MIB}
+            times = (begin_ns + round(at_ms * 1e6) for at_ms in (start, end))
+            first, last = (
+                {"t_ns": t_ns, "swap_bytes": 0, **event}
+                for t_ns, event in zip(times, ({"event": "start", **about}, told), strict=True)
+            )
+            found += [{**first, "usage_bytes": before * MIB}, last]
+        begin_ns += 10**10
+    return sorted(found, key=lambda event: event["t_ns"])
+
+
+@pytest.fixture(scope="module")
+def asymmetric(tmp_path_factory: pytest.TempPathFactory) -> LayerCostTable:
+    """The table of three such trials without a limit, and at one."""
+    made = [Made(collections_s=taken) for taken in (0.0, 0.5, 0.25)] + [Made("100M")] * 3
+    path = make(tmp_path_factory.mktemp("asymmetric"), made)
+    for number, more in enumerate(TRIALS * 2, start=1):
+        write_events(path, f"{number:04d}", timed(more, limited=number > 3))
+    return table_of(path)
+
+
+def test_a_layer_s_times_are_medians_of_its_trials(asymmetric: LayerCostTable) -> None:
+    """Of one time each; a pass has it as often as it ran; the start and other layers are none."""
+    conv, fc, act = (row.unlimited for row in asymmetric.layers)
+    assert [row.name for row in asymmetric.layers] == ["conv", "fc", "act"]
+    assert conv.load
+    assert conv.execute
+    assert fc.first
+    load, executed, first = conv.load.seconds, conv.execute, fc.first.seconds
+    assert (load.median, load.low, load.high, load.count) == near(0.104, 0.1, 0.19, 3)
+    assert (executed.seconds.median, executed.times) == near(0.015, 2)
+    assert (first.median, first.low, first.high) == near(0.084, 0.08, 0.1)
+    assert (conv.load_s, conv.execute_s, conv.pass_s) == near(0.104, 0.04 + 0.03, 0.174)
+    # 40 ms of loading; the prefill is its first execution.
+    assert (act.load_s, act.execute_s) == near(0.04, 0.01)
+    assert conv.interval_s == near(0.1 + 0.04 + 0.03, 0.19 + 0.04 + 0.03)
+    assert (executed.major_faults, conv.major_faults) == (7, 12)
+
+
+def test_a_layer_s_peak_is_the_highest_of_its_steps(asymmetric: LayerCostTable) -> None:
+    """MiB: the most in a round, the median of trials, here of 70, 90 and 71; growth likewise."""
+    conv, fc, _ = (row.unlimited for row in asymmetric.layers)
+    assert conv.load
+    assert conv.execute
+    sizes = (conv.load.peak_bytes, conv.load.growth_bytes, conv.execute.peak_bytes)
+    assert sizes == (71 * MIB, 21 * MIB, 60 * MIB)
+    # 60 above 52, and 55 above 40.
+    assert conv.execute.growth_bytes == 15 * MIB
+    assert (conv.peak_bytes, conv.growth_bytes) == (71 * MIB, 21 * MIB)
+    # 52 above 40 when loaded, 59 above 50 when executed.
+    assert (fc.peak_bytes, fc.growth_bytes) == (59 * MIB, 12 * MIB)
+
+
+def test_a_pass_is_the_clock_without_decoding(asymmetric: LayerCostTable) -> None:
+    """ms, by trial: loads cover 120, 120, 190; then 10, conv 70, 10, fc 80, 84, 100, act 10, 21.
+
+    Of the rounds' ends, 15, 75 and 21, the median; so is that of the trials.
+    """
+    whole = asymmetric.unlimited
+    clocks = (120 + 201, 120 + 205, 190 + 221)
+    assert (whole.clock_s.median, whole.clock_s.low, whole.clock_s.high) == near(
+        clocks[1] / 1e3, clocks[0] / 1e3, clocks[2] / 1e3
+    )
+    assert whole.glue_s == pytest.approx(0.041)
+    # conv 174, fc 40 + 84, act 50.
+    assert whole.layers_s == pytest.approx(0.348)
+    assert whole.sum_s == pytest.approx(0.389)
+    # 184 + 160 ms in 280, 180 + 164 in 284 and, the median, 270 + 180 in 370.
+    assert whole.overlap == pytest.approx(450 / 370)
+    assert [row.share for row in asymmetric.layers] == [
+        pytest.approx(ms / 389) for ms in (174, 124, 50)
+    ]
+    assert (asymmetric.base_bytes, asymmetric.demand_bytes) == (60 * MIB, 200 * MIB)
+    assert asymmetric.collections_s == [0.5, 0.25]
+
+
+def test_extra_time_is_a_layer_s_share_of_what_a_limit_costs(asymmetric: LayerCostTable) -> None:
+    """30 ms in conv's load and 7 in fc's execution, of which repeats leave doubt; 9 between."""
+    (cost,) = asymmetric.costs
+    assert (cost.extra_s, cost.glue_extra_s) == near(0.046, 0.009)
+    assert cost.glue_extra_share == pytest.approx(9 / 46)
+    # The loads cover 134, 130 and 220 now, the rest takes 16 ms more.
+    assert cost.slowdown == pytest.approx(351 / 325)
+    conv, fc, act = (row.at["100M"] for row in asymmetric.layers)
+    assert (conv.load_extra_s, conv.execute_extra_s, conv.extra_share) == near(0.03, 0, 30 / 46)
+    assert (conv.load_slowdown, conv.main_phase) == (pytest.approx(134 / 104), "load")
+    assert (fc.load_extra_s, fc.execute_extra_s, fc.extra_share) == near(0, 0.007, 7 / 46)
+    assert (fc.execute_slowdown, fc.main_phase) == (pytest.approx(91 / 84), "execute")
+    assert (act.extra_s, act.main_phase) == (pytest.approx(0), None)
+    assert [one.surely_slower for one in (conv, fc, act)] == [False, False, False]
+    assert asymmetric.tightest() is cost
+    data = json.loads(json.dumps(asymmetric.to_json(), allow_nan=False))
+    told = data["layers"][1]["at"]["100M"]
+    assert told["extra_s"] == pytest.approx(0.007)
+    assert (told["main_phase"], told["major_faults"]) == ("execute", 7)
+
+
+def near(*values: float) -> Any:
+    """These, but for rounding."""
+    return pytest.approx(values)
+
+
+def test_a_layer_is_surely_slower_where_its_repeats_do_not_overlap(tmp_path: Path) -> None:
+    """Fc's are 0.6 s without a limit, and 2 s; conv's and act's overlap. By limit and slowdown."""
+    others = slower("conv", (0.2, 0.2, 0.05, 0.01)), slower("conv", (0.1, 0.2, 0.05, 0.01))
+    limited = [Made("100M", [slower("fc", (0.5, 0.5, 0.5, 0.01), one)]) for one in others]
+    table = table_of(make(tmp_path, [Made(rounds=[one]) for one in others] + limited))
+    assert {row.name: row.at["100M"].surely_slower for row in table.layers} == {
+        "conv": False,
+        "fc": True,
+        "act": False,
+    }
     (cost,) = table.costs
-    # fc: 0.2 + 0.4 + 2 × 0.4; conv: 0.1; glue: 4 × 0.01.
-    assert cost.extra_s == pytest.approx(1.4 + 0.1 + 0.04)
-    assert cost.glue_extra_s == pytest.approx(0.04)
-    fc = row_of(table, "fc").at["100M"]
-    assert (fc.load_extra_s, fc.execute_extra_s) == (pytest.approx(0.2), pytest.approx(1.2))
-    assert fc.extra_share == pytest.approx(1.4 / 1.54)
-    assert (fc.load_slowdown, fc.execute_slowdown) == (pytest.approx(5 / 3), pytest.approx(5))
-    assert fc.main_phase == "execute"
-    assert row_of(table, "conv").at["100M"].main_phase == "load"
-    act = row_of(table, "act").at["100M"]
-    assert (act.extra_share, act.main_phase) == (pytest.approx(0), None)
-    assert act.load_slowdown is None
-    shares = [row.at["100M"].extra_share or 0.0 for row in table.layers]
-    assert sum(shares) + (cost.glue_extra_share or 0.0) == pytest.approx(1)
     assert cost.surely_slower
+    walked = Ratio(7.0, 6.0, 8.0, 0.1)
+    assert pass_cost(cost.at, table.unlimited, walked).slowdown == 7.0
 
 
-def test_rounds_are_told_before_trials(tmp_path: Path):
-    """The spread is between trials; of a trial's rounds after the start the median counts."""
-    quick, slow = (slower("fc", (seconds, 0.1, 0.1, 0.01)) for seconds in (0.2, 0.6))
-    start = slower("fc", (9.0, 9.0, 9.0, 0.01))
-    pairs = [(quick, slow), (slow, slow), (quick, quick)]
-    trials = [Made(rounds=[start, *pair]) for pair in pairs]
-    step = row_of(table_of(make(tmp_path, trials)), "fc").unlimited.load
-    assert step is not None
-    assert step.seconds.median == pytest.approx(0.4)
-    assert (step.seconds.low, step.seconds.high) == (pytest.approx(0.2), pytest.approx(0.6))
-    assert step.seconds.count == 3
-
-
-def test_peaks_and_faults_are_the_layers_own(tmp_path: Path):
-    """The kernel's peak within a layer, how far above its start, and the faults of a pass."""
-    steps = row_of(table_of(make(tmp_path, [Made()])), "fc").unlimited
-    assert steps.peak_bytes == 57 * MIB
-    assert steps.growth_bytes == 7 * MIB
-    assert steps.major_faults == 3 * 4
+@pytest.mark.promise("A layer is named as the cause only if its own repeats support it.")
+def test_a_layer_that_is_slow_in_one_trial_alone_is_not_the_cause(tmp_path: Path) -> None:
+    """Every pass is slower, but each time through another layer."""
+    trials = [Made("100M", [slower(name, (1.0, 0.2, 0.1, 0.01))]) for name in ("conv", "fc")]
+    table = table_of(make(tmp_path, [Made(), Made(), *trials]))
+    assert not any(row.at["100M"].surely_slower for row in table.layers)
 
 
 def test_an_unknown_peak_stays_unknown(tmp_path: Path):
@@ -98,17 +205,6 @@ def test_an_unknown_peak_stays_unknown(tmp_path: Path):
     steps = row_of(table_of(make(tmp_path, [Made(peak=False)])), "fc").unlimited
     assert steps.peak_bytes is None
     assert steps.growth_bytes is None
-
-
-def test_overlapping_layers_leave_only_true_glue(tmp_path: Path):
-    """Two layers of 2 s in a pass of 3 s: glue is the half second without."""
-    path = make(tmp_path, [Made()])
-    write_events(path, "0001", overlapping(Made()))
-    table = table_of(path)
-    assert table.unlimited.clock_s.median == pytest.approx(3.0)
-    assert table.unlimited.layers_s == pytest.approx(4.0)
-    assert table.unlimited.glue_s == pytest.approx(0.5)
-    assert table.unlimited.overlap == pytest.approx(4.0 / 2.5)
 
 
 def test_layers_of_a_pipeline_are_told_apart(tmp_path: Path):
@@ -173,15 +269,6 @@ def test_lost_events_are_no_layers(tmp_path: Path):
         layer_cost_tables(load(path))
 
 
-def test_what_is_derived_is_in_the_json(tmp_path: Path):
-    """Extra seconds, faults and where the growth lies, as strict JSON."""
-    table = table_of(make(tmp_path, [Made(), Made("100M", [LIMITED])]))
-    data = json.loads(json.dumps(table.to_json(), allow_nan=False))
-    fc = data["layers"][1]["at"]["100M"]
-    assert fc["extra_s"] == pytest.approx(1.4)
-    assert (fc["main_phase"], fc["major_faults"]) == ("execute", 12)
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     ("sort", "names"),
@@ -238,7 +325,76 @@ def test_workloads_are_chosen_by_network_and_settings(tmp_path: Path):
     assert "a+b --schedule linear --loader copy" in str(error.value)
 
 
-def test_unlimited_times_are_the_default(tmp_path: Path):
-    """The maker's own pass, so that the certified numbers above stand on something."""
-    table = table_of(make(tmp_path, [Made(rounds=[UNLIMITED])]))
-    assert table.unlimited.sum_s == pytest.approx(table.unlimited.clock_s.median)
+def test_rounds_of_one_walk_are_its_repeats(tmp_path: Path):
+    """One process shows its layers' spread; with a second one the processes do."""
+    walk = [Made(rounds=[UNLIMITED] * 5, step=0), Made("100M", [LIMITED] * 5, step=1)]
+    assert row_of(table_of(make(tmp_path / "one", walk)), "fc").at["100M"].surely_slower
+    slow = slower("fc", (2.00, 0.10, 0.10, 0.01))
+    other = [walk[0], Made("100M", [slow] * 5, step=1)]
+    table = table_of(make(tmp_path / "two", [*walk, *other]))
+    assert table.costs[0].at.clock_s.count == 2
+    fresh = table_of(make(tmp_path / "fresh", [Made(rounds=[UNLIMITED] * 5), *walk]))
+    assert (fresh.unlimited.clock_s.count, fresh.costs[0].at.clock_s.count) == (2, 4)
+
+
+def test_a_walked_pass_is_compared_with_its_own_process(tmp_path: Path):
+    """The second process is twice as slow, fresh ones are not: the factor is that of the points."""
+    slow, slow_limited = (
+        {name: tuple(2 * seconds for seconds in own) for name, own in times.items()}
+        for times in (UNLIMITED, LIMITED)
+    )
+    visits = [
+        Made(label, [times] * 5, step=step, around_s=around_s)
+        for around_s, walk in ((1.15, (UNLIMITED, LIMITED)), (2.3, (slow, slow_limited)))
+        for step, (label, times) in enumerate(zip(("max", "100M"), walk, strict=True))
+    ]
+    path = make(tmp_path, [*visits, *[Made()] * 3])
+    (cost,) = table_of(path).costs
+    (point,) = (p for p in point_facts(load(path).sweeps[0]) if p.limits.label == "100M")
+    assert cost.ratio == point.ratios["total"]
+    assert cost.slowdown == pytest.approx(2.69 / 1.15)
+    assert cost.at.clock_s.median == pytest.approx(1.5 * 2.69)
+
+
+def seen(trial: str, own: bool, strategy: str, layer: int, phase: str, peak: float) -> Any:
+    """One row of the frame of memory."""
+    about = {"round": 0, "pass_number": 0, "network": "duo", "outcome": "ok"}
+    method = {"method": f"{strategy}'s way", "error_bytes": 5.0, "error_source": "made up"}
+    where = {"trial": trial, "own_trial": own, "strategy": strategy, "layer": layer}
+    return {**about, **method, **where, "phase": phase, "peak_bytes": peak}
+
+
+def test_timed_trials_tell_what_they_can_and_own_trials_the_rest(tmp_path: Any) -> None:
+    """The larger of load and execution; medians of timed trials; own trials' marks aside."""
+    results = load(make(tmp_path, [Made(), Made("100M")]))
+    (table,) = layer_cost_tables(results).tables
+    trials = results.trials
+    point = trials.loc[trials["memory_bytes"].isna(), "point"].iloc[0]
+    rows = [
+        seen("0001", False, "kernel", 0, "load", 30),
+        seen("0001", False, "kernel", 0, "first", 20),
+        seen("0002", False, "kernel", 0, "first", 50),
+        seen("0009", True, "kernel", 0, "first", 999),
+        seen("0009", True, "process", 0, "first", 40),
+        seen("0009", True, "process", 1, "first", float("nan")),
+        {**seen("0009", True, "process", 0, "first", 777), "pass_number": 1},
+    ]
+    frame = pd.DataFrame(rows).assign(sweep=results.sweeps[0].name, point=point)
+    elsewhere = frame.assign(point="another", peak_bytes=888.0)
+    (sweep,) = results.sweeps
+    told = Results([replace(sweep, strategy_records=sweep.records[:1])])
+    # In the place of what is read from the files.
+    told.memory = pd.concat([frame, elsewhere])
+    (found,) = layer_peak_tables(told, [table])
+    assert found is not None
+    assert found.peaks == {("duo", 0): {"kernel": 40.0, "process": 40.0}}
+    assert {m.strategy: m.error_bytes for m in found.methods} == {"kernel": 5.0, "process": 5.0}
+    assert found.to_json()["layers"] == [
+        {"network": "duo", "layer": 0, "peak_bytes": {"kernel": 40.0, "process": 40.0}}
+    ]
+
+
+def test_a_sweep_without_strategies_has_no_such_table(tmp_path: Any) -> None:
+    """Nor is its frame of memory made, which takes long."""
+    results = load(make(tmp_path, [Made()]))
+    assert layer_peak_tables(results, layer_cost_tables(results).tables) == [None]

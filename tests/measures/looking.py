@@ -16,10 +16,13 @@ PARTS = {
     "swapped": 20,
     "mapped elsewhere": 90,
     "mapped here": 2,
+    "shared": 9,
+    "unmapped shared": 12,
     "page cache": 30,
     "swap cache": 4,
-    "gnu time": 1,
-    "page tables": 2,
+    "gnu time": 7,
+    "page tables": 8,
+    "its page tables": 11,
     "kernel": 5,
 }
 
@@ -29,23 +32,29 @@ def look(**changes: int) -> dict[str, int]:
     part = {name: size * MIB for name, size in {**PARTS, **changes}.items()}
     own = sum(part[n] for n in ("malloc", "free", "arenas", "library data", "stack", "weights"))
     resident = own - part["swapped"]
+    shared = part["shared"] + part["unmapped shared"]
+    tables = part["page tables"] + part["its page tables"]
     return {
         "rss_anon_bytes": resident,
         "rss_file_bytes": part["mapped elsewhere"] + part["mapped here"],
-        "rss_shmem_bytes": 0,
+        "rss_shmem_bytes": part["shared"],
         "swap_bytes": part["swapped"],
         "page_tables_bytes": part["page tables"],
         "other_rss_anon_bytes": part["gnu time"],
-        "other_page_tables_bytes": 0,
-        "pss_bytes": resident + part["mapped elsewhere"] // 2 + part["mapped here"],
+        "other_page_tables_bytes": part["its page tables"],
+        "pss_bytes": resident
+        + part["mapped elsewhere"] // 2
+        + part["mapped here"]
+        + part["shared"],
         "private_clean_bytes": part["mapped here"],
-        "private_dirty_bytes": resident,
+        "private_dirty_bytes": resident + part["shared"],
         "charged_anon_bytes": resident + part["gnu time"],
-        "charged_shmem_bytes": 0,
-        "charged_mapped_file_bytes": part["mapped here"],
-        "charged_anon_lists_bytes": resident + part["gnu time"] + part["swap cache"],
+        "charged_shmem_bytes": shared,
+        "charged_mapped_file_bytes": part["mapped here"] + part["shared"],
+        # Pages of shared memory are on these lists.
+        "charged_anon_lists_bytes": resident + part["gnu time"] + part["swap cache"] + shared,
         "charged_file_lists_bytes": part["mapped here"] + part["page cache"],
-        "charged_kernel_bytes": part["page tables"] + part["kernel"],
+        "charged_kernel_bytes": tables + part["kernel"],
         "heap_used_bytes": part["malloc"],
         "heap_free_bytes": part["free"],
         "weights_bytes": part["weights"],

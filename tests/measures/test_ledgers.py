@@ -1,88 +1,274 @@
-"""Ledgers of a made-up process whose every part is known: each term is right, nothing is left."""
+"""A point's ledgers between trials whose every figure is given: each term, with its sign."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from looking import MIB, PARTS, look, resident, usage
 
-from edgebench.measures.ledger import (
-    Figure,
-    Ledger,
-    Term,
-    charged_to_own,
-    own_memory,
-    own_to_malloc,
-    resident_to_charged,
-    resident_to_proportional,
-)
-from edgebench.measures.strategy import ErrorBar
+from edgebench.analysis.reconcile import reconciliation
+from edgebench.analysis.reconcile.boundary import SpanBoundary, boundary_nearest_peak
+from edgebench.analysis.reconcile.boundary import boundary_nearest_trial_peak as nearest
+from edgebench.analysis.reconcile.point_ledgers import PointLedgers
+from edgebench.measures.ledger import Figure, Ledger, Term, resident_to_charged
+from edgebench.measures.strategies.cgroup import KernelMark
+from edgebench.measures.strategies.process import Malloc, Process
+from edgebench.measures.strategies.tcmalloc import Tcmalloc
+from edgebench.measures.strategy import ErrorBar, Reading, SpanReading, TrialData
+from edgebench.records import LimitSetting, TrialRecord, WalkReport
+from edgebench.results.trial_readings import SpanKey, TrialReadings
+from edgebench.spans import Span
 
 EXACT = ErrorBar(0, "made up")
+LOAD, FIRST = (SpanKey(phase, 0, "net", 0, 0) for phase in ("load", "first"))
+BARE = {"weights": 0, "swapped": 0}
+#: What the process holds: at its start, after import, building, loading, executing, the round.
+LOOKS = (
+    look(malloc=10, arenas=5, **BARE),
+    look(malloc=30, **BARE),
+    look(malloc=36, **BARE),
+    look(malloc=39) | {"key_value_cache_bytes": 14 * MIB},
+    look() | {"code_areas_bytes": 13 * MIB},
+    look(malloc=47, weights=0),
+)
+#: Each span: id, phase, layer, from and to which look; MiB of the kernel's mark and of VmHWM above
+#: the larger end; the largest resident set so far, MiB, in the timed trial.
+SPANS = (
+    (0, "import", None, 0, 1, 5, 1, 140),
+    (1, "init", None, 1, 2, 1, 1, 150),
+    (2, "round", None, 2, 5, 40, 50, 226),
+    (3, "load", 0, 2, 3, 2, 6, 226),
+    (4, "first", 0, 3, 4, 3, 4, 226),
+)
+
+
+def record(trial: str = "0001", **values: Any) -> TrialRecord:
+    """A trial's record."""
+    settings = {"kind": "inference", "networks": ["net"], "schedule": "bulk", "loader": "copy"}
+    known: dict[str, Any] = {"outcome": "ok", "started_utc": "", "settings": settings}
+    known |= {"point": "p1", "block": 0, "repeat": 0, "limits": LimitSetting()}
+    return TrialRecord(trial, **(known | values))
+
+
+def events(looks: bool) -> list[dict[str, Any]]:
+    """The worker's, of a trial with a view or of a timed one."""
+    found = []
+    for number, phase, layer, start, end, over, over_rss, maxrss in SPANS:
+        ends = LOOKS[start], LOOKS[end]
+        of_round = number > 1
+        place = {"round": 0 if of_round else None, "name": "conv" if layer == 0 else None}
+        place |= {"network": "net" if layer == 0 else None, "layer": layer, "thread": 0}
+        # The timed trial's kernel saw 6 MiB more in each span.
+        peak = max(map(usage, ends)) + (over + (0 if looks else 6)) * MIB
+        about = [{"event": "start", "phase": phase, **place}, {"event": "end", "peak_bytes": peak}]
+        about[1] |= {"maxrss_bytes": maxrss * MIB, "cpu_ns": 1}
+        about[1] |= {"view_peak_bytes": max(map(resident, ends)) + over_rss * MIB} if looks else {}
+        # A round ends after its layers, which begin after it.
+        times = start * 10 + (number > 2), end * 10
+        for event, seen, t_ns in zip(about, ends, times, strict=True):
+            more = {"view": seen} if looks else {}
+            found.append({**event, **more, "id": number, "t_ns": t_ns, "usage_bytes": usage(seen)})
+            found[-1] |= {"swap_bytes": seen["swap_bytes"]}
+    return sorted(found, key=lambda event: event["t_ns"])
+
+
+def reading(name: str, peak: int, spans: dict[int, tuple[int, int, int]], **parts: int) -> Reading:
+    """MiB: the whole trial's peak, and of each span before, peak and after."""
+    sizes = {number: [size * MIB for size in found] for number, found in spans.items()}
+    seen = tuple(SpanReading(number, *found) for number, found in sizes.items())
+    told = {part: size * MIB for part, size in parts.items()}
+    return Reading(name, peak * MIB, "told", EXACT, seen, "told", EXACT, parts=told)
+
+
+def trial(made: TrialRecord, data: TrialData, *readings: Reading) -> TrialReadings:
+    """A trial with these readings."""
+    return TrialReadings(made, data, {one.strategy: one for one in readings})
+
+
+def stat(*rows: tuple[int, int, int, int, int]) -> dict[str, list[int]]:
+    """Samples: a time, and MiB of anonymous, file, mapped file and kernel memory."""
+    names = ("anon", "file", "mapped_file", "kernel")
+    columns = {f"{name}_bytes": [row[n] * MIB for row in rows] for n, name in enumerate(names, 1)}
+    return {"t_ns": [row[0] for row in rows], **columns}
+
+
+def point(limit_bytes: int | None = None, **settings: str) -> PointLedgers:
+    """A timed trial, and one each of the process's view, of memray and of torch's profiler."""
+    given = {**record().settings, **settings}
+    timed = record(settings=given, limit_bytes=limit_bytes)
+    own = record("0002", settings=given, peak_bytes=272 * MIB, peak_source="kernel")
+    seen = events(looks=True)
+    data = TrialData(seen, own, cpus=2, stat=stat((25, 119, 35, 11, 20), (39, 180, 32, 11, 24)))
+    process = trial(own, data, *(one().read(data) for one in (Process, Malloc, KernelMark)))
+    heap = {0: (0, 33, 33), 1: (33, 41, 41), 2: (41, 190, 60), 3: (41, 44, 44), 4: (44, 190, 157)}
+    tensors = {1: (0, 2, 2), 2: (2, 33, 5), 3: (2, 21, 17), 4: (17, 33, 25)}
+    plain = TrialData(events(looks=False), timed)
+    whole = [reading(name, size, {}) for name, size in (("sampled", 288), ("kernel", 300))]
+    model = reading("analytic", 130, {3: (0, 130, 125), 4: (125, 128, 120)})
+    rows = stat((25, 100, 32, 12, 22), (39, 185, 60, 12, 31))
+    return PointLedgers(
+        trial(timed, replace(plain, stat=rows), *whole, model, reading("gnu-time", 290, {})),
+        {
+            "process": process,
+            "memray": trial(timed, plain, reading("memray", 190, heap, parameters=40)),
+            "torch": trial(timed, plain, reading("torch", 33, tensors)),
+        },
+    )
+
+
+def told(ledgers: list[Ledger]) -> dict[tuple[str, str], tuple[int, int, dict[str, int]]]:
+    """From, to → MiB there, and each term's MiB."""
+    return {
+        (one.source.strategy, one.target.strategy): (
+            one.source.size_bytes // MIB,
+            one.target.size_bytes // MIB,
+            {term.name: term.size_bytes // MIB for term in one.terms},
+        )
+        for one in ledgers
+    }
+
+
+#: Resident 281 = 180 own + 92 of files + 9 shared; charged 268. See looking.py.
+CHARGED = {"page-cache": 42, "swap-cache": 4, "other-processes": 7}
+KERNEL = {"page-tables": 19, "kernel-memory": 5}
+TO_KERNEL = {"other-moment": -4, "file-pages-elsewhere": -90, **CHARGED, **KERNEL, "inside-span": 3}
+TO_OWN = {name: -size for name, size in {**CHARGED, **KERNEL}.items()}
+PAST_MALLOC = {"allocator-free": -3, "python-arenas": -50, "library-data": -6, "stack": -1}
+WHOLE = {
+    ("sampled", "kernel"): (288, 300, {"between-samples": 12}),
+    # GNU time's mark was set in loading: VmHWM 226 there. Without page cache that nobody mapped,
+    # 209 − 24 against 215 − 20.
+    ("gnu-time", "process"): (290, 285, {"other-moment": 59, "other-trial": -10}),
+    ("process", "kernel"): (285, 272, TO_KERNEL),
+    ("kernel", "kernel"): (272, 300, {"page-cache": 28, "other-trial": 5, "kernel-memory": 7}),
+    ("process", "process-pss"): (281, 236, {"shared-pages": -90, "share-of-shared": 45}),
+    ("kernel", "process-own"): (
+        271,
+        200,
+        {"inside-span": -3, "mapped-files": -11, **TO_OWN, "swapped-out": 20},
+    ),
+    ("process-own", "malloc"): (200, 100, {"weights": -40, **PAST_MALLOC}),
+    ("process-own", "memray"): (
+        200,
+        157,
+        {**PAST_MALLOC, "runtime-otherwise": 3, "code-areas": 13},
+    ),
+    # malloc: 30 after import, 36 after building of which 2 torch's; 47 − 5 after the round.
+    ("malloc", "torch"): (
+        100,
+        33,
+        {"runtime-import": -30, "build": -4, "other-moment": 8, "kernel-caches": -8},
+    ),
+    ("memray", "torch"): (
+        157,
+        33,
+        {"runtime-import": -33, "build": -6, "other-moment": 8, "kernel-caches": -16}
+        | {"weights": -40},
+    ),
+    ("torch", "analytic"): (33, 130, {"weights": 40, "key-value-cache": -14, "other-moment": -12}),
+}
+
+
+@pytest.mark.parametrize("ends", WHOLE)
+def test_a_whole_trial_s_ledgers(ends: tuple[str, str]) -> None:
+    """From figure to figure, each term once and with its sign."""
+    found = told(point().whole())
+    assert set(found) == set(WHOLE)
+    assert found[ends] == WHOLE[ends]
+
+
+def test_a_layer_s_ledgers() -> None:
+    """Marks of one span, at the end nearer to its peak; of loading the model's own sum, too."""
+    assert told(point().of_span(FIRST)) == {
+        ("process", "kernel"): (285, 271, TO_KERNEL),
+        ("kernel", "process-own"): WHOLE["kernel", "process-own"],
+        ("torch", "analytic"): (33, 128, {"weights": 40}),
+    }
+    assert told(point().of_span(LOAD))["torch", "analytic"] == (
+        21,
+        130,
+        {"weights": 40, "key-value-cache": -14},
+    )
+
+
+def test_mapped_weights_are_no_memory_of_the_process() -> None:
+    """A profiler that counts them sees them beside it; malloc does not."""
+    found = told(point(loader="mmap").whole())
+    assert "weights" not in found["process-own", "malloc"][2]
+    assert found["process-own", "memray"][2]["weights"] == 40
+    few = point(loader="mmap")
+    blind = reading("memray", 190, {4: (44, 190, 157)}, parameters=1)
+    few.own["memray"].readings["memray"] = blind
+    assert "weights" not in told(few.whole())["process-own", "memray"][2]
+
+
+def test_under_a_limit_page_cache_changes_while_the_peak_stays() -> None:
+    """So no other trial's is told from the marks of a span."""
+    assert told(point(96 * MIB).whole())["gnu-time", "process"][2] == {"other-moment": 59}
+
+
+def at(kernel: int, usage_mib: int, process: int, rss: int = 0, end: bool = True) -> SpanBoundary:
+    """A boundary with the kernel's mark, usage, VmHWM and the resident set, MiB."""
+    seen = {f"rss_{kind}_bytes": 0 for kind in ("file", "shmem")} | {"rss_anon_bytes": rss * MIB}
+    span = Span(1, "first", 0, "net", 0, "conv", 0, 5, 9, *[None] * 8)
+    sizes = (size * MIB for size in (usage_mib, kernel, process))
+    return SpanBoundary(FIRST, span, end, seen, {}, *sizes)
+
+
+def test_figures_are_compared_where_the_trial_was_largest() -> None:
+    """Of those as near as the kernel counts, where the process was: by its mark, then resident."""
+    known = [
+        *(at(133, 130, 80), at(132, 131, 90), at(130, 128, 95, 60), at(130, 131, 95, 70)),
+        *(at(120, 120, 300), at(133, 120, 200)),
+    ]
+    assert nearest(known, 4 * MIB) is known[3]
+    assert nearest(known, 0) is known[0]
+    assert nearest([], 0) is None
+    # Usage beyond the mark, as the kernel's batches show it, is as far as usage below it.
+    ends = [at(133, 140, 1), at(133, 130, 1)]
+    assert boundary_nearest_peak(ends) is ends[1]
+
+
+def test_the_timed_trial_in_the_middle_is_reconciled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of fresh ones that finished; a strategy's cost is beside their median, 7 s."""
+    monkeypatch.setattr(Tcmalloc, "unavailable", lambda _: None)
+
+    def read(_: Any, one: TrialRecord) -> TrialReadings:
+        return trial(one, TrialData([], one), KernelMark().read(TrialData([], one)))
+
+    monkeypatch.setattr(reconciliation, "read_trial", read)
+    walls = {"0001": 4.0, "0002": 10.0, "0003": 7.0}
+    timed = [record(name, wall_s=wall, limit_bytes=96 * MIB) for name, wall in walls.items()]
+    timed += [record("0004", wall_s=1.0, outcome="failed")]
+    timed += [record(f"000{n}", wall_s=2.0, walk=WalkReport("0005", 2)) for n in (5, 6)]
+    own = [record("0009", wall_s=21.0, strategy="process"), record("0010", strategy="torch")]
+    sweep: Any = SimpleNamespace(records=timed, strategy_records=own, path="here")
+    (found,) = reconciliation.reconcile_sweep(sweep)
+    assert (found.record.trial, found.costs) == ("0003", {"process": 3.0})
+    assert found.title.endswith("at 96 MiB · trial 0003")
+    (found,) = reconciliation.reconcile_sweep(sweep, trial="0002")
+    assert found.record.trial == "0002"
+    sweep.records = timed[3:]
+    (found,) = reconciliation.reconcile_sweep(sweep)
+    assert (found.record.trial, found.costs) == ("0006", {"process": 10.5})
 
 
 def ledger(source: int, target: int, *terms: Term) -> Ledger:
     """A ledger between two sizes."""
-    ends = [
-        Figure(name, size, "0001", "peak", EXACT)
-        for name, size in zip("ab", (source, target), strict=True)
-    ]
-    return Ledger(ends[0], ends[1], terms)
-
-
-def sizes(terms: list[Term]) -> dict[str, int]:
-    """Term's name → MiB."""
-    return {term.name: term.size_bytes // MIB for term in terms}
-
-
-def test_from_resident_to_charged() -> None:
-    """Mapped libraries go, page cache, swap cache, GNU time, page tables and the kernel come."""
-    seen = look()
-    terms = resident_to_charged(seen)
-    assert ledger(resident(seen), usage(seen), *terms).unexplained_bytes == 0
-    assert sizes(terms) == {
-        "file-pages-elsewhere": -PARTS["mapped elsewhere"],
-        "page-cache": PARTS["page cache"],
-        "swap-cache": PARTS["swap cache"],
-        "other-processes": PARTS["gnu time"],
-        "page-tables": PARTS["page tables"],
-        "kernel-memory": PARTS["kernel"],
-    }
-
-
-def test_from_charged_to_own() -> None:
-    """The cgroup's figure without what isn't the process's own, with what of it is in swap."""
-    seen = look()
-    own = own_memory(seen)
-    assert own is not None
-    assert ledger(usage(seen), own, *charged_to_own(seen)).unexplained_bytes == 0
-    assert sizes(charged_to_own(seen))["swapped-out"] == PARTS["swapped"]
-
-
-@pytest.mark.parametrize("weights_are_own", [True, False])
-def test_from_own_to_malloc(weights_are_own: bool) -> None:
-    """Weights are own memory where the loader copies them, file pages where it maps them."""
-    seen = look() if weights_are_own else look(weights=0)
-    own = own_memory(seen)
-    assert own is not None
-    terms = own_to_malloc(seen, seen, weights_are_own)
-    assert ledger(own, seen["heap_used_bytes"], *terms).unexplained_bytes == 0
-
-
-def test_from_resident_to_proportional() -> None:
-    """What two processes map is whole in each one's resident set, half in the proportional."""
-    seen = look()
-    terms = resident_to_proportional(seen)
-    assert ledger(resident(seen), seen["pss_bytes"], *terms).unexplained_bytes == 0
-    assert sizes(terms) == {
-        "shared-pages": -PARTS["mapped elsewhere"],
-        "share-of-shared": PARTS["mapped elsewhere"] // 2,
-    }
+    ends = (
+        Figure(name, size, "0001", "peak", EXACT) for name, size in (("a", source), ("b", target))
+    )
+    return Ledger(*ends, terms)
 
 
 def test_version_2_tells_page_tables_itself() -> None:
     """Where memory.stat has page tables, those of all processes are taken, not VmPTE."""
     seen = look() | {"charged_page_tables_bytes": 3 * MIB}
-    assert sizes(resident_to_charged(seen))["page-tables"] == 3
+    terms = {term.name: term.size_bytes for term in resident_to_charged(seen)}
+    assert terms["page-tables"] == 3 * MIB
     assert ledger(resident(seen), usage(seen), *resident_to_charged(seen)).unexplained_bytes == 0
 
 
@@ -91,7 +277,7 @@ def test_an_older_kernel_leaves_more_unexplained() -> None:
     seen = look()
     told = {k: v for k, v in seen.items() if not k.startswith("charged_kernel")}
     terms = resident_to_charged(told)
-    assert "kernel-memory" not in sizes(terms)
+    assert "kernel-memory" not in {term.name for term in terms}
     rest = ledger(resident(seen), usage(seen), *terms).unexplained_bytes
     assert rest == PARTS["kernel"] * MIB
 
