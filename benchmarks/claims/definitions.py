@@ -66,25 +66,6 @@ def _boards() -> Iterator[Claim]:
     yield says("what the system uses, {} MiB are assumed", ASSUMED_IDLE_BYTES >> 20)
 
 
-def _walks() -> Iterator[Claim]:
-    from edgebench.knee import CLOSE_SHARE, EQUAL_BYTES, EQUAL_SHARE
-    from edgebench.run.walk_control import MOST_ROUNDS
-    from edgebench.run.walk_records import _DRIFT
-    from edgebench.run.walked_limits import _CHARGED_PAGES
-    from edgebench.scenario.limits import KNEE_TARGET
-    from edgebench.scenario.walk import MOST_LIMITS
-
-    equal = _whole(100 * EQUAL_SHARE), EQUAL_BYTES >> 10
-    yield says("read the same (within {} % or {} KiB)", *equal)
-    yield says("use of swap changes by more than {} % of the limit", _whole(100 * EQUAL_SHARE))
-    yield says("these are within {} % of each other", _whole(100 * CLOSE_SHARE))
-    yield says("has at most {} visits on its way down", MOST_LIMITS)
-    yield says("is `target` of the limit ({} % by default)", _whole(100 * KNEE_TARGET))
-    yield says("After {} rounds the walk goes on", MOST_ROUNDS)
-    yield says("a change of more than {} % between", _whole(100 * _DRIFT))
-    yield says("kernel charges ({} pages for each CPU)", _CHARGED_PAGES)
-
-
 def _glossary() -> Iterator[Claim]:
     from edgebench.results.rounds import TOLERANCE
 
@@ -94,7 +75,6 @@ def _glossary() -> Iterator[Claim]:
 CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
     "docs/boards.md": _board,
     "docs/verbs/boards.md": _boards,
-    "docs/explanation/walks.md": _walks,
     "docs/glossary.md": _glossary,
     "docs/verbs/compare.md": _compare,
     "docs/verbs/minimum.md": _minimum,

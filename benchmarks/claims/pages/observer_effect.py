@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from statistics import median
 from typing import Any
 
 from observer.effect_table import rate_ratio
-from scipy.stats import fisher_exact
+from pairing import interval
 
 from claims.kept import MIB, figures
 from claims.texts import Claim, says, table
@@ -38,10 +39,6 @@ def claims() -> Iterator[Claim]:
     files, of_v2 = rows(HERE, "files"), rows(V2, "files")
     yield says("of {} tries each, in random order", tries([*files, *of_v2]))
     yield table("| read meanwhile | version 1 |", side_by_side(files, of_v2, NAMED))
-    yield says("`memory.usage_in_bytes`: {} of {} on version 1, {} of {} on", *others(files, of_v2))
-    flushing = {row["what"]: row for row in rows(EMULATED, "files")}
-    told = [flushing[f"{name} all the time"] for name in ("cpu.stat", "io.stat")]
-    yield says("`cpu.stat` ({} of {}) and `io.stat` ({} of {})", *numbers(told))
     kinds = [
         [f"{kernel}, {row['what']}", count(row)]
         for kernel, name in (
@@ -58,9 +55,28 @@ def claims() -> Iterator[Claim]:
     yield table(
         "| workload, limit |", [row for name in (*WATCHED, *WATCHED_V2) for row in watched(name)]
     )
-    yield says("two rounds on version 2 p is {}", f"{by_chance(WATCHED_V2[1]):.2f}")
-    (cost,) = (row for row in rows(HERE, "cost") if row["what"] == "memory.stat every 10 ms")
-    yield says("that reads every 10 ms takes {} % of one core", f"{100 * cost['core_share']:.2f}")
+    yield from _costs()
+
+
+def _costs() -> Iterator[Claim]:
+    for name, what in (
+        ("overhead", "÷ under GNU time alone"),
+        ("overhead_one_core", "sampler and workload together"),
+    ):
+        ratios = figures(name)["ratios"]
+        yield says(
+            f"{what} | {{}}, median of {{}} pairs (95 % interval {{}} to {{}})",
+            *(f"{median(ratios):.3f}", len(ratios), *(f"{end:.3f}" for end in interval(ratios))),
+        )
+    _, ours, psrecord, mprof = figures("sampler_cost")
+    yield says(
+        "empty cgroup: share of one core | {} % (psrecord {} %, mprof {} %)",
+        *(f"{one[1] * 100:.1f}" for one in (ours, psrecord, mprof)),
+    )
+    yield says(
+        "sampler: memory | {} MiB (psrecord {}, mprof {})",
+        *(f"{one[2]:.1f}" for one in (ours, psrecord, mprof)),
+    )
 
 
 def rows(name: str, section: str) -> list[Row]:
@@ -74,23 +90,6 @@ def side_by_side(*cells: Any) -> list[list[str]]:
     *versions, whats = cells
     found = [{row["what"]: count(row) for row in of} for of in versions]
     return [[code(what), *(of.get(what, "–") for of in found)] for what in whats]
-
-
-def others(*versions: list[Row]) -> list[int]:
-    """Killed, of how many, while a file without a row of its own was read."""
-    left = [[row for row in of if row["what"] not in NAMED] for of in versions]
-    return [sum(row[key] for row in of) for of in left for key in ("killed", "tries")]
-
-
-def numbers(of: Iterable[Row]) -> list[int]:
-    """Killed, of how many, for each."""
-    return [row[key] for row in of for key in ("killed", "tries")]
-
-
-def by_chance(name: str) -> float:
-    """Fisher's exact test, two-sided: watched by edgebench against unwatched, all limits."""
-    arms = [killed_in_all(name, arm) for arm in ("nothing", "default")]
-    return float(fisher_exact([[killed, of - killed] for killed, of in arms]).pvalue)
 
 
 def tries(of: Iterable[Row]) -> int:
@@ -129,10 +128,3 @@ def of_arm(kept: list[Row], limit: int, arm: str) -> tuple[int, int]:
     """How many of how many were killed."""
     ended = [r["outcome"] for r in kept if (r["limit_bytes"], r["arm"]) == (limit, arm)]
     return ended.count("killed"), ended.count("killed") + ended.count("ok")
-
-
-def killed_in_all(name: str, arm: str) -> tuple[int, int]:
-    """How many of how many were killed at all limits together."""
-    kept: list[Row] = figures(name)["rows"]
-    each = [of_arm(kept, limit, arm) for limit in {row["limit_bytes"] for row in kept}]
-    return sum(killed for killed, _ in each), sum(of for _, of in each)
