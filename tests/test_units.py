@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from edgebench.errors import UsageError
 from edgebench.units import (
     DURATION_HELP,
+    MIB,
     SIZE_HELP,
     brief_size,
     format_duration,
@@ -15,6 +19,7 @@ from edgebench.units import (
     parse_duration,
     parse_share,
     parse_size,
+    parse_swap,
     swap_words,
     times_as_long,
 )
@@ -108,117 +113,68 @@ def test_what_is_no_duration_is_refused(text: str):
 
 
 @pytest.mark.parametrize(
-    ("size_bytes", "words"),
+    ("text", "kind", "size_bytes"),
     [
-        (None, "max"),
-        (0, "0 B"),
-        (1023, "1023 B"),
-        (1024, "1.0 KiB"),
-        (-2048, "-2.0 KiB"),
-        (1024**2 - 1024, "1023.0 KiB"),
-        (1024**2, "1.0 MiB"),
-        (157_286_400, "150.0 MiB"),
-        (1024**3, "1.00 GiB"),
-        (5 * 1024**4 // 2, "2560.00 GiB"),
+        ("3M", "file", 3 << 20),
+        (" ZRAM:5G ", "zram", 5 << 30),
+        ("file:7K", "file", 7 << 10),
+        ("System", "system", None),
+        ("0M", "none", None),
+        ("off", "none", None),
+        (False, "none", None),
     ],
 )
-def test_a_size_is_told_in_the_unit_that_fits(size_bytes: float | None, words: str):
-    """The largest of which there is one, GiB at most."""
-    assert format_size(size_bytes) == words
+def test_swap_is_a_kind_and_a_size(text: str | bool, kind: str, size_bytes: int | None):
+    """A size alone is a file's."""
+    assert parse_swap(text) == (kind, size_bytes)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0, "0 s"),
-        (850e-6, "850 µs"),
-        (1e-3, "1.0 ms"),
-        (0.0123, "12.3 ms"),
-        (1, "1.0 s"),
-        (4.24, "4.2 s"),
-        (60, "1 min 00 s"),
-        (200.4, "3 min 20 s"),
-        (3599, "59 min 59 s"),
-        (3600, "1 h 00 min"),
-        (3900, "1 h 05 min"),
-        (90_000, "25 h 00 min"),
+#: By whom, of what → the words.
+WORDS: dict[Callable[..., str], list[tuple[Any, str]]] = {
+    # In the largest unit of which there is one, GiB at most.
+    format_size: [
+        *((None, "max"), (0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (-2048, "-2.0 KiB")),
+        *((1024**2 - 1024, "1023.0 KiB"), (1024**2, "1.0 MiB"), (157_286_400, "150.0 MiB")),
+        *((1024**3, "1.00 GiB"), (5 * 1024**4 // 2, "2560.00 GiB")),
     ],
-)
-def test_a_duration_is_told_in_the_unit_that_fits(seconds: float, words: str):
-    """Two figures that matter."""
-    assert format_duration(seconds) == words
-
-
-@pytest.mark.parametrize(
-    ("factor", "words"),
-    [
-        (0.976, "0.976 times as long"),
-        (2.0, "2 times as long"),
-        (2.014, "2.01 times as long"),
-        (26.04, "26 times as long"),
-        (181.6, "182 times as long"),
-        (1820.4, "1820 times as long"),
+    # One digit behind the point below ten; never 1024 of a unit.
+    brief_size: [
+        *((0, "0 B"), (9, "9 B"), (1023.4, "1023 B"), (1023.6, "1.0 KiB")),
+        *((8.44 * 1024, "8.4 KiB"), (10 * 1024, "10 KiB"), (412.4 * 1024**2, "412 MiB")),
+        *((8.4 * 1024**2, "8.4 MiB"), (1023.7 * 1024**2, "1.00 GiB"), (1.52 * 1024**3, "1.52 GiB")),
     ],
-)
-def test_a_slowdown_is_told_in_the_same_words_everywhere(factor: float, words: str):
-    """Three digits, and never an exponent."""
-    assert times_as_long(factor) == words
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "words"),
-    [
-        (0, "0 B"),
-        (9, "9 B"),
-        (1023.4, "1023 B"),
-        (1023.6, "1.0 KiB"),
-        (8.44 * 1024, "8.4 KiB"),
-        (10 * 1024, "10 KiB"),
-        (412.4 * 1024**2, "412 MiB"),
-        (8.4 * 1024**2, "8.4 MiB"),
-        (1023.7 * 1024**2, "1.00 GiB"),
-        (1.52 * 1024**3, "1.52 GiB"),
+    format_duration: [
+        *((0, "0 s"), (850e-6, "850 µs"), (1e-3, "1.0 ms"), (0.0123, "12.3 ms"), (1, "1.0 s")),
+        *((4.24, "4.2 s"), (60, "1 min 00 s"), (200.4, "3 min 20 s"), (3599, "59 min 59 s")),
+        *((3600, "1 h 00 min"), (3900, "1 h 05 min"), (90_000, "25 h 00 min")),
     ],
-)
-def test_a_size_in_a_sentence_has_no_more_digits_than_it_needs(size_bytes: float, words: str):
-    """One behind the point below ten; never 1024 of a unit."""
-    assert brief_size(size_bytes) == words
-
-
-@pytest.mark.parametrize(
-    ("label", "size_bytes", "words"),
-    [
-        ("max", None, "unlimited"),
-        ("75%", None, "75%"),
-        ("150M", 150 << 20, "150.0 MiB"),
-        ("75%", 150 << 20, "75% (150.0 MiB)"),
+    # Three digits, and never an exponent.
+    times_as_long: [
+        *((0.976, "0.976 times as long"), (2.0, "2 times as long"), (2.014, "2.01 times as long")),
+        *((26.04, "26 times as long"), (181.6, "182 times as long")),
+        *((1820.4, "1820 times as long"), (1.0, "just as long"), (1.004, "just as long")),
+        (1.006, "1.01 times as long"),
     ],
-)
-def test_a_limit_is_told_with_its_bytes(label: str, size_bytes: int | None, words: str):
-    """Of a share both; where the bytes are not known yet, the label."""
-    assert format_limit(label, size_bytes) == words
-
-
-@pytest.mark.parametrize(
-    ("kind", "size_bytes", "words"),
-    [
-        ("none", None, "no swap"),
-        ("none", 5, "no swap"),
-        ("file", 2 << 30, "2.00 GiB of swap (file)"),
-        ("zram", 1 << 20, "1.0 MiB of swap (zram)"),
-        ("system", None, "the machine's own swap"),
-        ("system", 1 << 20, "1.0 MiB of the machine's own swap"),
+    # With its bytes; where they are not known yet, the label.
+    format_limit: [
+        *((("max", None), "unlimited"), (("75%", None), "75%")),
+        *((("150M", 150 << 20), "150.0 MiB"), (("75%", 150 << 20), "75% (150.0 MiB)")),
     ],
-)
-def test_swap_is_told_with_its_kind(kind: str, size_bytes: int | None, words: str):
-    """And how much of it may be used, where that is limited."""
-    assert swap_words(kind, size_bytes) == words
+    # With how much of it may be used, where that is limited.
+    swap_words: [
+        *((("none", None), "no swap"), (("none", 5), "no swap")),
+        *(
+            (("file", 2 << 30), "2.00 GiB of swap (file)"),
+            (("zram", MIB), "1.0 MiB of swap (zram)"),
+        ),
+        *((("system", None), "the machine's own swap"),),
+        (("system", MIB), "1.0 MiB of the machine's own swap"),
+    ],
+}
 
 
-@pytest.mark.parametrize(
-    ("factor", "words"),
-    [(1.0, "just as long"), (1.004, "just as long"), (1.006, "1.01 times as long")],
-)
-def test_what_takes_as_long_is_told_so(factor: float, words: str):
-    """Where three digits show no difference."""
-    assert times_as_long(factor) == words
+@pytest.mark.parametrize("render", WORDS, ids=lambda render: render.__name__)
+def test_a_quantity_is_told_with_the_digits_that_matter(render: Callable[..., str]):
+    """In the unit that fits."""
+    for value, words in WORDS[render]:
+        assert render(*(value if isinstance(value, tuple) else (value,))) == words

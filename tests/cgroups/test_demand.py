@@ -45,6 +45,9 @@ def columns(**sizes: int) -> dict[str, list[int]]:
         ({"shmem": 200, "mapped_file": 100, "file": 300}, (200, 0), 10 + 200 + 100),
         # Some of both, beside cached files.
         ({"shmem": 200, "mapped_file": 190, "file": 900}, (80, 0), 10 + 200 + 70),
+        # Fewer were mapped when it was looked: no more than is mapped now, nor than is cached.
+        ({"shmem": 50, "mapped_file": 100, "file": 300}, (80, 0), 10 + 50 + 100),
+        ({"shmem": 50, "mapped_file": 100, "file": 130}, (80, 0), 10 + 50 + 80),
         # Libraries that the trial is charged for are not its own files.
         ({"shmem": 0, "mapped_file": 160, "file": 160}, (0, 60), 10 + 100),
     ],

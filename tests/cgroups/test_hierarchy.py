@@ -69,3 +69,19 @@ def test_a_mount_point_with_a_space(tmp_path: Path):
     (tmp_path / "my cgroups").mkdir()
     (memory,) = seen(tmp_path, mounts, "4:memory:/\n")
     assert memory.folder == tmp_path / "my cgroups"
+
+
+def test_what_a_mount_shows_comes_first(tmp_path: Path) -> None:
+    """Of version 1, whatever was mounted first; version 2 last."""
+    mounts = (
+        "30 23 0:26 / @/unified rw - cgroup2 cgroup2 rw\n"
+        "35 31 0:32 /docker @/memory rw - cgroup cgroup rw,memory\n"
+        "36 31 0:33 / @/cpu rw - cgroup cgroup rw,cpu\n"
+        "37 31 0:34 / @/pids rw - cgroup cgroup rw,pids\n"
+    )
+    found = seen(tmp_path, mounts, "4:memory:/else\n3:cpu:/\n2:pids:/\n0::/\n", "unified cpu pids")
+    shown = [(one.version, sorted(one.controllers), one.folder is None) for one in found]
+    assert shown == [
+        *((1, ["cpu"], False), (1, ["pids"], False), (1, ["memory"], True)),
+        (2, [], False),
+    ]

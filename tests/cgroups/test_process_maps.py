@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from edgebench.cgroups import used_files
 from edgebench.cgroups.process_maps import (
     MappedFiles,
     TouchedPages,
@@ -211,7 +212,7 @@ def test_a_mapped_file_s_own_pages_are_told_from_those_written_to():
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
     """Files of the least size that counts, and one that is a byte smaller."""
-    sizes = dict.fromkeys(("mapped", "read", "both", "written", "code"), LEAST_BYTES)
+    sizes = dict.fromkeys(("mapped", "read", "both", "changed", "written", "code"), LEAST_BYTES)
     made = {name: tmp_path / name for name in (*sizes, "small")}
     for name, path in made.items():
         path.write_bytes(bytes(sizes.get(name, LEAST_BYTES - 1)))
@@ -220,7 +221,8 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 def test_the_files_of_a_program_are_those_it_maps_or_reads(files: dict[str, Path]) -> None:
     """None that is code, is only written to, or is small."""
-    flags = {"read": os.O_RDONLY, "both": os.O_RDWR, "written": os.O_WRONLY, "small": 0}
+    flags = {"read": os.O_RDONLY, "both": os.O_RDWR, "changed": os.O_RDWR}
+    flags |= {"written": os.O_WRONLY, "small": os.O_RDONLY}
     fds = [os.open(files[name], flag) for name, flag in flags.items()]
     areas = []
     for name, more in (("mapped", 0), ("both", 0), ("code", mmap.PROT_EXEC)):
@@ -237,7 +239,7 @@ def test_the_files_of_a_program_are_those_it_maps_or_reads(files: dict[str, Path
         area.close()
     if not found:
         pytest.skip("the temporary folder is on no disk")
-    assert found == {"mapped": True, "read": False, "both": True}
+    assert found == {"mapped": True, "read": False, "both": True, "changed": False}
     assert watch.processes == 1
 
 
@@ -247,8 +249,14 @@ def test_the_words_of_a_command_name_files(files: dict[str, Path], tmp_path: Pat
     assert named_files(words, tmp_path) == [files["read"], files["mapped"]]
 
 
-def test_what_lies_in_the_page_cache_is_whole_pages(files: dict[str, Path]) -> None:
-    """All of a file that was just written; the last page as a whole."""
+@pytest.mark.parametrize("mincore", [False, True])
+def test_what_lies_in_the_page_cache_is_whole_pages(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, mincore: bool
+) -> None:
+    """All of a file that was just written, its last page too; before Linux 6.5 piece by piece."""
+    if mincore:
+        monkeypatch.setattr(used_files, "_CACHESTAT", 100_000)
+        monkeypatch.setattr(used_files, "_PIECE_BYTES", 3 * mmap.PAGESIZE)
     with files["small"].open("rb+") as file:
         file.truncate(LEAST_BYTES + 1)
         file.seek(0)
