@@ -104,6 +104,7 @@ def test_a_collection_counts_within_a_round(from_s: float, to_s: float, counted_
     ]
     assert collections_s(events) == pytest.approx(counted_s)
     assert (collections_s([]), collections_s(events[:-1])) == (None, 0)
+    assert collections_s([*events[:-1], {**events[-1], "start_ns": "x"}]) == 0
 
 
 def trial(**values: Any) -> TrialRecord:

@@ -54,6 +54,7 @@ GROWING: dict[str, Shape] = {
     "a leak of rare large pieces": lambda t: 60 + 45 * math.floor(t / 7),
     "fragments that pile up": noisy(lambda t: 120 + 4 * t**0.8, 4, 3),
 }
+POOL = (0, 0, 0, 0, 4, 0, 2, 5, 4, 5, 5, 5)
 #: Programs whose need can be told.
 LEVEL: dict[str, Shape] = {
     "weights loaded, then used": lambda t: 400 * ramp(t, 8),
@@ -61,6 +62,11 @@ LEVEL: dict[str, Shape] = {
     "a slow garbage collector": jagged(7, 100, 300, seed=9),
     "a cache that fills early": lambda t: 50 + 250 * ramp(t, 15),
     "a cache that fills late": lambda t: 50 + 250 * ramp(t, 48),
+    "a cache that fills just before the end": lambda t: 50 + 250 * ramp(t, 54),
+    "a large program that grows by less than a 200th": lambda t: 900 + 3 * t / _LASTS_S,
+    "a small program that grows by less than 1 MiB": lambda t: 20 + 0.9 * t / _LASTS_S,
+    # Of the pairs of its last eight 5 s too few rise, less those that fall; some are level.
+    "a pool that changes now and then": lambda t: 100 + 9 * POOL[min(11, int(t / 5))],
     "a warm-up": lambda t: 100 + 200 * (1 - math.exp(-t / 8)),
     "a second model is loaded": lambda t: 150 + 150 * (t > 35),
     "batches come and go": noisy(lambda t: 200 + 80 * (tooth(t, 1.1) < 0.3), 6, 4),
@@ -71,8 +77,8 @@ LEVEL: dict[str, Shape] = {
 
 def judged(shape: Shape, lasts_s: float = _LASTS_S):
     """What is said of a program of that shape."""
-    seconds = [n * _EACH_S for n in range(round(lasts_s / _EACH_S))]
-    return judge_growth(seconds, [round(shape(t) * MIB) for t in seconds])
+    since_s = [n * _EACH_S for n in range(round(lasts_s / _EACH_S))]
+    return judge_growth([1000 + s for s in since_s], [round(shape(s) * MIB) for s in since_s])
 
 
 @pytest.mark.parametrize("name", GROWING)

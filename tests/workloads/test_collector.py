@@ -151,22 +151,3 @@ def test_the_collector_is_left_as_it_was():
             before_round()
             assert gc.isenabled()
             assert gc.get_freeze_count() == 0
-
-
-@pytest.mark.parametrize(
-    ("start_ns", "t_ns", "seconds"),
-    [(0, 50, 0.0), (150, 250, 100e-9), (550, 700, 50e-9), (610, 650, 0.0), ("x", 3, 0.0)],
-    ids=["in import", "between phases of a round", "cut by its end", "after it", "damaged"],
-)
-def test_only_what_delays_a_round_counts(start_ns: Any, t_ns: int, seconds: float):
-    """A collection before the rounds or between them delays nothing that is timed."""
-    spans = [(0, "import", 0, 90), (1, "round", 100, 600), (2, "load", 110, 140)]
-    spans.append((3, "first", 300, 500))
-    events: list[dict[str, Any]] = []
-    for number, phase, start, end in spans:
-        about = {"round": None if phase == "import" else 0, "network": None, "layer": None}
-        events.append({"event": "start", "id": number, "phase": phase, "t_ns": start, **about})
-        events.append({"event": "end", "id": number, "t_ns": end})
-    events.append({"event": "collection", "generation": 2, "start_ns": start_ns, "t_ns": t_ns})
-    assert collections_s(events) == pytest.approx(seconds)
-    assert collections_s([]) is None
