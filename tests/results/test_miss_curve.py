@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.knee import equal_bytes, find_knee
+from edgebench.knee import KneeBracket, equal_bytes, find_knee
 from edgebench.records import (
     Direction,
     LimitSetting,
@@ -76,6 +76,65 @@ def test_the_knee_is_where_bytes_pass_half_of_the_plateau() -> None:
     assert curve.knee_bytes == pytest.approx((236 * 240) ** 0.5 * MIB)
     assert curve.known_to == pytest.approx(1 - 236 / 240)
     assert [point.limit_bytes // MIB for point in curve.points] == [300, 240, 236, 150, 100]
+
+
+@pytest.mark.parametrize(
+    ("reads", "plateau", "between", "knee"),
+    [
+        # (190 - 100) / (190 - 40) = 0.6 of the way from 200 to 250: 200 * 1.25 ** 0.6.
+        ({250: [40], 200: [190], 150: [200], 100: [200]}, 200, (200, 250), 228.65),
+        # The plateau is 240, the median of 240, 260 and 200: 7 / 15 of the way.
+        ({250: [40], 200: [190], 150: [200], 120: [260], 100: [240]}, 240, (200, 250), 221.95),
+        # Of three visits the median counts: 40; the widest that reads again and the tightest that
+        # doesn't are beside the knee.
+        (
+            {300: [0], 250: [60, 40, 20], 200: [190], 180: [195], 150: [200], 100: [200]},
+            197,
+            (200, 250),
+            229.08,
+        ),
+    ],
+)
+def test_the_knee_lies_unequally_far_from_both_limits(
+    reads: dict[int, list[int]], plateau: int, between: tuple[int, int], knee: float
+) -> None:
+    """Where bytes pass half of the plateau, by their logarithms; MiB at limits in MiB."""
+    found = find_knee({at * MIB: [one * MIB for one in each] for at, each in reads.items()})
+    assert found.plateau_bytes is not None
+    assert found.plateau_bytes // MIB == plateau
+    assert found.between == (between[0] * MIB, between[1] * MIB)
+    assert found.knee_bytes == pytest.approx(knee * MIB, rel=1e-4)
+
+
+def test_a_bracket_is_known_to_a_share_of_its_wider_limit() -> None:
+    """From 200 to 250 MiB is a fifth."""
+    assert KneeBracket(200 * MIB, 250 * MIB).known_to == pytest.approx(0.2)
+
+
+def test_a_point_has_the_bytes_beyond_free_reading_and_each_visits() -> None:
+    """Three visits, none of them the median's neighbours; 60 MiB are read without a limit."""
+    free = [visit(None, [70, 60, 60, 61]), visit(None, [90, 58, 57])]
+    rounds = {"round_counts": [RoundCounts(n, r * MIB, out_bytes=(9 - n) * MIB, major_faults=n)
+                               for n, r in enumerate((99, 90, 95, 92))]}  # fmt: skip
+    limited = [
+        visit(100, [99, 80, 80]),
+        visit(100, [99, 90, 95, 92], **rounds),
+        visit(100, [99, 200, 201]),
+        visit(100, [99, 300, 300], outcome="oom-killed"),
+        visit(80, [99, 300, 300], outcome="oom-killed"),
+        visit(120, [99, 60, 62]),
+    ]
+    curve = curve_of(*free, *limited)
+    # The median of 60, 60, 61, 58 and 57.
+    assert curve.unlimited_bytes == 60 * MIB
+    wide, point = curve.points
+    assert (wide.limit_bytes, wide.round_bytes, wide.spread_bytes) == (120 * MIB, MIB, 2 * MIB)
+    assert [size / MIB for size in point.visit_bytes] == [20, 32, 140.5]
+    assert point.round_bytes == 32 * MIB
+    assert (point.spread_bytes / MIB, point.rounds, point.visits) == (120.5, 7, 3)
+    # Rounds 1 to 3 of one visit alone were counted so: 8, 7 and 6 MiB, and 1 to 3 faults.
+    assert (point.out_bytes, point.faults) == (7 * MIB, 7)
+    assert (wide.confirmed, point.confirmed) == (False, False)
 
 
 def test_the_change_of_the_limit_is_no_steady_round() -> None:

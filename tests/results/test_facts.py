@@ -1,0 +1,540 @@
+"""What a sweep shows, as numbers: each case's values differ, and were worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace as changed
+from typing import Any
+
+import pytest
+from made_records import MIB, NETWORK, counts, record, repeats, rounds, sweep
+from msgspec.structs import replace
+
+from edgebench.need import Need, need_of
+from edgebench.records import (
+    WITH_PEAK,
+    EndedIn,
+    FilesReport,
+    GrowthReport,
+    KillReport,
+    LimitSetting,
+    OutsideReport,
+    PhaseSum,
+    TrialRecord,
+    WalkReport,
+    Watching,
+    WorkingSet,
+)
+from edgebench.results.facts import WorkloadFacts, sweep_facts
+from edgebench.results.point_facts import PointFacts, point_facts
+from edgebench.results.point_times import (
+    WalkedRows,
+    steady_relative,
+    unlimited_around,
+    walk_numbers,
+)
+from edgebench.results.results import Results
+from edgebench.results.rounds import rounds_of, steadiness, trial_times
+from edgebench.results.spread import Ratio, Spread, median_interval_of, ratio_of, spread_of
+from edgebench.results.unmeasured import unmeasured
+from edgebench.results.watched import how_watched
+
+
+def points(*records: TrialRecord, **about: Any) -> list[PointFacts]:
+    """The points of a sweep of these trials."""
+    return point_facts(sweep(*records, **about))
+
+
+def workload(*records: TrialRecord, **about: Any) -> WorkloadFacts:
+    """The one workload of these trials."""
+    (found,) = sweep_facts(sweep(*records, **about)).workloads
+    return found
+
+
+# Repeats and ratios
+
+
+@pytest.mark.parametrize(
+    ("values", "expected", "farthest", "interval"),
+    [
+        # Two: (8 / 2) ** 1.5 = 8 times around the middle.
+        ([8.0, 2.0], (5.0, 2.0, 8.0, 2), 0.6, (0.625, 40.0)),
+        ([2.0, 2.6, 2.1], (2.1, 2.0, 2.6, 3), 0.5 / 2.1, (2.0, 2.6)),
+        ([10.0, None, 11.0, 6.0], (10.0, 6.0, 11.0, 3), 0.4, (6.0, 11.0)),
+        # Twenty: (20 - 1.96 · √20) / 2 = 5.6, so four are left out at each end.
+        ([float(n) for n in range(20, 0, -1)], (10.5, 1.0, 20.0, 20), 9.5 / 10.5, (5.0, 16.0)),
+        ([3.0], (3.0, 3.0, 3.0, 1), 0.0, None),
+    ],
+)
+def test_repeats_have_a_middle_extremes_and_an_interval(
+    values: list[float | None], expected: Any, farthest: float, interval: Any
+) -> None:
+    """The last value is not the largest, and the middle one is not in the middle."""
+    found = spread_of(values)
+    assert found is not None
+    assert (found.median, found.low, found.high, found.count) == expected
+    assert found.farthest == pytest.approx(farthest)
+    assert median_interval_of(found) == (interval and pytest.approx(interval))
+
+
+def test_a_ratio_is_as_wide_as_both_intervals() -> None:
+    """7.0 (6.3 to 8.4) over 2.1 (2.0 to 2.6)."""
+    limited, free = Spread(7.0, 6.3, 8.4, 3), Spread(2.1, 2.0, 2.6, 3)
+    found = ratio_of(limited, free)
+    assert (found.median, found.low, found.high) == pytest.approx((7 / 2.1, 6.3 / 2.6, 4.2))
+    assert found.off == pytest.approx(0.5 / 2.1)
+    assert (found.is_more, found.is_surely_more, found.is_less) == (True, True, False)
+    back = ratio_of(free, limited)
+    assert (back.is_more, back.is_less) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "surely_more", "within"),
+    [
+        (Ratio(1.05), False, False),
+        (Ratio(1.2), True, False),
+        (Ratio(1.2, 0.9, 1.5), False, False),
+        (Ratio(1.05, 1.01, 1.15), True, False),
+        (Ratio(1.05, 1.01, 1.1), True, True),
+    ],
+)
+def test_what_a_ratio_shows(ratio: Ratio, surely_more: bool, within: bool) -> None:
+    """Slower, and no slower than a tenth: by its interval; a single pair by much alone."""
+    assert (ratio.is_surely_more, ratio.is_within(1.1)) == (surely_more, within)
+
+
+# Rounds and times
+
+
+def test_phases_are_summed_over_networks_and_are_of_one_pass() -> None:
+    """Two networks, of which one ran four passes; the median of three steady rounds."""
+    seconds = (9.0, 5.0, 8.0, 6.0)
+    own = [PhaseSum(n, "a", "execute", 4 * s, passes=4) for n, s in enumerate(seconds)]
+    other = [PhaseSum(n, "b", "execute", 1.0) for n in range(4)]
+    times = trial_times(record(phases=[*rounds(12.0, 7.0, 7.1, 6.9), *own, *other]))
+    assert times == {"total": 7.0, "start": 12.0, "steady": 7.0, "execute": 7.0}
+
+
+def test_what_rounds_read_tells_steady_ones_only_below_a_limit() -> None:
+    """Seconds that never repeat, and reads of the last two that do."""
+    read = {"round_counts": counts(9, 50, 200, 201)}
+    limited, free = (
+        record(100, 9.0, 1.0, 2.0, 4.0, **read),
+        record(None, 9.0, 1.0, 2.0, 4.0, **read),
+    )
+    assert [*rounds_of(limited).stages.values()] == ["start", "settling", "steady", "steady"]
+    assert [*rounds_of(free).stages.values()] == ["start", "steady", "steady", "steady"]
+    # Two are too few to tell whether seconds repeat.
+    assert (rounds_of(limited).repeat, rounds_of(free).repeat) == (None, False)
+
+
+def test_a_walks_first_visit_has_a_start_and_later_ones_have_none() -> None:
+    """Its process begins there alone."""
+    first, later = (record(None, 9.0, 1.0, walk=WalkReport("0001", step)) for step in (0, 1))
+    assert trial_times(first) == {"total": 1.0, "start": 9.0, "steady": 1.0}
+    assert trial_times(later) == {"total": 1.0, "steady": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("times_s", "steady"),
+    [
+        # Seven repeat although one of them, fewer than one in four, lies far away.
+        ((5.0, 1.0, 1.02, 1.8, 0.98, 1.0, 1.01, 1.03), (1, 2, 3, 4, 5, 6, 7)),
+        # Of eight two may.
+        ((5.0, 1.0, 1.8, 1.8, 0.98, 1.0, 1.01, 1.03, 1.0), (1, 2, 3, 4, 5, 6, 7, 8)),
+        # Of seven no two.
+        ((5.0, 1.8, 1.8, 0.98, 1.0, 1.01, 1.03, 1.0), (2, 3, 4, 5, 6, 7)),
+        # 0.4 ms apart, however short.
+        ((0.01, 0.001, 0.0014, 0.001), (1, 2, 3)),
+    ],
+)
+def test_one_in_four_may_be_disturbed(times_s: tuple[float, ...], steady: tuple[int, ...]) -> None:
+    """And a tick of the clock is no difference."""
+    assert (steadiness(times_s).rounds, steadiness(times_s).repeats) == (steady, True)
+
+
+# Points
+
+
+def test_a_points_numbers_are_of_its_own_trials() -> None:
+    """Three trials of each: the middle of each figure is neither its last nor its largest."""
+    free = [
+        record(
+            None,
+            9.0,
+            steady_s,
+            peak_bytes=peak * MIB,
+            swap_peak_bytes=swap * MIB,
+            base_bytes=base * MIB,
+            demand_bytes=demand * MIB,
+            undroppable_bytes=(demand - 100) * MIB,
+            library_bytes=base // 2 * MIB,
+            saturated=False,
+            working_set=WorkingSet(base * MIB, 3 * MIB, 5 * MIB, 7 * MIB, 900 * MIB),
+        )
+        for steady_s, peak, swap, base, demand in (
+            (2.0, 500, 1, 60, 410),
+            (2.6, 520, 9, 64, 450),
+            (2.1, 505, 4, 62, 400),
+        )
+    ]
+    limits = LimitSetting("150M", 150 * MIB, "file", 512 * MIB)
+    # The kernel rounded the limit; one of them touched it.
+    limited = [
+        record(149, 9.0, steady_s, limits=limits, saturated=touched, collections_s=collected)
+        for steady_s, touched, collected in ((6.3, False, 0.0), (8.4, True, 0.5), (7.0, False, 0.2))
+    ]
+    wide, tight = points(*free, *limited)
+    assert wide.times_s["steady"] == wide.times_s["total"] == spread_of([2.0, 2.6, 2.1])
+    assert wide.times_s["start"].median == 9.0
+    assert wide.peak_bytes == spread_of([500 * MIB, 520 * MIB, 505 * MIB])
+    assert wide.swap_peak_bytes == spread_of([MIB, 9 * MIB, 4 * MIB])
+    assert (wide.base_bytes, wide.library_bytes) == (62 * MIB, 31 * MIB)
+    # Sums of what a round needs; what is only cached is none of it.
+    assert wide.working_set_bytes == spread_of([75 * MIB, 79 * MIB, 77 * MIB])
+    for point in (wide, tight):
+        assert (point.demand_bytes, point.undroppable_bytes) == (410 * MIB, 310 * MIB)
+    assert (wide.saturated, tight.saturated) == (False, True)
+    assert tight.limit_bytes == 149 * MIB
+    assert tight.collections_s == [0.5, 0.2]
+    assert tight.slowdowns == pytest.approx({"total": 7 / 2.1, "steady": 7 / 2.1, "start": 1.0})
+    assert tight.ratios["total"] == ratio_of(tight.times_s["total"], wide.times_s["total"])
+    assert tight.time_ratio(wide).median == pytest.approx(7 / 2.1)
+
+
+def test_outcomes_are_counted_and_what_did_not_finish_has_no_time() -> None:
+    """So many of so many at each limit; where all ended alike is told."""
+    free = record(None, 9.0, 2.0)
+    doing, other = EndedIn("load", "lenet", "fc"), EndedIn("first", "lenet", "conv")
+    kill = {"outcome": "oom-killed", "reason": "killed\nby the kernel"}
+    left = [
+        replace(
+            record(100),
+            **kill,
+            killed_with_swap_free=free_swap,
+            kill=KillReport(swap_free_bytes=size * MIB),
+            ended_in=doing,
+        )  # type: ignore[arg-type]
+        for free_swap, size in ((True, 50), (False, 7), (True, 30))
+    ]
+    mixed = [
+        replace(record(200, 9.0, 4.0, throughput_per_s=3.0)),
+        replace(record(200, 9.0, 5.0, throughput_per_s=99.0), **kill, ended_in=doing),  # type: ignore[arg-type]
+        replace(record(200), outcome="timeout", ended_in=other),
+    ]
+    _, tight, wide = points(free, *left, *mixed)
+    assert (tight.outcomes, wide.outcomes) == (
+        {"oom-killed": 3},
+        {"ok": 1, "oom-killed": 1, "timeout": 1},
+    )
+    assert (tight.made, tight.finished, wide.made, wide.finished) == (3, False, 3, False)
+    assert tight.swap_free_bytes == spread_of([50 * MIB, 30 * MIB])
+    assert (tight.ended_in, wide.ended_in) == (doing, None)
+    assert tight.reasons == ["oom-killed: killed by the kernel"]
+    assert wide.reasons == ["oom-killed: killed by the kernel", "timeout: no reason recorded"]
+    assert wide.times_s["total"] == spread_of([4.0])
+    assert wide.throughput_per_s == spread_of([3.0])
+
+
+def test_a_throughput_is_the_slowdown_where_it_is_known() -> None:
+    """Unlimited rate over rate: 40 of a second become 16."""
+    free, limited = (
+        [record(limit, phases=[], wall_s=5.0, throughput_per_s=rate) for rate in rates]
+        for limit, rates in ((None, (40.0, 44.0, 36.0)), (100, (16.0, 15.0, 20.0)))
+    )
+    point = points(*free, *limited)[1]
+    assert point.slowdown == point.slowdowns["throughput"] == 2.5
+    assert (point.ratio and point.ratio.low, point.ratio and point.ratio.high) == (36 / 20, 44 / 15)
+    assert point.slowdowns["total"] == 1.0
+
+
+def test_a_limit_is_compared_with_its_own_swaps_unlimited_trials() -> None:
+    """2 s with swap, 3 s without; zram was never tried without a limit: the first there is."""
+    none, zram = LimitSetting(), LimitSetting("100M", 100 * MIB, "zram", 64 * MIB)
+    made = points(
+        record(None, 9.0, 3.0, limits=none, point="a"),
+        record(None, 9.0, 2.0, point="b"),
+        record(100, 9.0, 12.0, point="c"),
+        record(100, 9.0, 12.0, limits=zram, point="d"),
+    )
+    assert [one.slowdown for one in made] == [1.0, 1.0, 6.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("settle", "told"), [((1, 1, 0), False), ((0, 1, 0), True), ((0, 1), True)]
+)
+def test_every_second_unsteady_trial_makes_a_point_unsteady(
+    settle: tuple[int, ...], told: bool
+) -> None:
+    """Half of them are enough."""
+    steady = [(9.0, 1.0, 1.0, 1.0), (9.0, 1.0, 2.0, 4.0)]
+    (point,) = points(*(record(None, *steady[1 - one]) for one in settle))
+    assert point.unsteady == settle.count(0)
+    assert ("unsteady_rounds" in {doubt.kind for doubt in point.doubts}) is told
+
+
+# Walks
+
+
+def visit(
+    walk: str, step: int, limit: float | None, *s: float, around: float | None
+) -> TrialRecord:
+    """One limit of a walk."""
+    return record(limit, *s, walk=WalkReport(walk, step, list(s), around))
+
+
+def test_rounds_of_a_walk_are_paired_with_those_without_a_limit_around_them() -> None:
+    """Two walks, the second on a machine twice as slow: 6 and 18 s over 2 and 4 s are 3 and 4.5."""
+    made = sweep(
+        visit("a", 0, None, 9.0, 2.0, 2.2, around=2.0),
+        visit("a", 1, 100, 6.6, 5.9, 6.1, 6.0, around=None),
+        visit("b", 0, None, 9.0, 4.0, 4.4, around=4.0),
+        visit("b", 1, 100, 16.0, 18.4, 17.6, 18.0, around=4.0),
+        visit("b", 2, 80, 8.0, 40.0, 24.0, 26.0, 40.0, around=5.0),
+        record(90, 9.0, 5.0, 5.2, 5.4),
+        record(90, 9.0, 7.0, 7.2, 7.1),
+    )
+    walked = WalkedRows(made.columns)
+    assert walked.unlimited_s == {0: 2.0, 1: 2.0, 2: 4.0, 3: 4.0, 4: 5.0}
+    # A visit's median is its repeat; the first round of a later one is none of them.
+    assert steady_relative(made, [1, 3], walked) == spread_of([3.0, 4.5])
+    # Of one walk its rounds are: 40, 24, 26 and 40 s over 5 s.
+    assert steady_relative(made, [4], walked) == spread_of([8.0, 4.8, 5.2, 8.0])
+    free, tight, _, fresh = point_facts(made)
+    # Trials of no walk are repeats themselves.
+    assert fresh.times_s["total"] == spread_of([5.2, 7.1])
+    relative = spread_of([1.0, 1.1, 1.0, 1.1])
+    assert free.steady_relative == relative
+    assert relative is not None
+    assert tight.slowdown == pytest.approx(3.75 / 1.05)
+    assert tight.time_ratio(free).median == pytest.approx(3.75 / 1.05)
+
+
+def test_rounds_without_a_limit_are_of_their_own_walk_and_the_last_before() -> None:
+    """NaN: there was none; a fresh trial is of no walk."""
+    nothing = float("nan")
+    assert walk_numbers([nothing, 0, 1, nothing, 0, 1]) == [-1, 0, 0, -1, 1, 1]
+    around = unlimited_around([-1, 0, 0, 0, 1], [7.0, 2.0, 3.0, nothing, nothing])
+    assert around == {1: 2.0, 2: 3.0, 3: 3.0}
+
+
+def test_rounds_before_a_kill_count_also_where_time_ran_out() -> None:
+    """5 s of a round against 2 s; the round of a walk's first visit is a start."""
+    late = {"outcome": "timeout"}
+    made = workload(
+        *repeats(None, [2.0, 2.2, 1.8]),
+        record(100, 9.0, 5.0, 5.4, **late),
+        record(90, 7.0, walk=WalkReport("a", 0), **late),
+        record(80, 7.0, walk=WalkReport("a", 3), **late),
+    )
+    ended = {point.limit_bytes: point for point in made.points}
+    assert ended[100 * MIB].rounds_before_end_s == spread_of([5.0, 5.4])
+    assert ended[90 * MIB].rounds_before_end_s is None
+    assert ended[80 * MIB].rounds_before_end_s == spread_of([7.0])
+    ratio = made.rounds_before_end(ended[100 * MIB])
+    assert ratio is not None
+    assert ratio.median == pytest.approx(2.6)
+
+
+# Workloads
+
+
+def slowed() -> WorkloadFacts:
+    """2 s at no limit; a bit slower at 300 and 250 MiB, then 4.4 and 11 s; killed from 150 down."""
+    spread = (1.001, 0.999, 1.0)
+    killed = {"outcome": "oom-killed"}
+    seconds = {None: 2.0, 300: 2.1, 250: 2.16, 200: 4.4, 180: 11.0}
+    made = [one for at, s in seconds.items() for one in repeats(at, [s * by for by in spread])]
+    made += [record(180, **killed), record(150, **killed), record(150, **killed)]
+    made += [record(100, outcome="timeout"), record(120, **killed)]
+    return workload(*made)
+
+
+def test_which_limits_finish_are_fast_and_are_not_enough() -> None:
+    """The tightest within a tenth; the widest at and below which nothing finished."""
+    found = slowed()
+
+    def of(*some: PointFacts | None) -> list[str]:
+        return [one.point for one in some if one]
+
+    assert of(*found.points) == ["max", "300M", "250M", "200M", "180M", "150M", "120M", "100M"]
+    assert of(*found.viable) == of(*found.finished) == ["300M", "250M", "200M"]
+    assert of(*found.lost) == ["180M", "150M", "120M", "100M"]
+    assert of(*found.timed) == ["300M", "250M", "200M", "180M"]
+    assert of(*found.slowed) == ["300M", "250M", "200M", "180M"]
+    assert of(found.fast) == ["250M"]
+    assert of(found.never_finished) == ["150M"]
+    assert found.step_to_run is None
+
+
+def test_the_step_to_where_it_runs_is_beside_the_limit_that_ended_it() -> None:
+    """Not the widest that finished, nor the tightest that didn't."""
+    made = workload(
+        record(None, 9.0, 2.0),
+        *(record(limit, 9.0, 2.0) for limit in (300, 200)),
+        *(record(limit, outcome="oom-killed") for limit in (150, 100)),
+    )
+    assert made.step_to_run
+    assert [one.point for one in made.step_to_run] == ["150M", "200M"]
+
+
+def test_what_more_memory_saves() -> None:
+    """From the tightest limit up, also from one at which some were killed, each to the next."""
+    steps = {step.tight.point: step for step in slowed().steps}
+    assert list(steps) == ["180M", "200M", "250M", "300M"][:3]
+    tight, wider = steps["180M"], steps["200M"]
+    # 11 s become 4.4 s with 20 MiB more; these become 2.16 s with 50 MiB more.
+    assert (tight.wide.point, tight.more_bytes) == ("200M", 20 * MIB)
+    assert (tight.saved_s, tight.saved_share) == pytest.approx((6.6, 0.6))
+    assert tight.rate == pytest.approx(6.6 / (20 * MIB))
+    assert (wider.wide.point, wider.more_bytes) == ("250M", 50 * MIB)
+    assert wider.saved_s == pytest.approx(4.4 - 2.16)
+
+
+def test_what_rounds_read_again_stands_at_limits_where_visits_agree() -> None:
+    """At 240 MiB the process was in two states."""
+    reads = {300: (0,), 240: (0, 200), 200: (190,), 150: (200,), 100: (210,)}
+    made = [record(None, 9.0, 2.0, 2.0, round_counts=counts(5, 0, 0))]
+    made += [
+        record(at, 9.0, 2.0, 2.0, direction="down", round_counts=counts(9, read, read))
+        for at, each in reads.items()
+        for read in each
+    ]
+    found = workload(*made)
+    assert [p.read_again_bytes and p.read_again_bytes // MIB for p in found.points] == [
+        *(None, 0, None),
+        *(190, 200, 210),
+    ]
+    assert found.miss_curve is not None
+    assert found.miss_curve.knee_between == (200 * MIB, 300 * MIB)
+
+
+# What is needed
+
+
+@pytest.mark.parametrize(
+    ("source", "sampled", "elsewhere", "expected"),
+    [
+        # 500 − 430 − 20 were missed between samples, more than a twentieth of the peak.
+        ("anon", 430, 0, Need(450 * MIB, 350 * MIB, 0)),
+        ("anon", 430, 30, Need(480 * MIB, 350 * MIB, 30 * MIB)),
+        # 10 of them: no more than samples miss.
+        ("anon", 470, 30, Need(430 * MIB, 300 * MIB, 30 * MIB)),
+        ("anon" + WITH_PEAK, 430, 30, Need(430 * MIB, 300 * MIB, 30 * MIB)),
+    ],
+)
+def test_a_need_has_what_samples_missed_and_files_charged_elsewhere(
+    source: str, sampled: int, elsewhere: int, expected: Need
+) -> None:
+    """A demand of 400 MiB, 300 of which only swap can hold, below a peak of 500."""
+    made = record(
+        demand_bytes=400 * MIB,
+        demand_source=source,
+        undroppable_bytes=300 * MIB,
+        peak_bytes=500 * MIB,
+        sampled_peak_bytes=sampled * MIB,
+        files=FilesReport(late_bytes=20 * MIB, elsewhere_bytes=elsewhere * MIB),
+    )
+    assert need_of(made) == expected
+    assert need_of(record()) is None
+
+
+@pytest.mark.parametrize(
+    ("total", "files", "told", "much"),
+    [(100, 6, 6, True), (100, 4, 0, False), (10, 0.8, 0, False), (10, 1.5, 1.5, True)],
+)
+def test_files_are_told_apart_where_they_are_many(
+    total: float, files: float, told: float, much: bool
+) -> None:
+    """A twentieth of it, and a MiB: the larger of both."""
+    need = Need(total * MIB, (total - files) * MIB, files * MIB)
+    assert need.files_bytes == pytest.approx(told * MIB)
+    assert need.has_much_elsewhere is much
+    assert Need(total * MIB).files_bytes == 0
+
+
+def test_a_workloads_need_is_that_of_its_unlimited_trials() -> None:
+    """With the part that only swap can hold."""
+    demand = {"demand_bytes": 400 * MIB, "undroppable_bytes": 250 * MIB, "library_bytes": 30 * MIB}
+    found = workload(record(None, 9.0, 2.0, **demand), record(100, 9.0, 3.0))
+    assert (found.need, found.library_bytes) == (Need(400 * MIB, 250 * MIB), 30 * MIB)
+    assert found.need is not None
+    assert found.need.files_bytes == 150 * MIB
+
+
+# What trials of a program leave open, and how they were watched
+
+
+def test_what_programs_leave_open_is_the_most_of_all_trials() -> None:
+    """The largest of each, whichever trial has it; the fastest growth; the longest level."""
+    slow, fast = GrowthReport(True, 5.0, 900, None, 9.0), GrowthReport(True, 8.0, 500, None, 9.0)
+    level, longer = GrowthReport(False, 0.0, 9, 3.0), GrowthReport(False, 0.0, 9, 7.0)
+    idle = {"wall_s": 40.0, "cpu_s": 1.5, "demand_bytes": 4 * MIB}
+    reports = [
+        OutsideReport(1, ["a"], 7 * MIB),
+        OutsideReport(4, ["b"], 2 * MIB),
+        OutsideReport(2, ["c"], 3 * MIB),
+    ]
+    made = [record(outside=one, **idle) for one in reports]
+    found = unmeasured(made)
+    assert (found.processes, found.names, found.left_bytes) == (4, ("b",), 7 * MIB)
+    assert found.is_idle
+    assert not unmeasured([replace(made[0], cpu_s=2.5)]).is_idle
+    growing = [replace(made[0], growth=one) for one in (slow, fast, longer)]
+    assert (unmeasured(growing).growth, unmeasured(growing).level) == (fast, None)
+    levels = [replace(made[0], growth=one) for one in (longer, level)]
+    assert (unmeasured(levels).growth, unmeasured(levels).level) == (None, longer)
+
+
+def test_only_limited_trials_tell_how_kills_may_have_been_prevented() -> None:
+    """Those without a limit are watched in another way."""
+    quiet, reading = (Watching(0.001, None, 1.0, [], flushes, True) for flushes in (False, True))
+    limited = record(100, watched=quiet)
+    assert how_watched(sweep(record(watched=reading), limited)) == "without memory.stat"
+    assert how_watched(sweep(limited, record(90, watched=reading))) == "both"
+    assert how_watched(sweep(record(watched=reading))) is None
+
+
+# Frames
+
+
+def test_frames_have_each_workloads_own_demand_and_page_cache() -> None:
+    """The median of its unlimited trials; the cache as it was found, else as it was asked for."""
+    pytest.importorskip("pandas")
+    other = {**NETWORK, "networks": ["alexnet"], "page_cache": "warm"}
+    made = sweep(
+        *(record(demand_bytes=size * MIB) for size in (41, 45, 40)),
+        record(100, page_cache="cold"),
+        record(100, settings=other),
+        record(demand_bytes=7 * MIB, settings=other, page_cache="cold"),
+    )
+    trials = Results([made, changed(made, path=made.path.with_name("again"))]).trials.iloc[:6]
+    assert list(trials["workload_demand_bytes"] / MIB) == [41, 41, 41, 41, 7, 7]
+    assert list(trials["page_cache"].fillna("")) == ["", "", "", "cold", "warm", "cold"]
+
+
+def test_networks_sum_their_own_layers_and_curves_their_own_points() -> None:
+    """Two networks of two and one layers; a row of a miss curve has the tighter limit first."""
+    pytest.importorskip("pandas")
+    tables = {
+        name: {
+            "file_bytes": size,
+            "table": [{"order": n, "flops": one} for n, one in enumerate(own)],
+        }
+        for name, size, own in (("a", 9, (300, 40)), ("b", 5, (7,)))
+    }
+    reads = {300: 0, 250: 40, 200: 190, 150: 200, 100: 200}
+    made = [
+        record(at, 9.0, 2.0, 2.0, round_counts=counts(9, r, r, out_bytes=3, major_faults=4))
+        for at, r in reads.items()
+    ]
+    results = Results([sweep(*made, networks={"networks": tables})])
+    networks = results.networks.set_index("network")
+    assert networks[["layers", "flops", "file_bytes"]].to_dict("list") == {
+        "layers": [2, 1],
+        "flops": [340, 7],
+        "file_bytes": [9, 5],
+    }
+    row = results.misses.set_index("limit_bytes").loc[250 * MIB]
+    names = ("round_bytes", "plateau_bytes", "knee_low_bytes", "knee_high_bytes")
+    assert [row[name] / MIB for name in names] == [40, 200, 200, 250]
+    assert (row["out_bytes"], row["faults"], row["rounds"], row["visits"]) == (3, 4, 2, 1)
