@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import pty
@@ -33,16 +32,6 @@ sys.meta_path.insert(0, Interrupt())
 sys.argv = ["edgebench", "--version"]
 from edgebench.__main__ import main
 main()
-"""
-#: A verb that is interrupted in a text that exec runs, as in the middle of making a dataclass.
-_INTERRUPTED_EXEC = """
-from edgebench import cli
-class Verb:
-    def main(self, obj, **options):
-        obj.begin()
-        exec("import os, signal; os.kill(os.getpid(), signal.SIGTERM); [0 for _ in range(1000)]")
-cli.cli = Verb()
-cli.main()
 """
 
 
@@ -194,25 +183,6 @@ cli.main()
     assert done.returncode == 128 + signal.SIGTERM
 
 
-@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), ImportError("half")])
-def test_an_error_after_a_signal_is_what_the_signal_led_to(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
-) -> None:
-    """A terminal that takes nothing, an import cut short: the signal's code, and no traceback."""
-
-    def verb(*, obj: cli._Signals, **_: object) -> None:
-        obj.begin()
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGHUP)
-        raise error
-
-    monkeypatch.setattr(cli.cli, "main", verb)
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    assert end.value.code == 128 + signal.SIGHUP
-    assert "interrupted" in capsys.readouterr().err.splitlines()[-1]
-
-
 @pytest.mark.own_cgroup
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
 def test_a_killed_gnu_time_is_named(number: signal.Signals) -> None:
@@ -229,17 +199,3 @@ def test_a_killed_gnu_time_is_named(number: signal.Signals) -> None:
     name = signal.strsignal(number)
     assert done.stdout.startswith(f"It was ended by signal {int(number)} ({name}) after")
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.process
-def test_the_exit_code_names_the_signal_wherever_it_came(tmp_path: Path):
-    """Python itself would end as by Ctrl-C where the signal interrupts a text that exec runs."""
-    (tmp_path / "interrupted.py").write_text(_INTERRUPTED_EXEC)
-    done = subprocess.run(
-        [sys.executable, "-m", "interrupted"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": python_path()},
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 128 + signal.SIGTERM, done.stderr
