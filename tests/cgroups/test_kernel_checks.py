@@ -7,6 +7,7 @@ import platform
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -214,13 +215,18 @@ def swap(ownership: Ownership) -> Iterator[None]:
 def test_what_is_killed_unread_lives_while_it_is_read(parent: ParentCgroup, swap: None):
     """From 6.12 on the kernel kills the program with swap free; a reader saves it. Before, neither.
 
-    A flush of the kernel's own every two seconds may save one now and then, so not all need die.
+    A flush of the kernel's own every two seconds saves one now and then, and most where the program
+    takes that long: on a busy machine it is tried again until the difference shows.
     """
-    seen = measure_stat_effect(parent, tries=4)
     version = tuple(int(part) for part in platform.release().split(".")[:2])
+    seen = measure_stat_effect(parent, tries=4)
     if version >= (6, 12) and not uses_lists_of_generations():
-        assert seen.killed_unread >= 2
-        assert seen.killed_read < seen.killed_unread
+        for _ in range(6):
+            if seen.killed_unread >= seen.killed_read + 2:
+                break
+            more = asdict(measure_stat_effect(parent, tries=4))
+            seen = StatEffect(**{name: count + more[name] for name, count in asdict(seen).items()})
+        assert seen.killed_unread >= seen.killed_read + 2, seen
         assert seen.reading_saves
     else:
         assert seen.killed_unread == 0

@@ -82,6 +82,7 @@ def test_a_short_peak_is_needed(
     command = [sys.executable, "-I", "-S", "-c", code]
     settings = {"kind": "command", "command": command, "cwd": str(tmp_path)}
     request = TrialRequest("0001", "p1", 0, 0, settings, LimitSetting(label="max"), 60.0)
-    need = need_of(run_trial(session.setup, request, TrialFiles.scratch(tmp_path)))
-    assert need is not None
+    record = run_trial(session.setup, request, TrialFiles.scratch(tmp_path))
+    need = need_of(record)
+    assert need is not None, (record.outcome, record.reason, record.missing)
     assert LEAST < need.total_bytes - known < most

@@ -116,7 +116,7 @@ def test_a_mapped_file_is_needed_cold_and_warm(
         weights.read_bytes()
         record = run(fresh, MAPS, weights, tmp_path, held_s=held_s)
         need = need_of(record)
-        assert need is not None
+        assert need is not None, (record.outcome, record.reason, record.missing)
         assert record.files is not None
         assert record.files.paths == [str(weights)]
         held = need.undroppable_bytes
@@ -154,7 +154,7 @@ def test_a_file_that_is_read_is_evicted_too(
         fresh = replace(setup, files=UsedFiles())
         record = run(fresh, READS, weights, tmp_path, held_s=held_s)
         need = need_of(record)
-        assert need is not None
+        assert need is not None, (record.outcome, record.reason, record.missing)
         assert need.total_bytes < 24 * MIB
         assert record.files is not None
         assert record.files.warm_bytes is not None
@@ -185,7 +185,7 @@ def test_what_another_program_maps_stays_and_is_said(
             run(setup, MAPS, weights, tmp_path, held_s=held_s)
             record = run(setup, MAPS, weights, tmp_path, held_s=held_s)
             need = need_of(record)
-            assert need is not None
+            assert need is not None, (record.outcome, record.reason, record.missing)
             assert abs(need.elsewhere_bytes - WEIGHTS) < 0.05 * WEIGHTS
             assert abs(need.files_bytes - WEIGHTS) < 0.05 * WEIGHTS
             assert elsewhere_words(need).startswith(" (4")
