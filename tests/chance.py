@@ -31,5 +31,10 @@ def cgroups_named(pattern: str) -> list[Path]:
 
     Those of other tests come and go meanwhile: ``Path.glob`` raises an error then.
     """
-    walked = os.walk("/sys/fs/cgroup")
-    return [Path(top, name) for top, names, _ in walked for name in fnmatch.filter(names, pattern)]
+    found = []
+    for top, names, _ in os.walk("/sys/fs/cgroup"):
+        found += [Path(top, name) for name in fnmatch.filter(names, pattern)]
+        # Another test makes a thousand, one in the other, and ``os.walk`` recurses.
+        if top.count("/") > 100:
+            names.clear()
+    return found
