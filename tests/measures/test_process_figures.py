@@ -17,7 +17,6 @@ from edgebench.measures.process_figures import (
     code_areas,
     glibc_heap,
     of_process,
-    python_arenas,
     split_by_mapping,
 )
 
@@ -127,6 +126,7 @@ def test_malloc_counts_what_it_gave_mapped_or_not(monkeypatch: pytest.MonkeyPatc
     assert 64 * MIB <= grown < 65 * MIB
 
 
+@pytest.mark.process
 def test_arenas_of_python_hold_its_small_objects() -> None:
     """As many more as many objects need, in a process without arenas that others emptied."""
     script = """if True:
