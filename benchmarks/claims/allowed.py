@@ -55,7 +55,6 @@ REFERENCE = (
     "docs/index.md",
     "docs/glossary.md",
     "docs/tutorial/",
-    "docs/how-to/least-memory.md",
     "docs/how-to/memory-budget-in-ci.md",
     "docs/how-to/fleet.md",
     "docs/how-to/small-board.md",
