@@ -18,24 +18,33 @@ def _compare() -> Iterator[Claim]:
 
 
 def _minimum() -> Iterator[Claim]:
+    from edgebench.run.minimum_answer import _CLEARLY_LESS
     from edgebench.run.search import (
         _BUDGET_S,
         _BUDGET_TRIALS,
+        _CONFIRM_S,
         _DEMAND_SPREAD,
         _DOWN,
-        _NEAR,
+        _KILL_PRECISION,
         _STOP,
-        _STOP_AGAIN,
+        _STOP_PART,
+        HUGE_PAGE,
         PRECISION,
+        USUAL_LATER_S,
+        USUAL_SLOWDOWN,
     )
 
-    yield says("demands differ by more than {} %", _whole(100 * _DEMAND_SPREAD))
+    yield says("without `--slowdown`, at most {} times", f"{USUAL_SLOWDOWN:g}")
+    yield says("may take {} s longer", f"{USUAL_LATER_S:g}")
+    yield says("with less than {} of the need", f"{_CLEARLY_LESS:g}")
+    yield says("needs differ by more than {} %", _whole(100 * _DEMAND_SPREAD))
     yield says("until they are at most {} % apart", _whole(100 * (PRECISION - 1)))
-    yield says("down in steps of {} % until", _whole(100 * (1 - _DOWN)))
-    yield says("within {} % of the factor", _whole(100 * _NEAR))
-    yield says("is stopped at {} times the unlimited time", f"{_STOP[0]:g}")
-    yield says("(or {} times the factor", f"{_STOP[1]:g}")
-    yield says("once one was stopped, at {} times", f"{_STOP_AGAIN[0]:g}")
+    yield says("goes down in steps of {} %", _whole(100 * (1 - _DOWN)))
+    yield says("is killed, to {} %", _whole(100 * (_KILL_PRECISION - 1)))
+    yield says("huge pages of {} MiB", HUGE_PAGE >> 20)
+    yield says("once the search has taken {} s", f"{_CONFIRM_S:g}")
+    yield says("is stopped at {} times the unlimited time", f"{_STOP:g}")
+    yield says("(or {} times the factor", f"{_STOP_PART:g}")
     yield says("after {} seconds or the time of {} unlimited", f"{_BUDGET_S:g}", _BUDGET_TRIALS)
 
 

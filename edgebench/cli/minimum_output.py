@@ -16,7 +16,7 @@ from edgebench.cli.output import print_json, print_next, shown_path, typed_path
 from edgebench.text import printable, shortened
 from edgebench.units import MIB, format_duration, format_size, parse_swap
 from edgebench.words.boards import minimum_board_sentence
-from edgebench.words.minimum import reserve_lines, swap_ram_sentence
+from edgebench.words.minimum import give_lines, swap_ram_sentence
 from edgebench.words.searches import bracket_words, limit_end_words, limit_slowdown_words
 
 if TYPE_CHECKING:
@@ -27,11 +27,15 @@ if TYPE_CHECKING:
 def print_minimum_json(found: Minimum, wanted: MinimumRequest | ProgramRequest) -> None:
     """The answer as JSON."""
     answer = {"sentence": found.sentence, "fits": found.fits, **asdict(found)}
-    reserve = None
-    if found.reserve is not None:
-        lines = reserve_lines(found.reserve, parse_swap(wanted.swap)[1])
-        reserve = {**asdict(found.reserve), "lines": lines}
-    print_json({"asked": asdict(wanted), **answer, "reserve": reserve})
+    give = None
+    if found.give is not None:
+        give = {**asdict(found.give), "lines": give_lines(found.give, *parse_swap(wanted.swap))}
+    more = {
+        "give": give,
+        "finishes_with_bytes": found.finishes_with_bytes,
+        "failed_above_bytes": found.failed_above_bytes,
+    }
+    print_json({"asked": asdict(wanted), **answer, **more})
 
 
 def print_minimum(
@@ -50,9 +54,9 @@ def print_minimum(
         click.echo(click.wrap_text(sentence, _width(), "", "  "))
     if verbose:
         _print_details(found)
-        if found.reserve is not None:
+        if found.give is not None:
             # Not wrapped: they are pasted.
-            for line in reserve_lines(found.reserve, parse_swap(wanted.swap)[1]).values():
+            for line in give_lines(found.give, *parse_swap(wanted.swap)).values():
                 click.echo(f"  {line}")
         click.echo(f"results: {shown_path(found.folder)}")
 
@@ -92,14 +96,14 @@ def print_next_step(
 
 def _print_better_measurement(found: Minimum, wanted: ProgramRequest, flags: Sequence[str]) -> bool:
     """What to type where the answer leaves memory out, or is none; whether there is something."""
-    seen, reserve = found.unmeasured, found.reserve
+    seen = found.unmeasured
     more: tuple[str, ...] = ()
     if seen.growth and not wanted.soak:
         more, flags = ("--soak", "10m"), _without(flags, "--for")
     elif seen.processes and not (wanted.stop_after or wanted.soak):
         more = ("--for", "20s")
-    elif wanted.soak and reserve and not wanted.within:
-        more = ("--within", f"{math.ceil(reserve.size_bytes / MIB)}M")
+    elif wanted.soak and not wanted.within:
+        more = ("--within", f"{math.ceil(found.demand_bytes / MIB)}M")
     if more:
         print_next(f"edgebench minimum {shlex.join([*flags, *more])} -- {found.name}")
     elif seen.growth:

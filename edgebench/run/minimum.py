@@ -29,14 +29,13 @@ from edgebench.run.minimum_requests import (
 from edgebench.run.pace import median_pace, pace_of_program, pace_of_rounds, start_of_rounds
 from edgebench.run.scratch import scratch_folder
 from edgebench.run.search import (
+    USUAL_SLOWDOWN,
     LimitBracket,
-    LimitGuess,
     LimitSearch,
     SearchGoal,
     TrialRules,
     demands_of,
     most_libraries,
-    slowdown_bracket,
     viable_bracket,
 )
 from edgebench.run.sweep import SweepOptions, planned_trials, run_sweep
@@ -70,18 +69,15 @@ def find_minimum(
     request: MinimumRequest | ProgramRequest,
     options: SweepOptions,
     progress: Progress,
-    guess: LimitGuess | None = None,
 ) -> Minimum:
     """Search with as few trials as possible, and keep them as a sweep.
-
-    ``guess`` is where the search for a network's limits begins.
 
     Raises:
         UsageError: a value is not possible.
         WorkloadError: an unlimited trial didn't finish, so there is nothing to compare with.
         CgroupError, MachineError, ResultsError: as :func:`edgebench.run.sweep.run_sweep` does.
     """
-    search = _search_of(request, guess)
+    search = _search_of(request)
     if isinstance(request, ProgramRequest):
         check_command(request.command)
     return _found(search, run_sweep(search.scenario, options, progress, search.planner).folder)
@@ -139,17 +135,17 @@ def minimum_so_far(request: MinimumRequest | ProgramRequest, folder: Path) -> Mi
     """
     if not any(record.demand_bytes for record in read_sweep(folder).records):
         return None
-    return _found(_search_of(request, None), folder)
+    return _found(_search_of(request), folder)
 
 
-def _search_of(request: MinimumRequest | ProgramRequest, guess: LimitGuess | None) -> _Search:
+def _search_of(request: MinimumRequest | ProgramRequest) -> _Search:
     size_bytes = parse_size(request.within) if request.within else None
     if isinstance(request, ProgramRequest):
         return _program_search(request, size_bytes)
-    goal = SearchGoal(request.allowed_slowdown, None, request.confirm, request.killed)
-    rules = TrialRules(pace_of_rounds, unlimited=1 if goal.slowdown is None else 2)
+    goal = SearchGoal(request.slowdown, None, request.confirm, request.killed)
     scenario = minimum_scenario(request)
-    planner = LimitSearch(points(scenario), goal, rules, guess)
+    rules = TrialRules(pace_of_rounds, unlimited=request.rounds)
+    planner = LimitSearch(points(scenario), goal, rules)
     return _Search(request.network, scenario, planner, goal, size_bytes=size_bytes)
 
 
@@ -160,7 +156,7 @@ def _program_search(request: ProgramRequest, size_bytes: int | None) -> _Search:
         for text in (request.timeout, request.budget, request.stop_after or request.soak)
     )
     confirm = 0 if request.soak else request.confirm
-    goal = SearchGoal(request.allowed_slowdown, request.throughput, confirm, request.killed)
+    goal = SearchGoal(request.slowdown, request.throughput, confirm, request.killed)
     if request.soak:
         rules = TrialRules(pace_of_program, searches=False)
     elif size_bytes is None:
@@ -194,10 +190,13 @@ def _found(search: _Search, folder: Path) -> Minimum:
         what = f"how much memory {search.name} needs is not known"
         raise WorkloadError(what, where=str(sweep.path), remedy="edgebench doctor")
     pace = median_pace(unlimited, planner.pace)
-    factor = goal.factor(pace)
+    asked = goal.factor(pace)
     tried = planner.tried(planned, records)
+    given = planner.given(tried, asked, pace)
+    has_swap = unlimited[0].limits.swap_kind != "none" and search.size_bytes is None
+    factor = asked or (USUAL_SLOWDOWN if has_swap else None)
     rates = [r.throughput_per_s for r in unlimited if r.throughput_per_s]
-    fast = slowdown_bracket(tried, factor) if factor and pace else None
+    fast = given if factor and pace else None
     later_s, later_trials = _later_start(fast, unlimited, list(records.values()))
     return Minimum(
         name=search.name,
@@ -207,6 +206,7 @@ def _found(search: _Search, folder: Path) -> Minimum:
         demands_bytes=tuple(demands),
         unlimited_s=None if rates else pace,
         viable=viable_bracket(tried),
+        given=given,
         fast=fast,
         trials=len(records),
         total_s=sum((r.wall_s or 0.0) + (r.harness_s or 0.0) for r in records.values()),
@@ -222,6 +222,7 @@ def _found(search: _Search, folder: Path) -> Minimum:
         finished=not planner.open_question(planned, records),
         unmeasured=unmeasured(unlimited),
         **_parts(unlimited),
+        swap_kind=unlimited[0].limits.swap_kind,
         swap_ram_bytes=max(
             (r.swap_ram.peak_bytes for r in records.values() if r.swap_ram), default=None
         ),
@@ -255,28 +256,3 @@ def _later_start(
         return None, 0
     known = sum(start_of_rounds(record) is not None for record in here)
     return (medians[0] or 0.0) - (medians[1] or 0.0), known
-
-
-def predicted_guess(
-    request: MinimumRequest, device: Path, swap_kind: str, swap_bytes: int | None
-) -> LimitGuess:
-    """Where the least limits should be, predicted from all results of a device.
-
-    Raises:
-        EdgebenchError: no prediction is possible: no results, no calibration.
-    """
-    from edgebench.slowdown.prediction_source import source_of
-    from edgebench.slowdown.query import find_workloads, workload_query
-
-    wanted = workload_query(
-        request.network, request.used_schedule, request.used_loader, request.batch, request.image
-    )
-    if request.new_tokens:
-        # No model simulates it.
-        return LimitGuess()
-    source = source_of(device, wanted, swap_kind=swap_kind)
-    subject = find_workloads(source.data, wanted)[0]
-    fast = None
-    if request.allowed_slowdown is not None:
-        fast = source.predictor.least_within(subject, request.allowed_slowdown)
-    return LimitGuess(source.predictor.least_viable(subject, swap_bytes) or None, fast)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 from edgebench.need import Need
 from edgebench.results.unmeasured import Unmeasured
-from edgebench.run.reserve import Reserve, is_slow, reserve_for
-from edgebench.run.search import LimitBracket, TriedLimit, differs, is_killed_above
+from edgebench.run.search import LimitBracket, TriedLimit, differs, is_slow
 from edgebench.text import shortened
 from edgebench.words.minimum import minimum_sentence
+
+#: Trials that finish with less than this share of the need refute it.
+_CLEARLY_LESS = 0.9
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Minimum:
         demand_least_bytes: the least.
         unlimited_s: the time of an unlimited trial, or of its phase; None: not known.
         viable: the least limit at which trials finish.
+        given: the least limit at which they are not slower either, than was asked for or usual.
         fast: the least limit at which the slowdown is at most ``slowdown``; None: not asked for.
         trials: how many there were, unlimited ones too.
         total_s: what all trials took.
@@ -48,6 +50,7 @@ class Minimum:
             counted them.
         swap_ram_bytes: the most that its swap took of the RAM of a limit, in zram or zswap;
             None: its swap lies on a disk.
+        swap_kind: of the trials.
         library_bytes: libraries that it maps, which no limit counted either; None: not known.
     """
 
@@ -57,6 +60,7 @@ class Minimum:
     demand_least_bytes: int
     unlimited_s: float | None
     viable: LimitBracket
+    given: LimitBracket
     fast: LimitBracket | None
     trials: int
     total_s: float
@@ -76,6 +80,7 @@ class Minimum:
     elsewhere_bytes: int = 0
     library_bytes: int | None = None
     swap_ram_bytes: int | None = None
+    swap_kind: str = "none"
 
     @property
     def fits(self) -> bool | None:
@@ -86,16 +91,8 @@ class Minimum:
 
     @property
     def has_varying_demand(self) -> bool:
-        """Whether runs did not all need the same, those killed above the demand among them."""
-        return differs(self.demand_least_bytes, self.demand_most_bytes)
-
-    @property
-    def demand_most_bytes(self) -> float:
-        """The most that a run needed: the demand, or more, where only there none was killed."""
-        bad = self.viable.bad
-        if bad and is_killed_above(bad, self.demand_bytes):
-            return max(self.needed_bytes, bad.limit_bytes)
-        return self.demand_bytes
+        """Whether runs without a limit did not all need the same."""
+        return differs(self.demand_least_bytes, self.demand_bytes)
 
     @property
     def is_first_different(self) -> bool:
@@ -105,31 +102,45 @@ class Minimum:
             return False
         return not differs(min(later), max(later))
 
-    @cached_property
-    def reserve(self) -> Reserve | None:
-        """How much memory to give it; None where no need can be told."""
-        if self.unmeasured.growth:
+    @property
+    def give(self) -> TriedLimit | None:
+        """The limit to give: all its trials finished, no slower than allowed; None: none did.
+
+        Where trials under limits found less than a first run does, the limit is at least the need.
+        """
+        if self.unmeasured.growth or self.given.good is None:
             return None
-        demands = self.demands_bytes or (self.demand_least_bytes, self.demand_bytes)
-        factor = self.slowdown if self.fast is not None else None
-        ends = (
-            end for found in (self.viable, self.fast) if found for end in (found.good, found.bad)
-        )
-        tried = {one.limit_bytes: one for one in (*self.tried, *ends) if one}
-        return reserve_for(
-            list(tried.values()),
-            demands,
-            is_proved=not self.is_first_different and not self.need.has_much_elsewhere,
-            factor=factor,
-            unlimited_s=self.unlimited_s,
-        )
+        if not (self.is_first_different or self.need.has_much_elsewhere):
+            return self.given.good
+        least = self.given.good.limit_bytes
+        fine = [
+            one
+            for one in self.tried
+            if one.limit_bytes >= max(least, self.demand_bytes) and one.outcome == "ok"
+        ]
+        return min(fine, key=lambda one: one.limit_bytes, default=None)
+
+    @property
+    def finishes_with_bytes(self) -> float | None:
+        """The limit to give, where trials refute the need: it is clearly less, without swap."""
+        if self.give is None or self.swap_kind != "none":
+            return None
+        size = self.give.limit_bytes
+        return size if size < _CLEARLY_LESS * self.demand_bytes else None
+
+    @property
+    def failed_above_bytes(self) -> float | None:
+        """The largest limit above the need at which a trial did not finish; None: there is none."""
+        lost = (one.limit_bytes for one in self.tried if one.outcome not in ("ok", "timeout"))
+        largest = max(lost, default=0.0)
+        return largest if differs(self.demand_bytes, largest) else None
 
     @property
     def slowed(self) -> tuple[TriedLimit, ...]:
         """The limits at which it finished, but slowly, though nobody asked; the widest first."""
         if self.fast is not None:
             return ()
-        slow = (one for one in self.tried if is_slow(one, self.unlimited_s))
+        slow = (one for one in self.tried if is_slow(one, None, self.unlimited_s))
         return tuple(sorted(slow, key=lambda one: -one.limit_bytes))
 
     @property
@@ -143,15 +154,5 @@ class Minimum:
 
     @property
     def need(self) -> Need:
-        """All that it needs, as :attr:`needed_bytes`, in its parts."""
-        more, held = self.needed_bytes - self.demand_bytes, self.undroppable_bytes
-        undroppable = None if held is None else held + more
-        return Need(self.needed_bytes, undroppable, self.elsewhere_bytes)
-
-    @property
-    def needed_bytes(self) -> float:
-        """The demand; or a little more, if only there no trial is killed."""
-        good, bad = self.viable.good, self.viable.bad
-        if good and bad and bad.outcome == "oom-killed":
-            return max(good.limit_bytes, self.demand_bytes)
-        return self.demand_bytes
+        """All that it needs in its parts: what runs without a limit used at most."""
+        return Need(self.demand_bytes, self.undroppable_bytes, self.elsewhere_bytes)

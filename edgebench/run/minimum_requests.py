@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,9 +20,7 @@ from edgebench.scenario.scenario import Scenario
 from edgebench.units import MIB, parse_swap
 from edgebench.workloads.engines.registry import engine_of, file_engine
 
-#: A network's candidates: from this share of the demand down, each so much of the last.
-_WIDEST, _STEP, _COUNT = 1.3, 1.024, 150
-#: A program's candidates are sizes from here up to the machine's memory.
+#: The least limit that may be tried.
 _LEAST_BYTES = MIB
 #: What can be set of a program alone.
 PROGRAM_KEYS = (
@@ -35,21 +32,19 @@ PROGRAM_KEYS = (
     "reset",
     "budget",
 )
-#: The slowdown that is searched for where there is swap, if no other is asked for.
-USUAL_SLOWDOWN = 2.0
 
 
 @dataclass(frozen=True)
 class MinimumRequest:
     """A network. ``swap``, ``storage``, ``board``, ``timeout`` and ``within`` as in a scenario.
 
-    ``slowdown``: the factor that a round may be slower by; None: 2 with swap, else viability
-    alone. ``killed``: also where it is killed, though the swap can hold all that it needs.
+    ``slowdown``: the factor that a round may be slower by; None: 1.1. ``killed``: also where it is
+    killed, though the swap can hold all that it needs.
     ``schedule``: None is ``bulk``, and ``whole`` for a file; ``loader``: None is what a plain
-    program does. ``confirm``: how many further trials
-    the least viable limit must finish. ``new_tokens``: how many a language model generates after a
-    ``prompt`` of so many tokens; None: one forward pass. ``within``: the only limit that is tried;
-    None searches.
+    program does. ``confirm``: how many further trials the given limit must finish; None: 3, or
+    fewer once the search has taken long. ``new_tokens``: how many a language model generates after
+    a ``prompt`` of so many tokens; None: one forward pass. ``within``: the only limit that is
+    tried; None searches.
     """
 
     network: str
@@ -65,14 +60,15 @@ class MinimumRequest:
     storage: str = AS_IS
     board: str | None = None
     timeout: str = "2m"
-    confirm: int = 3
+    confirm: int | None = None
     killed: bool = False
     within: str | None = None
 
     @property
-    def allowed_slowdown(self) -> float | None:
-        """The factor, as asked for or as usual."""
-        return self.slowdown or _usual_slowdown(self.swap, self.within)
+    def rounds(self) -> int:
+        """Two where a slowdown is looked for, so that no time rests on a single one."""
+        is_timed = self.slowdown is not None or parse_swap(self.swap)[0] != "none"
+        return 2 if is_timed else 1
 
     @property
     def used_schedule(self) -> str:
@@ -95,7 +91,7 @@ class MinimumRequest:
 class ProgramRequest:
     """A program and its arguments. Sizes and durations as a scenario writes them.
 
-    ``slowdown``: the factor that it may be slower by; None: 2 with swap, else viability alone.
+    ``slowdown``: the factor that it may be slower by; None: 1.1.
     ``throughput``: the least that it must get done in a second, told from what it prints: lines,
     or the number of the one group of ``throughput_pattern``. ``files`` are evicted before each
     trial. ``stop_after`` ends a program that never ends; ``soak`` too, and is its only trial
@@ -118,49 +114,29 @@ class ProgramRequest:
     board: str | None = None
     timeout: str | None = None
     budget: str | None = None
-    confirm: int = 3
+    confirm: int | None = None
     killed: bool = False
     within: str | None = None
 
-    @property
-    def allowed_slowdown(self) -> float | None:
-        """The factor, as asked for or as usual."""
-        if self.slowdown or self.throughput:
-            return self.slowdown
-        return _usual_slowdown(self.swap, self.within)
-
-
-def _usual_slowdown(swap: str, within: str | None) -> float | None:
-    """What is asked for where nobody says it: nothing without swap, which kills first."""
-    swapless = parse_swap(swap)[0] == "none"
-    return None if swapless or within else USUAL_SLOWDOWN
-
-
-def shares() -> list[str]:
-    """The limits that may be tried, as shares of the demand."""
-    return [f"{100 * _WIDEST / _STEP**n:.2f}%" for n in range(_COUNT)]
-
 
 def minimum_scenario(request: MinimumRequest) -> Scenario:
-    """One workload, and every limit that may be tried as a share of its demand.
+    """One workload, and every limit that may be tried.
 
     Raises:
         UsageError: a value is not possible; names the flag that sets it.
     """
-    # Two rounds, so that no time rests on a single one.
-    rounds = 1 if request.allowed_slowdown is None else 2
-    workload = inference_workload(request, rounds=rounds, warm=1)
+    workload = inference_workload(request, rounds=request.rounds, warm=1)
     # A name that is none is refused there.
     workload["schedule"] = request.schedule or request.used_schedule
     if request.new_tokens:
         workload["schedule"] = request.schedule
-    memory = ["max", request.within] if request.within else shares()
+    memory = ["max", *([request.within] if request.within else candidate_sizes())]
     limits = requested_limits(request, memory)
     return scenario_from_flags("minimum", workload, limits, repeats=1, timeout=request.timeout)
 
 
 def program_scenario(request: ProgramRequest) -> Scenario:
-    """The program, and every limit that may be tried as a size.
+    """The program, and every limit that may be tried.
 
     Raises:
         UsageError: a value is not possible; names the flag that sets it.
@@ -179,21 +155,24 @@ def program_scenario(request: ProgramRequest) -> Scenario:
         "files": list(request.files) or None,
         "reset": list(request.reset) if request.reset else None,
     }
-    memory = ["max", *([request.within] if request.within else _sizes())]
+    memory = ["max", *([request.within] if request.within else candidate_sizes())]
     limits = requested_limits(request, memory)
     return scenario_from_flags(
         "minimum", workload, limits, repeats=1, timeout=request.timeout or MinimumRequest.timeout
     )
 
 
-def _sizes() -> list[str]:
-    """From one MiB to the machine's memory, in KiB while a MiB would be too coarse."""
-    count = int(math.log(psutil.virtual_memory().total / _LEAST_BYTES) / math.log(_STEP))
-    found = (_LEAST_BYTES * _STEP**n for n in range(count + 1))
-    return list(dict.fromkeys(_label(size) for size in found))
+def candidate_sizes() -> list[str]:
+    """Return the limits that may be tried: all that can be told apart in print, up to the RAM."""
+    most, size, found = psutil.virtual_memory().total, _LEAST_BYTES, []
+    while size <= most:
+        found.append(f"{size // 1024}K" if size % MIB else f"{size // MIB}M")
+        size += _step(size)
+    return found
 
 
-def _label(size_bytes: float) -> str:
-    if size_bytes >= 64 * MIB:
-        return f"{round(size_bytes / MIB)}M"
-    return f"{round(size_bytes / 4096) * 4}K"
+def _step(size_bytes: int) -> int:
+    """Return the step to the next size: an eighth of a MiB, a MiB, from 1 GiB on up to 1.6 %."""
+    if size_bytes < 10 * MIB:
+        return MIB // 8
+    return MIB if size_bytes < 1024 * MIB else 1 << (size_bytes.bit_length() - 7)

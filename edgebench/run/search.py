@@ -20,36 +20,41 @@ from edgebench.scenario.planner import Planner
 from edgebench.scenario.points import PlannedTrial, Point, demand_of, limits_of
 from edgebench.units import MIB
 
-#: A bracket is settled once its ends differ by at most this ratio.
-PRECISION = 1.05
-#: A slowdown so near to the factor (as a logarithm) counts only when it was seen so often.
-_NEAR, _CONFIRMED = 0.15, 2
+#: A bracket is settled once its ends differ by at most this ratio; that of kills below the limit to
+#: give, unless they are asked for, at this one.
+PRECISION, _KILL_PRECISION = 1.05, 1.2
+#: The slowdown that is allowed where none is asked for; and what a short program may take longer.
+USUAL_SLOWDOWN, USUAL_LATER_S = 1.1, 0.1
+#: A slowdown so near to the factor (as a logarithm, and a part of the factor's) needs two trials.
+_NEAR, _NEAR_PART = 0.15, 0.5
 #: While only one end is known, the distance from the guess grows by this power.
 _GROWTH = 2.5
-#: Without a guess for what is slow: each limit is this part of the last one that was fast enough;
-#: above one that was too slow, so many times it.
+#: With swap each limit is this part of the last one that was fast enough; above one that was too
+#: slow, so many times it.
 _DOWN, _UP = 0.7, 1.2
 #: What is tried between two ends keeps this share of their distance from either.
 _MARGIN = 0.2
 #: Where swap can take all of the demand, trials begin to fail somewhere below this part of it.
 _SWAPPED_SHARE = 0.15
-#: No limit above so many times the demand is tried for what is slow, or for what is viable.
-_SLOW_MOST, _VIABLE_MOST = 1.3, 4.0
-#: A trial at a limit may take so many times as long as without one, or so much of the factor; less
-#: once one was stopped.
-_STOP, _STOP_AGAIN = (5.0, 2.5), (3.0, 1.5)
-#: It may always take this much longer, so that a short program isn't stopped for noise.
-_STOP_EXTRA_S = 1.0
+#: No limit above so many times the demand is tried.
+_MOST = 4.0
+#: A trial at a limit may take so many times as long as without one, or so much of the factor; and
+#: always this much longer, so that a short program isn't stopped for noise.
+_STOP, _STOP_PART, _STOP_EXTRA_S = 3.0, 1.5, 1.0
 #: What a search may take: as long as so many unlimited trials, and at least so many seconds.
 _BUDGET_TRIALS, _BUDGET_S = 12, 45.0
+#: The given limit is confirmed this often, unless it is asked for; fewer times, but once, after so
+#: many seconds.
+_CONFIRM, _CONFIRM_S = 3, 12.0
 #: A search for a network ends after so many trials at most, if they don't contradict each other;
 #: and after so many, where both a kill and a slowdown are searched for.
-_MOST_TRIALS, _MOST_OF_BOTH = 16, 24
+_MOST_TRIALS, _MOST_OF_BOTH = 22, 24
 #: Demands that differ by more than this share, and by more than the kernel's batches of pages.
 _DEMAND_SPREAD, _SAME_BYTES = 0.05, MIB
-#: A kill at so many times the demand shows that another run needs more, if it is more by so much:
-#: what is being read ahead can't be dropped.
-_KILLED_ABOVE, _READ_AHEAD = 1.1, 32 * MIB
+#: A huge page: where memory comes in these, a limit that is no multiple may kill at any size.
+HUGE_PAGE = 2 * MIB
+#: From here on, multiples of it are as close as the search gets.
+_HUGE_FROM = 20 * HUGE_PAGE
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class TriedLimit:
             None: there were none.
         killed: how many of the trials were killed for memory.
         stopped_s: how long a trial ran that was stopped at its time limit; None: none was.
+        reason: why the first trial that did not finish ended; None: all finished.
     """
 
     limit_bytes: float
@@ -74,6 +80,14 @@ class TriedLimit:
     swap_free_bytes: int | None = None
     killed: int = 0
     stopped_s: float | None = None
+    reason: str | None = None
+
+    @property
+    def huge_multiple(self) -> int | None:
+        """The multiple of a huge page below a kill at a limit that is none; None: no such kill."""
+        below = int(self.limit_bytes // HUGE_PAGE) * HUGE_PAGE
+        is_odd = self.outcome == "oom-killed" and below < self.limit_bytes
+        return below if is_odd and below else None
 
 
 @dataclass(frozen=True)
@@ -86,16 +100,23 @@ class LimitBracket:
     @property
     def settled(self) -> bool:
         """Whether both ends are known and near enough."""
+        return self.is_known_to(PRECISION)
+
+    def is_known_to(self, ratio: float) -> bool:
+        """Whether both ends are known and differ by at most this ratio."""
         if self.good is None or self.bad is None:
             return False
-        return self.good.limit_bytes / self.bad.limit_bytes <= PRECISION
+        return self.good.limit_bytes / self.bad.limit_bytes <= ratio
 
 
 def _bracket(tried: Sequence[TriedLimit], is_good: Callable[[TriedLimit], bool]) -> LimitBracket:
     """The least good limit, and the largest bad one.
 
-    A good limit below a bad one was luck, and does not count.
+    A good limit below a bad one was luck, and does not count. A kill does not, either, whose next
+    smaller multiple of a huge page finished.
     """
+    finished = {one.limit_bytes for one in tried if one.outcome == "ok"}
+    tried = [one for one in tried if one.huge_multiple not in finished]
     bad = max((one for one in tried if not is_good(one)), key=_limit_bytes, default=None)
     low = bad.limit_bytes if bad else 0.0
     good = [one for one in tried if is_good(one) and one.limit_bytes > low]
@@ -115,13 +136,22 @@ def viable_bracket(tried: Sequence[TriedLimit]) -> LimitBracket:
     return _bracket(tried, lambda one: one.outcome == "ok")
 
 
-def slowdown_bracket(tried: Sequence[TriedLimit], slowdown: float) -> LimitBracket:
-    """The least limit at which the slowdown is at most the factor."""
+def slowdown_bracket(
+    tried: Sequence[TriedLimit], slowdown: float | None, unlimited_s: float | None = None
+) -> LimitBracket:
+    """The least limit at which it is not slower than the factor, or than usual."""
+    return _bracket(
+        tried, lambda one: one.outcome == "ok" and not is_slow(one, slowdown, unlimited_s)
+    )
 
-    def is_fast(one: TriedLimit) -> bool:
-        return one.slowdown is not None and one.slowdown <= slowdown
 
-    return _bracket(tried, is_fast)
+def is_slow(one: TriedLimit, slowdown: float | None, unlimited_s: float | None) -> bool:
+    """Whether it takes longer at a limit than the factor allows; None: by more than usual."""
+    if slowdown is not None:
+        return one.slowdown is None or one.slowdown > slowdown
+    if one.slowdown is None or one.slowdown <= USUAL_SLOWDOWN:
+        return False
+    return unlimited_s is None or (one.slowdown - 1) * unlimited_s >= USUAL_LATER_S
 
 
 def _limit_bytes(one: TriedLimit) -> float:
@@ -151,45 +181,28 @@ def differs(least_bytes: float, most_bytes: float) -> bool:
     return most_bytes - least_bytes > max(_DEMAND_SPREAD * least_bytes, _SAME_BYTES)
 
 
-def is_killed_above(one: TriedLimit, demand_bytes: float) -> bool:
-    """Whether a trial was killed at a limit at which no other run needs so much."""
-    most_bytes = max(_KILLED_ABOVE * demand_bytes, demand_bytes + _READ_AHEAD)
-    return one.outcome == "oom-killed" and one.limit_bytes > most_bytes
-
-
 @dataclass(frozen=True)
 class SearchGoal:
     """What is searched for, beside the least viable limit.
 
     Args:
-        slowdown: the factor that it may be slower by; None: only viability.
+        slowdown: the factor that it may be slower by; None: the usual one.
         throughput: the least that it must get done in a second, instead of a slowdown.
-        confirm: how many further trials the least viable limit must finish.
-        killed: whether the least viable limit is searched for, too, where a slowdown is asked for
-            and swap can hold all of the demand.
+        confirm: how many further trials the given limit must finish; None: as many as usual.
+        killed: whether the least viable limit is searched for, too, where swap can hold all of the
+            demand.
     """
 
     slowdown: float | None = None
     throughput: float | None = None
-    confirm: int = 0
+    confirm: int | None = None
     killed: bool = True
 
     def factor(self, unlimited_pace: float | None) -> float | None:
-        """The slowdown that is allowed; below 1: even the unlimited trials are too slow."""
+        """The slowdown that is asked for; below 1: even the unlimited trials are too slow."""
         if self.throughput is not None:
             return 1 / unlimited_pace / self.throughput if unlimited_pace else None
         return self.slowdown
-
-
-@dataclass(frozen=True)
-class LimitGuess:
-    """Where to begin, in bytes, as far as a prediction tells.
-
-    Else it begins at the part of the demand that swap can't take, and goes down from the demand.
-    """
-
-    viable_bytes: float | None = None
-    slowdown_bytes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -235,19 +248,12 @@ class LimitSearch(Planner):
         points: one unlimited point, and the candidates.
         goal: what is searched for.
         rules: how trials are made and read.
-        guess: where to begin.
     """
 
-    def __init__(
-        self,
-        points: Sequence[Point],
-        goal: SearchGoal,
-        rules: TrialRules,
-        guess: LimitGuess | None = None,
-    ) -> None:
+    def __init__(self, points: Sequence[Point], goal: SearchGoal, rules: TrialRules) -> None:
         self._points = {point.id: point for point in points}
         (self._unlimited,) = [point for point in points if point.unlimited]
-        self._goal, self._rules, self._guess = goal, rules, guess or LimitGuess()
+        self._goal, self._rules = goal, rules
         self._single = len(points) == 2
         self.pace = rules.pace
 
@@ -259,13 +265,11 @@ class LimitSearch(Planner):
         self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
     ) -> list[PlannedTrial]:
         """The next trial; empty once the answers are known, or at the end of the time."""
-        by_point = trials_by_point(planned, records)
-        base_s = _wall_s(by_point.get(self._unlimited.id, [])) or 0.0
-        trials = [record for own in by_point.values() for record in own]
-        if self._rules.is_hurried and len(trials) >= self._rules.unlimited:
-            spent_s = sum((one.wall_s or 0.0) + (one.harness_s or 0.0) for one in trials)
+        own = trials_by_point(planned, records).get(self._unlimited.id, [])
+        base_s = _wall_s(own) or 0.0
+        if self._rules.is_hurried and len(own) >= self._rules.unlimited:
             budget_s = self._rules.budget_s or usual_budget_s(base_s)
-            if spent_s + 2 * base_s > budget_s:
+            if _spent_s(records) + 2 * base_s > budget_s:
                 return []
         return self.open_question(planned, records)
 
@@ -279,21 +283,24 @@ class LimitSearch(Planner):
         if any(record.outcome != "ok" for record in unlimited) or demand is None:
             return []
         hidden, tried = unmeasured(unlimited).growth, self.tried(planned, records)
-        varies = differs(*demand) or any(is_killed_above(one, demand[1]) for one in tried)
-        wanted_trials = rules.most_unlimited if varies and not hidden else rules.unlimited
+        varies = differs(*demand) and not hidden
+        wanted_trials = rules.most_unlimited if varies else rules.unlimited
         if len(unlimited) < wanted_trials:
             return [plan_trial(planned, self._unlimited.id, rules.timeout_s)]
         if hidden or not (rules.searches or self._single):
             # No limit says anything about a need that isn't known.
             return []
-        factor = self._goal.factor(median_pace(unlimited, self.pace))
+        base = median_pace(unlimited, self.pace)
+        factor = self._goal.factor(base)
         own_demand = self._own_demand(planned, records)
         limited = (point for point in self._points.values() if not point.unlimited)
         candidates = {limit_of(point, own_demand): point.id for point in limited}
-        wanted = self._next(_Question([*candidates], tried, demand[1], factor))
+        held = max((r.undroppable_bytes or demand[1] for r in unlimited), default=demand[1])
+        asked = _Question([*candidates], tried, demand[1], held, factor, base, _spent_s(records))
+        wanted = self._next(asked)
         if wanted is None:
             return []
-        timeout_s = rules.timeout_s or self._stop_s(tried, _wall_s(unlimited), factor)
+        timeout_s = rules.timeout_s or self._stop_s(_wall_s(unlimited), factor)
         return [plan_trial(planned, candidates[wanted], timeout_s)]
 
     def tried(
@@ -314,65 +321,117 @@ class LimitSearch(Planner):
         """What limits are shares of, as a sweep resolves them, in bytes."""
         return demand_of(self._unlimited, self._points, planned, records) or 0
 
-    def _stop_s(
-        self, tried: Sequence[TriedLimit], base_s: float | None, factor: float | None
-    ) -> float | None:
+    def _stop_s(self, base_s: float | None, factor: float | None) -> float | None:
         """When a trial at a limit is stopped; None: at the scenario's time limit."""
         if base_s is None or not self._rules.is_hurried:
             return None
-        # Once one was slow enough to be stopped, others need to show no more than that.
-        is_again = any(one.outcome == "timeout" for one in tried)
-        least, of_factor = _STOP_AGAIN if is_again else _STOP
-        return max(base_s * max(least, of_factor * (factor or 1.0)), base_s + _STOP_EXTRA_S)
+        return max(base_s * max(_STOP, _STOP_PART * (factor or 1.0)), base_s + _STOP_EXTRA_S)
+
+    def given(
+        self, tried: Sequence[TriedLimit], factor: float | None, base_s: float | None
+    ) -> LimitBracket:
+        """The least limit to give, and the largest below it that is too small or too slow."""
+        is_viability = factor is None and self._single
+        # More than the unlimited trials do can't be had at any limit.
+        if is_viability or (factor is not None and factor <= 1):
+            return viable_bracket(tried)
+        return slowdown_bracket(tried, factor, base_s)
 
     def _next(self, asked: _Question) -> float | None:
-        """Kills first where little or no swap makes them likely: such trials are short."""
+        """First the limit to give, then confirm it, then where it is killed."""
+        given = self.given(asked.tried, asked.factor, asked.base_s)
+        if self._single:
+            (limit,) = asked.candidates
+            wanted = limit if given.good is None and given.bad is None else None
+        else:
+            wanted = self._next_given(asked, given)
+        wanted = wanted or _doubtful_limit(given, asked.factor or USUAL_SLOWDOWN)
+        if wanted is None and given.good and self._confirms(given.good, asked):
+            wanted = given.good.limit_bytes
         is_swappable = swap_holds(self._unlimited.limits, asked.demand_bytes)
-        is_slow_asked = asked.factor is not None and asked.factor > 1
-        slow = self._next_slow(asked) if is_slow_asked else None
-        if is_slow_asked and is_swappable and not (self._goal.killed or self._single):
-            return slow
-        viable = self._next_viable(asked, is_swappable=is_swappable)
-        first, second = (slow, viable) if is_swappable else (viable, slow)
-        return second if first is None else first
+        if wanted or self._single or (is_swappable and not self._goal.killed):
+            return wanted
+        return self._next_viable(asked, is_swappable=is_swappable)
 
-    def _next_slow(self, asked: _Question) -> float | None:
-        """Down in large steps until it is too slow, then between the two last limits."""
-        factor = asked.factor or 1.0
-        found = slowdown_bracket(asked.tried, factor)
-        if (near := _doubtful_limit(found, factor)) is not None:
-            return near
-        guess = self._guess.slowdown_bytes or _slow_guess(found, asked.demand_bytes)
-        return _next_limit(self._up_to(asked, _SLOW_MOST), found, guess, factor)
+    def _confirms(self, good: TriedLimit, asked: _Question) -> bool:
+        """Whether the given limit is tried again."""
+        if self._goal.confirm is not None:
+            return good.trials <= self._goal.confirm
+        # A kill above a limit that finished may have been luck.
+        is_doubtful = any(
+            one.huge_multiple and one.limit_bytes > good.limit_bytes for one in asked.tried
+        )
+        is_late = self._rules.is_hurried and asked.spent_s > _CONFIRM_S and not is_doubtful
+        return good.trials <= (1 if is_late else _CONFIRM)
+
+    def _next_given(self, asked: _Question, found: LimitBracket) -> float | None:
+        """Without swap the need itself and the step below it; with swap large steps down."""
+        if (again := asked.second_look(found)) is not None:
+            return again
+        if self._unlimited.limits.swap_kind != "none":
+            guess = _slow_guess(found, asked.demand_bytes)
+            return asked.between(found, guess, asked.factor or USUAL_SLOWDOWN)
+        need = min((one for one in asked.candidates if one >= asked.demand_bytes), default=None)
+        if need is None:
+            return None
+        tried = {one.limit_bytes for one in asked.tried}
+        step = max((one for one in asked.candidates if one < need), default=need)
+        if need not in tried:
+            return need
+        if step not in tried and found.bad is None:
+            return step
+        return asked.between(found, need, asked.factor or USUAL_SLOWDOWN)
 
     def _next_viable(self, asked: _Question, *, is_swappable: bool) -> float | None:
-        """From the demand, or from what swap can't take; then often enough at the same limit."""
-        found, demand_bytes = viable_bracket(asked.tried), asked.demand_bytes
-        swap, begin = self._unlimited.limits, demand_bytes
+        """From what can't be dropped, or what swap can't take."""
+        found, swap, begin = viable_bracket(asked.tried), self._unlimited.limits, asked.held_bytes
         if swap.swap_kind != "none":
-            swap_bytes = demand_bytes if is_swappable else swap.swap_bytes or 0
-            begin = max(demand_bytes - swap_bytes, demand_bytes * _SWAPPED_SHARE)
-        guess = self._guess.viable_bytes or begin
-        wanted = _next_limit(self._up_to(asked, _VIABLE_MOST), found, guess)
-        if wanted is None and found.good and (found.bad or self._single):
-            # Until it has finished often enough; if it fails, it is not viable.
-            return found.good.limit_bytes if found.good.trials <= self._goal.confirm else None
-        return wanted
-
-    def _up_to(self, asked: _Question, times: float) -> list[float]:
-        """The candidates up to so many times the demand; the only one in any case."""
-        most = times * asked.demand_bytes
-        return [limit for limit in asked.candidates if self._single or limit <= most]
+            swap_bytes = asked.demand_bytes if is_swappable else swap.swap_bytes or 0
+            begin = max(asked.demand_bytes - swap_bytes, asked.demand_bytes * _SWAPPED_SHARE)
+        if not self._goal.killed and found.is_known_to(_KILL_PRECISION):
+            return None
+        again = asked.second_look(found)
+        return again if again is not None else asked.between(found, begin)
 
 
 @dataclass(frozen=True)
 class _Question:
-    """What is known before the next limit is chosen; sizes in bytes."""
+    """What is known before the next limit is chosen; sizes in bytes.
+
+    ``held_bytes`` can't be dropped; ``base_s`` is the unlimited pace, ``spent_s`` what all trials
+    took.
+    """
 
     candidates: Sequence[float]
     tried: Sequence[TriedLimit]
     demand_bytes: float
+    held_bytes: float
     factor: float | None
+    base_s: float | None
+    spent_s: float
+
+    def second_look(self, found: LimitBracket) -> float | None:
+        """The multiple of a huge page below a kill that is to bound the search, if untried."""
+        below = found.bad.huge_multiple if found.bad else None
+        known = {one.limit_bytes for one in self.tried}
+        return below if below in self.candidates and below not in known else None
+
+    def between(
+        self, found: LimitBracket, guess: float, slowdown: float | None = None
+    ) -> float | None:
+        """The candidate to try next; None if there is nothing more to learn among them."""
+        if found.settled:
+            return None
+        low = found.bad.limit_bytes if found.bad else 0.0
+        high = found.good.limit_bytes if found.good else math.inf
+        aim = guess if low < guess < high else _aim(found, guess, slowdown)
+        most, known = _MOST * self.demand_bytes, {one.limit_bytes for one in self.tried}
+        left = [one for one in self.candidates if low < one < high and one <= most]
+        left = [one for one in left if one not in known]
+        finished = {one.limit_bytes for one in self.tried if one.outcome == "ok"}
+        if aim >= _HUGE_FROM or any(one.huge_multiple in finished for one in self.tried):
+            left = [one for one in left if one % HUGE_PAGE == 0]
+        return min(left, key=lambda one: abs(math.log(one / aim)), default=None)
 
 
 def swap_holds(limits: LimitSetting, demand_bytes: float) -> bool:
@@ -383,6 +442,10 @@ def swap_holds(limits: LimitSetting, demand_bytes: float) -> bool:
 def limit_of(point: Point, demand_bytes: int) -> float:
     """The point's limit in bytes, of a workload of that demand; 0 if it has none."""
     return float(limits_of(point, demand_bytes).memory_bytes or 0)
+
+
+def _spent_s(records: Mapping[str, TrialRecord]) -> float:
+    return sum((one.wall_s or 0.0) + (one.harness_s or 0.0) for one in records.values())
 
 
 def _wall_s(trials: Sequence[TrialRecord]) -> float | None:
@@ -407,20 +470,8 @@ def _tried_limit(
         min((size for size in free if size is not None), default=None),
         killed=sum(record.outcome == "oom-killed" for record in own),
         stopped_s=max((r.wall_s or 0.0 for r in own if r.outcome == "timeout"), default=None),
+        reason=next((r.reason for r in own if r.outcome != "ok"), None),
     )
-
-
-def _next_limit(
-    candidates: Sequence[float], found: LimitBracket, guess: float, slowdown: float | None = None
-) -> float | None:
-    """The candidate to try next; None if there is nothing more to learn among them."""
-    if found.settled:
-        return None
-    low = found.bad.limit_bytes if found.bad else 0.0
-    high = found.good.limit_bytes if found.good else math.inf
-    aim = guess if low < guess < high else _aim(found, guess, slowdown)
-    between = [one for one in candidates if low < one < high]
-    return min(between, key=lambda one: abs(math.log(one / aim)), default=None)
 
 
 def _slow_guess(found: LimitBracket, demand_bytes: float) -> float:
@@ -432,9 +483,11 @@ def _slow_guess(found: LimitBracket, demand_bytes: float) -> float:
 
 def _doubtful_limit(found: LimitBracket, slowdown: float) -> float | None:
     """An end of a settled bracket that one trial alone, near the factor, made good or bad."""
+    near = min(_NEAR, _NEAR_PART * math.log(slowdown)) if slowdown > 1 else 0.0
     for one in (found.good, found.bad) if found.settled else ():
-        near = one and one.slowdown and abs(math.log(one.slowdown / slowdown)) < _NEAR
-        if one and near and one.trials < _CONFIRMED:
+        if not one or one.trials > 1 or not one.slowdown:
+            continue
+        if abs(math.log(one.slowdown / slowdown)) < near:
             return one.limit_bytes
     return None
 

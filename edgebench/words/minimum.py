@@ -20,7 +20,6 @@ from edgebench.words.unmeasured import growth_words, unmeasured_parts
 
 if TYPE_CHECKING:
     from edgebench.run.minimum_answer import Minimum
-    from edgebench.run.reserve import Reserve
     from edgebench.run.search import TriedLimit
 
 #: Slowdowns that differ by less than this factor are told as one.
@@ -45,7 +44,7 @@ def minimum_sentence(found: Minimum) -> str:
             parts += [part for part in ends if part]
         elif not found.unmeasured.level:
             parts.append("no limit was tried")
-        parts += [reserve_words(found.reserve)] if found.reserve else []
+        parts += [give_words(found.give)] if found.give and found.tried else []
     trials = "1 trial" if found.trials == 1 else f"{found.trials} trials"
     return f"{'; '.join(parts)} ({trials}, {_seconds(found.total_s)})"
 
@@ -63,9 +62,8 @@ def _demand_words(found: Minimum) -> str:
             f"needed {first} in its first run and {later} in later ones, since a run changes "
             "what the next one needs"
         )
-    least, most = brief_size(found.demand_least_bytes), brief_size(found.demand_most_bytes)
-    is_seen = found.demands_bytes and found.demand_most_bytes == found.demand_bytes
-    runs = f" in {len(found.demands_bytes)} runs" if is_seen else ""
+    least, most = brief_size(found.demand_least_bytes), brief_size(found.demand_bytes)
+    runs = f" in {len(found.demands_bytes)} runs" if found.demands_bytes else ""
     return f"needs {least} to {most}{runs}, as {_why_it_varies(found)}"
 
 
@@ -107,31 +105,35 @@ def _slowed_words(found: Minimum) -> str | None:
     return f"takes {least:.2g} to {times_as_long(most)} at {sizes}{often}"
 
 
-def reserve_words(reserve: Reserve) -> str:
-    """``reserve 412 MiB: 4 of 4 trials finished within it``."""
-    size = f"reserve {brief_size(reserve.size_bytes)}"
-    count = reserve.finished
-    if not count:
-        return f"{size}, which no trial was limited to"
-    seen = "1 trial finished" if count == 1 else f"{count} of {count} trials finished"
-    return f"{size}: {seen} within it"
+def give_words(give: TriedLimit) -> str:
+    """``give 412 MiB: 4 of 4 trials finished within it``."""
+    seen = "1 trial finished" if give.trials == 1 else f"{give.trials} of {give.trials} trials"
+    finished = "" if give.trials == 1 else " finished"
+    return f"give {brief_size(give.limit_bytes)}: {seen}{finished} within it"
 
 
-def reserve_lines(reserve: Reserve, swap_bytes: int | None) -> dict[str, str]:
+def give_lines(give: TriedLimit, swap_kind: str, swap_bytes: int | None) -> dict[str, str]:
     """The lines that give it: for Docker and Podman, systemd and Kubernetes.
 
-    ``swap_bytes``: the swap that it was measured with; None: all that the machine has.
+    Args:
+        give: the limit.
+        swap_kind: of its trials; a limit that needs swap is no line for Kubernetes.
+        swap_bytes: the swap that it was measured with; None: all that the machine has.
     """
-    size = reserve.size_bytes
+    size = math.ceil(give.limit_bytes)
     # What goes beyond what was measured is throttled first, and killed at a twentieth more.
     high, most = _short(size), _short(size + max(size // 20, MIB))
     docker = f"docker run --memory={high.lower()}"
+    swap_bytes = 0 if swap_kind == "none" else swap_bytes
     systemd = f"MemoryHigh={high} MemoryMax={most}"
     if swap_bytes is not None:
         docker += f" --memory-swap={_short(size + swap_bytes).lower()}"
         systemd += f" MemorySwapMax={_short(swap_bytes)}"
+    lines = {"docker": docker, "systemd": systemd}
+    if swap_kind != "none":
+        return lines
     kubernetes = f'resources: {{requests: {{memory: "{high}i"}}, limits: {{memory: "{high}i"}}}}'
-    return {"docker": docker, "systemd": systemd, "kubernetes": kubernetes}
+    return {**lines, "kubernetes": kubernetes}
 
 
 def _short(size_bytes: int) -> str:
@@ -218,7 +220,7 @@ def _end_words(found: Minimum) -> str | None:
     if found.has_varying_demand or not found.viable.settled:
         # Between the two it is not known.
         return f"{how} at {brief_size(bad.limit_bytes)}, finished at {least}"
-    if _ABOUT <= good.limit_bytes / found.needed_bytes <= 1 / _ABOUT:
+    if _ABOUT <= good.limit_bytes / found.demand_bytes <= 1 / _ABOUT:
         return f"{how} with less"
     return f"{how} below {least}"
 

@@ -161,7 +161,7 @@ def test_a_program_that_leaves_a_file_is_warned_of(tmp_path: Path):
         (ProgramRequest(("a",)), 12.0, "one run takes 12.0 s, so the search may take up to 2 min"),
         (ProgramRequest(("a",)), 2.0, None),
         (ProgramRequest(("a",), budget="1m"), 12.0, None),
-        (MinimumRequest("lenet"), 12.0, "at most: if none is slower, that takes up to 3 min 12 s"),
+        (MinimumRequest("lenet"), 12.0, "at most: if none is slower, that takes up to 4 min 24 s"),
         (MinimumRequest("lenet"), 2.0, None),
         (MinimumRequest("lenet", within="80M"), 12.0, None),
     ],

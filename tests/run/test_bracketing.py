@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from edgebench.errors import UsageError
-from edgebench.records import KillReport
-from edgebench.run.minimum_requests import MinimumRequest, minimum_scenario
+from edgebench.records import KillReport, TrialRecord
+from edgebench.run.minimum_requests import (
+    MinimumRequest,
+    ProgramRequest,
+    minimum_scenario,
+    program_scenario,
+)
 from edgebench.run.pace import pace_of_rounds
 from edgebench.run.search import (
+    HUGE_PAGE,
     LimitBracket,
-    LimitGuess,
     LimitSearch,
     SearchGoal,
     TrialRules,
@@ -23,7 +29,8 @@ from edgebench.run.search import (
     slowdown_bracket,
     viable_bracket,
 )
-from edgebench.scenario.points import Point, points
+from edgebench.scenario.points import PlannedTrial, Point, points
+from edgebench.units import MIB
 from edgebench.words.searches import bracket_words, limit_end_words
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenario"))
@@ -41,15 +48,16 @@ def candidates(swap: str = "4G") -> list[Point]:
 
 
 def search(
-    edge: float, slowdown: float | None, guess: LimitGuess, swap: str = "4G"
+    edge: float, slowdown: float | None, swap: str = "4G"
 ) -> tuple[World, LimitBracket, LimitBracket]:
     """A search in a world that kills below ``edge`` of the demand and slows by the hinge."""
     made = candidates(swap)
     world = World(made, hinge, killed_below=edge)
-    planner = LimitSearch(made, SearchGoal(slowdown), RULES if slowdown else ALONE, guess)
+    goal = SearchGoal(slowdown, confirm=0, killed=True)
+    planner = LimitSearch(made, goal, RULES)
     world.explore(planner)
     tried = planner.tried(world.planned, world.records)
-    return world, viable_bracket(tried), slowdown_bracket(tried, slowdown or math.inf)
+    return world, viable_bracket(tried), slowdown_bracket(tried, slowdown)
 
 
 def true_share(slowdown: float) -> float:
@@ -58,24 +66,15 @@ def true_share(slowdown: float) -> float:
 
 
 @pytest.mark.parametrize("edge", [0.06, 0.43, 0.98])
-@pytest.mark.parametrize("wrong_by", [1.0, 0.5, 1.8])
-def test_both_limits_are_found(edge: float, wrong_by: float):
-    """Wherever the truth and however wrong the guess: bracketed within the precision."""
-    guess = LimitGuess(edge * DEMAND * wrong_by, true_share(1.5) * DEMAND * wrong_by)
-    _, least, fast = search(edge, 1.5, guess)
+def test_both_limits_are_found(edge: float):
+    """Wherever the truth: bracketed within the precision."""
+    _, least, fast = search(edge, 1.5)
     assert least.settled
     assert least.bad.limit_bytes < edge * DEMAND <= least.good.limit_bytes
     assert fast.settled
     truth = max(true_share(1.5), edge) * DEMAND
     assert fast.bad.limit_bytes <= truth * 1.0001
     assert fast.good.limit_bytes >= truth * 0.9999
-
-
-def test_a_right_guess_takes_few_trials():
-    """Unlimited twice, two on each side of both answers, and one more of what was a near thing."""
-    guess = LimitGuess(0.4 * DEMAND, true_share(1.5) * DEMAND)
-    world, _, _ = search(0.4, 1.5, guess)
-    assert len(world.planned) <= 8
 
 
 @pytest.mark.parametrize(
@@ -90,26 +89,83 @@ def test_no_search_takes_more_trials_than_are_foretold(
         made = candidates(swap)
         world = World(made, hinge, killed_below=percent / 100)
         rules = RULES if slowdown else ALONE
-        goal = SearchGoal(slowdown, confirm=3, killed=killed)
-        world.explore(LimitSearch(made, goal, rules, LimitGuess()))
+        world.explore(LimitSearch(made, SearchGoal(slowdown, killed=killed), rules))
         assert len(world.records) <= most_network_trials(both=killed)
 
 
-def test_without_a_guess_the_demand_less_the_swap_is_where_it_begins():
-    """Without swap the edge is at the demand, so few trials find it."""
-    world, least, _ = search(0.97, None, LimitGuess(), swap="none")
-    assert least.settled
-    assert len(world.planned) <= 4
+@pytest.mark.parametrize("needs", [403.4, 61.2, 9.31])
+def test_without_swap_the_need_and_the_step_below_it_are_tried(needs: float):
+    """Killed with less than it needs: what is printed of the need is the limit to give."""
+    made = points(program_scenario(ProgramRequest(("true",))))
+    by_id = {point.id: point.limits.memory_bytes for point in made}
+
+    class Killed(World):
+        """All of it is needed."""
+
+        def make(self, planned: PlannedTrial) -> TrialRecord:
+            size = by_id[planned.point_id]
+            enough = size is None or size >= needs * MIB
+            made = replace(super().make(planned), outcome="ok" if enough else "oom-killed")
+            return replace(made, demand_bytes=None if size else round(needs * MIB))
+
+    world = Killed(made, lambda share: 1.0)
+    planner = LimitSearch(made, SearchGoal(), RULES)
+    world.explore(planner)
+    found = slowdown_bracket(planner.tried(world.planned, world.records), None)
+    step = 0.125 if needs < 10 else 1
+    assert found.good.limit_bytes / MIB == math.ceil(needs / step) * step
+    assert found.good.trials == 4
+    assert found.bad.limit_bytes >= found.good.limit_bytes - 2 * MIB
+    assert len(world.planned) <= 8
 
 
-@pytest.mark.parametrize("guess", [LimitGuess(), LimitGuess(0.1 * DEMAND, 0.6 * DEMAND)])
-def test_with_enough_swap_only_what_is_asked_for_is_searched(guess: LimitGuess):
+def thp(planner_points: Sequence[Point], killed_below: float) -> World:
+    """Killed at each limit that is no multiple of 2 MiB, and below an edge."""
+    by_id = {point.id: point.limits.memory_bytes for point in planner_points}
+
+    class Huge(World):
+        def make(self, planned: PlannedTrial) -> TrialRecord:
+            size = by_id[planned.point_id]
+            made = super().make(planned)
+            return (
+                made
+                if size is None or not size % HUGE_PAGE
+                else replace(made, outcome="oom-killed", phases=[])
+            )
+
+    return Huge(planner_points, lambda share: 1.0, killed_below=killed_below)
+
+
+def test_a_kill_at_an_odd_limit_bounds_nothing_that_its_multiple_refutes():
+    """Huge pages: 401 and 399 MiB kill, 26 finishes; what bounds the search is a kill at 24."""
+    made = points(program_scenario(ProgramRequest(("true",))))
+    world = thp(made, 25.9 * MIB / DEMAND)
+    planner = LimitSearch(made, SearchGoal(), RULES)
+    world.explore(planner)
+    tried = planner.tried(world.planned, world.records)
+    for found in (viable_bracket(tried), slowdown_bracket(tried, None)):
+        assert (found.good.limit_bytes, found.bad.limit_bytes) == (26 * MIB, 24 * MIB)
+
+
+def test_a_heap_sized_from_the_limit_is_given_what_its_trials_need():
+    """It fails at 1.3 times its need without a limit: the search goes up to what finishes."""
+    made = points(program_scenario(ProgramRequest(("true",))))
+    world = World(made, lambda share: 1.0, killed_below=1.7)
+    planner = LimitSearch(made, SearchGoal(), RULES)
+    world.explore(planner)
+    found = slowdown_bracket(planner.tried(world.planned, world.records), None)
+    assert found.settled
+    assert found.bad.limit_bytes < 1.7 * DEMAND <= found.good.limit_bytes
+    assert found.good.trials == 4
+
+
+def test_with_enough_swap_only_the_limit_to_give_is_searched():
     """No trial is made far below the limit at which it gets too slow, but on request."""
     made, factor = candidates("2G"), 2.0
     worlds = {killed: World(made, hinge, killed_below=0.05) for killed in (False, True)}
     brackets = {}
     for killed, world in worlds.items():
-        planner = LimitSearch(made, SearchGoal(factor, None, 3, killed), RULES, guess)
+        planner = LimitSearch(made, SearchGoal(factor, None, 3, killed), RULES)
         world.explore(planner)
         tried = planner.tried(world.planned, world.records)
         brackets[killed] = slowdown_bracket(tried, factor)
@@ -131,7 +187,7 @@ def test_with_too_little_swap_it_is_killed_and_that_is_searched():
 
 def test_everything_is_viable():
     """Where even the smallest candidate finishes, there is no limit that failed."""
-    _, least, _ = search(0.0, None, LimitGuess())
+    _, least, _ = search(0.0, None)
     assert least.bad is None
     assert least.good is not None
 
@@ -158,7 +214,7 @@ def test_a_kill_with_swap_free_is_not_enough_and_says_why():
     """Such a limit is not viable, and the answer tells how much swap was free."""
     made = candidates()
     world = World(made, hinge, killed_below=0.5)
-    planner = LimitSearch(made, SearchGoal(), ALONE)
+    planner = LimitSearch(made, SearchGoal(killed=True), ALONE)
     world.explore(planner)
     free = KillReport(swap_allowed_bytes=4 << 30, swap_free_bytes=3 << 30)
     for name, record in world.records.items():

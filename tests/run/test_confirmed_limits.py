@@ -14,7 +14,6 @@ from edgebench.run.pace import pace_of_rounds
 from edgebench.run.search import (
     PRECISION,
     LimitBracket,
-    LimitGuess,
     LimitSearch,
     SearchGoal,
     TrialRules,
@@ -34,7 +33,7 @@ class Sometimes(World):
         """Killed at the second repeat where a limit kills now and then."""
         (point,) = (point for point in self.points if point.id == planned.point_id)
         made = super().make(planned)
-        if 0.5 <= (point.share or 9) < 0.6 and planned.repeat == 1:
+        if 0.5 <= (point.limits.memory_bytes or 9 * DEMAND) / DEMAND < 0.6 and planned.repeat == 1:
             return replace(made, outcome="oom-killed", phases=[])
         return made
 
@@ -43,8 +42,8 @@ def search(confirm: int) -> tuple[World, LimitBracket]:
     """A search in that world."""
     made = points(minimum_scenario(MinimumRequest("lenet", swap="4G")))
     world = Sometimes(made, hinge, killed_below=0.5)
-    goal, rules = SearchGoal(confirm=confirm), TrialRules(pace_of_rounds)
-    planner = LimitSearch(made, goal, rules, LimitGuess(0.5 * DEMAND))
+    goal, rules = SearchGoal(3.0, confirm=confirm), TrialRules(pace_of_rounds)
+    planner = LimitSearch(made, goal, rules)
     world.explore(planner)
     return world, viable_bracket(planner.tried(world.planned, world.records))
 

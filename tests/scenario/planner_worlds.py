@@ -76,9 +76,9 @@ class World:
 
     def shares(self) -> list[float]:
         """The shares that were tried, in the order of the trials, unlimited ones left out."""
-        by_id = {point.id: point.share for point in self.points}
-        shares = (by_id[one.point_id] for one in self.planned)
-        return [share for share in shares if share is not None]
+        by_id = {point.id: limits_of(point, DEMAND).memory_bytes for point in self.points}
+        sizes = (by_id[one.point_id] for one in self.planned)
+        return [size / DEMAND for size in sizes if size is not None]
 
 
 def hinge(share: float, w: float = 0.9, a: float = 3.0, b: float = 1.5) -> float:

@@ -117,6 +117,7 @@ def _minimum(viable: LimitBracket, *tried: TriedLimit, **known: Any) -> Minimum:
     needs = known.get("demands_bytes", (400 * MIB,))
     about: dict[str, Any] = {"demand_bytes": max(needs), "demand_least_bytes": min(needs)}
     about |= {"unlimited_s": 2.0, "fast": None, "trials": 9, "total_s": 50.0, **known}
+    about["given"] = about["fast"] or viable
     return Minimum("train.py", Path(), viable=viable, tried=tried, **about)
 
 

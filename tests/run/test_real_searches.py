@@ -1,0 +1,99 @@
+"""Searches of small programs on real cgroups, whose right answers were found by hand."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import edgebench
+from edgebench.units import MIB
+
+pytestmark = pytest.mark.own_cgroup
+
+#: Fills so many MiB, and holds them for a moment.
+FILL = """
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int c, char **v) {
+  size_t n = (size_t)atoi(v[1]) << 20; char *p = malloc(n);
+  memset(p, 1, n); usleep(150000); return p[n / 2] != 1;
+}
+"""
+#: Fills, and gives the kernel back what it may take whenever it wants (MADV_FREE), step by step.
+LAZY = """
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(int c, char **v) {
+  size_t step = 1 << 20; int held = atoi(v[1]), freed = atoi(v[2]);
+  for (int i = 0; i < held + freed; i++) {
+    char *p = mmap(0, step, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(p, i + 1, step);
+    if (i >= held) madvise(p, step, MADV_FREE);
+  }
+  usleep(150000); return 0;
+}
+"""
+#: Touches one byte of each huge page.
+SPARSE = """
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(int c, char **v) {
+  size_t huge = 2 << 20, n = (size_t)atoi(v[1]) * huge; char *p;
+  if (posix_memalign((void **)&p, huge, n)) return 1;
+  madvise(p, n, MADV_HUGEPAGE);
+  for (size_t i = 0; i < n; i += huge) p[i] = 1;
+  usleep(150000); return p[huge] != 1;
+}
+"""
+
+
+def built(folder: Path, source: str) -> str:
+    """The program, compiled."""
+    if shutil.which("gcc") is None:
+        pytest.skip("no gcc")
+    (folder / "prog.c").write_text(source)
+    program = str(folder / "prog")
+    subprocess.run(["gcc", "-O1", "-o", program, str(folder / "prog.c")], check=True)
+    return program
+
+
+def test_the_need_is_one_number_and_a_trial_stands_behind_each_limit(tmp_path: Path):
+    """83 MiB: `measure` and `minimum` say the same; the limit to give was tried, and one below."""
+    program = built(tmp_path, FILL)
+    record = edgebench.measure([program, "83"], quiet=True)
+    found = edgebench.minimum([program, "83"], results=tmp_path)
+    assert found.demand_bytes == pytest.approx(record.demand_bytes, abs=MIB // 2)
+    assert found.give is not None
+    assert found.give.limit_bytes - found.demand_bytes < 2 * MIB
+    assert found.give.trials >= 2
+    bad = found.given.bad
+    assert bad is not None
+    assert bad.outcome == "oom-killed"
+    assert bad.limit_bytes >= found.demand_bytes - 3 * MIB
+
+
+def test_memory_that_is_freed_late_is_not_what_is_given(tmp_path: Path):
+    """It takes 160 MiB when it may, and finishes with little more than 37: so much is given."""
+    program = built(tmp_path, LAZY)
+    found = edgebench.minimum([program, "37", "123"], slowdown=20, results=tmp_path)
+    assert found.demand_bytes > 155 * MIB
+    assert found.finishes_with_bytes is not None
+    assert 36 * MIB < found.finishes_with_bytes <= 42 * MIB
+
+
+def test_an_odd_limit_that_kills_huge_pages_bounds_nothing(tmp_path: Path):
+    """97 huge pages, a byte in each: 193 MiB kills, and so do others; multiples of 2 MiB don't."""
+    mode = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not mode.is_file() or "[never]" in mode.read_text():
+        pytest.skip("no huge pages")
+    program = built(tmp_path, SPARSE)
+    found = edgebench.minimum([program, "97"], slowdown=20, results=tmp_path)
+    assert found.give is not None
+    assert found.give.limit_bytes <= 20 * MIB
