@@ -36,6 +36,7 @@ from edgebench.results.layout import (
     TRIALS,
     NewerResultsError,
     is_being_written,
+    most_values_in,
     parse_objects,
     read_json,
 )
@@ -47,8 +48,8 @@ from edgebench.workloads.memory_settings import DEFAULT
 
 Found = TypeVar("Found")
 NO_RESULTS_REMEDY = "make some: edgebench run quickstart"
-#: Twice what a trial's events may come to.
-_MOST_BYTES = 512 << 20
+#: A little more than a trial's events may come to.
+_MOST_BYTES, _MOST_VALUES = 144 << 20, 7_000_000
 #: Kinds of workload with the setting ``gc``.
 COLLECTED = ("inference", "training", "convolution", "scan", "hot-base")
 _TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -291,6 +292,8 @@ def _unzipped(path: Path) -> bytes:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise ValueError(f"it unpacks to more than {format_size(_MOST_BYTES)}")
+    if most_values_in(data) > _MOST_VALUES:
+        raise ValueError(f"it holds more than {_MOST_VALUES:,} values")
     return data
 
 

@@ -9,6 +9,7 @@ import mmap
 import os
 from pathlib import Path
 
+from edgebench.results.layout import most_values_in
 from edgebench.safe_files import open_empty
 from edgebench.workloads.record_buffer import RECORDS_BYTES, lines_of, records_in
 
@@ -64,7 +65,7 @@ class Pipe:
 
     def add(self, data: bytes | bytearray) -> None:
         """Keep this too, up to the cap; once something was dropped, all that follows is."""
-        self._values_left -= _most_values_in(data)
+        self._values_left -= most_values_in(data)
         if self._values_left < 0:
             self._cap = len(self.data)
         room = max(0, self._cap - len(self.data))
@@ -88,7 +89,7 @@ class Pipe:
         lines = bytes(self.data[start:end])
         stay = b"".join(one for one in lines.splitlines(keepends=True) if one.startswith(but))
         self.data[start:end] = stay
-        self._values_left += _most_values_in(lines) - _most_values_in(stay)
+        self._values_left += most_values_in(lines) - most_values_in(stay)
         return lines
 
     def show(self, data: bytes | bytearray) -> None:
@@ -124,11 +125,6 @@ class Pipe:
         if self.read_fd >= 0:
             os.close(self.read_fd)
             self.read_fd = -1
-
-
-def _most_values_in(lines: bytes | bytearray) -> int:
-    """How many values of JSON are in the lines at most; the objects of short lines count more."""
-    return 4 * lines.count(b"\n") + lines.count(b",") + lines.count(b"{") + lines.count(b"[")
 
 
 _SIZE_STAYS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL

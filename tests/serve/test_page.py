@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
+import itertools
 import json
 import re
 import threading
@@ -12,8 +16,12 @@ from typing import Any
 
 import pytest
 from browsing import Page
+from click.testing import CliRunner
 from made_sweep import Shape, make
+from markdown_it import MarkdownIt
 from serving import TOKEN, Served, serving, wait_for
+
+from edgebench.cli import cli
 
 pytestmark = pytest.mark.browser
 
@@ -79,10 +87,9 @@ def _if_has(text: str, words: str) -> str | None:
 
 @pytest.fixture(scope="module")
 def with_results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server over a finished sweep, and one whose texts are markup."""
+    """A server over a finished sweep."""
     root = tmp_path_factory.mktemp("results")
     make(root, Shape(repeats=2, networks={"alexnet": 8, "lenet": 4}))
-    make(root, Shape(command="<img/src=x/onerror=document.title='taken'>", with_files=False))
     with serving(root) as server:
         yield server
 
@@ -128,16 +135,91 @@ def test_odd_kills_are_told_in_words(browser: Any, tmp_path: Path):
         assert page.faults() == []
 
 
-def test_markup_in_results_is_shown_as_text(browser: Any, with_results: Served):
-    """No element comes of it, and no script runs."""
-    page = Page(browser, with_results.address)
-    page.open("history")
-    page.find("#sweeps input")
-    for box in page.all("#sweeps input"):
-        box.click()
-    wait_for(lambda: "onerror" in page.text("#trials"))
-    assert page.all("main img") == []
-    assert page.driver.title == "edgebench"
+#: Names that a file may hold: each sets ``window.taken`` where it is run.
+HOSTILE = [
+    "<script>window.taken=1</script>",
+    '"><img/src=x/onerror=window.taken=1>',
+    "'-->]]><svg/onload=window.taken=1>",
+    "javascript:window.taken=1",
+    "[a](javascript:window.taken=1)",
+    "=cmd|' /C calc'!A0",
+]
+#: Elements that no output has of its own, wherever such a name became markup.
+_MARKUP = "[onerror], [onload], a[href^='javascript'], script:not([src]), img[src='x']"
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep with such names of networks, layers, the device and all that its files name."""
+    root = tmp_path_factory.mktemp("hostile")
+    folder = make(
+        root, Shape(repeats=2, networks=dict.fromkeys(HOSTILE, 2), limits=(None, 100, 60))
+    )
+    names = itertools.cycle(json.dumps(name)[1:-1] for name in HOSTILE)
+    for name in ("networks.json", "environment.json", "resolved.json"):
+        text = (folder / name).read_text()
+        for word in ("features.0.conv", "features.1.conv", "jetson-nano", "Conv2d", "made"):
+            text = text.replace(f'"{word}"', f'"{next(names)}"')
+        (folder / name).write_text(text)
+    for file in (folder / "events").iterdir():
+        text = gzip.decompress(file.read_bytes()).decode()
+        text = text.replace("features.0.conv", next(names)).replace("features.1.conv", next(names))
+        file.write_bytes(gzip.compress(text.encode()))
+    return folder
+
+
+def is_formula(cell: str) -> bool:
+    """Whether a spreadsheet would compute the cell."""
+    return bool(re.match(r"[=+@\t\r-]", cell)) and not re.fullmatch(
+        r"[-+]?[\d.]+(e[-+]?\d+)?", cell
+    )
+
+
+@pytest.mark.promise("No name in a result runs a script or a formula in any output.")
+@pytest.mark.timeout(600)
+def test_no_name_runs_in_any_output(browser: Any, hostile: Path, tmp_path: Path):
+    """Reports, figures, Markdown as a viewer renders it, JUnit's XML, tables, and the page."""
+    made = [["report", "--markdown", "-o", f"{tmp_path}/report.html"], ["plot"]]
+    made += [["export", "--format", "junit", "-o", f"{tmp_path}/junit.xml"]]
+    made += [["export", "--format", "markdown", "-o", f"{tmp_path}/points.md"]]
+    frames = ("trials", "phases", "layers", "memory", "networks")
+    made += [["export", "--frame", name, "-o", f"{tmp_path}/{name}.csv"] for name in frames]
+    for verb, *words in made:
+        done = CliRunner().invoke(cli, [verb, str(hostile), *words], standalone_mode=False)
+        assert done.exception is None, verb
+    render = MarkdownIt("commonmark", {"html": True}).enable("table").render
+    for file in tmp_path.rglob("*.md"):
+        file.with_suffix(".md.html").write_text(render(file.read_text()))
+    found = [*tmp_path.rglob("*"), *(hostile / "figures").iterdir()]
+    opened = [file for file in found if file.suffix in (".html", ".svg", ".xml")]
+    assert len(opened) > 8
+    for file in opened:
+        browser.get(file.as_uri())
+        assert not browser.execute_script("return window.taken"), file
+        assert not browser.find_elements("css selector", _MARKUP), file
+    tables = [file.read_text() for file in tmp_path.glob("*.csv")]
+    with serving(hostile.parents[1]) as server:
+        page = Page(browser, server.address)
+        page.open("answer")
+        page.find("#answer h2")
+        page.open("history")
+        page.press("#sweeps input")
+        wait_for(lambda: "taken=1" in page.text("#trials"))
+        page.press("#trials input")
+        page.press("#compare")
+        page.find("#comparison tbody")
+        where = {"behavior": "allow", "downloadPath": str(tmp_path / "page")}
+        browser.execute_cdp_cmd("Page.setDownloadBehavior", where)
+        page.press("#csv")
+        wait_for((tmp_path / "page" / "trials.csv").exists)
+        tables.append((tmp_path / "page" / "trials.csv").read_text())
+        for view in ("answer", "live", "history"):
+            browser.execute_script(f"location.hash = '{view}'")
+            assert not browser.execute_script("return window.taken")
+            assert not browser.find_elements("css selector", _MARKUP)
+    cells = [cell for text in tables for row in csv.reader(io.StringIO(text)) for cell in row]
+    assert any("calc" in cell for cell in cells)
+    assert not [cell for cell in cells if is_formula(cell)]
 
 
 @pytest.mark.parametrize(

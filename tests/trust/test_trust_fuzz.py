@@ -299,3 +299,7 @@ def test_a_small_file_that_unpacks_to_more_than_memory(
     packed = put(sweep / "events" / "0001.jsonl.gz", gzip.compress(bytes(1 << 22)))
     with packed, pytest.raises(ResultsError, match="unpacks to more than"):
         edgebench.load(sweep).events("0001")
+    monkeypatch.setattr("edgebench.results.sweep_reader._MOST_VALUES", 10_000)
+    packed = put(sweep / "events" / "0001.jsonl.gz", gzip.compress(b"{}\n" * 9_000))
+    with packed, pytest.raises(ResultsError, match="holds more than 10,000 values"):
+        edgebench.load(sweep).events("0001")
