@@ -102,6 +102,7 @@ def _request(
         UsageError: not one subject, or a flag that doesn't fit it.
     """
     from edgebench.run.advice_request import AdviceRequest
+    from edgebench.run.command import own_input
 
     command: tuple[str, ...] = context.meta.get("command") or ()
     if len(subject) + bool(command) != 1:
@@ -112,7 +113,10 @@ def _request(
         kept = {name: settings[name] for name in ("memory", "budget", "lossy")}
         return AdviceRequest(scenario=subject[0], **kept)
     settings = search_settings(context, settings)
-    return AdviceRequest(network=None if command else subject[0], command=command, **settings)
+    if not command:
+        return AdviceRequest(network=subject[0], **settings)
+    stdin = own_input(["advise", *context.meta["words"]], command)
+    return AdviceRequest(command=command, stdin=stdin, **settings)
 
 
 def _refuse_unfit(context: click.Context, *, from_file: bool, program: bool) -> None:

@@ -93,10 +93,11 @@ def measure(
 ) -> None:
     """Run COMMAND once under the limits and measure its memory, swap, time and CPU.
 
-    COMMAND runs in a fresh cgroup; its output goes to stderr. The exit code is 0 if it could be
+    COMMAND runs in a fresh cgroup; its output goes to stderr, and its input is a file that you give
+    with <, else /dev/null. The exit code is 0 if it could be
     measured, even if COMMAND failed or was killed at the limit; its own exit code is printed.
     """
-    from edgebench.run.command import measure_command
+    from edgebench.run.command import measure_command, own_input
     from edgebench.run.echo import echo_to
 
     timeout_s, interval_s, stat_interval_s, stop_after_s = (
@@ -112,6 +113,7 @@ def measure(
         stat_interval_s=stat_interval_s,
         samples=samples,
         files=given["files"],
+        stdin=own_input(["measure", *_limit_flags(given)], command),
         echo=echo_to(sys.stderr),
     )
     if samples:

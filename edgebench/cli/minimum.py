@@ -114,7 +114,7 @@ def minimum(
 
     COMMAND is any program: it is run about ten times, each time at another memory limit, and
     that is stored as a sweep. It ends with a limit that is enough and one that is not, at most 5 %
-    apart.
+    apart. Its input is a file that you give with <, opened anew for each trial, else /dev/null.
     """
     from edgebench.run.minimum import find_minimum
 
@@ -251,6 +251,7 @@ def minimum_request(
     Raises:
         UsageError: neither a network nor a program, or a flag that doesn't fit it.
     """
+    from edgebench.run.command import own_input
     from edgebench.run.minimum_requests import PROGRAM_KEYS, MinimumRequest, ProgramRequest
 
     command: tuple[str, ...] | None = context.meta.get("command")
@@ -269,7 +270,8 @@ def minimum_request(
         more = {"timeout": timeout} if timeout else {}
         return MinimumRequest(network=network[0], **settings, **more)
     reset = settings.pop("reset")
-    return ProgramRequest(command, reset=reset or None, **settings)
+    stdin = own_input(["minimum", *context.meta["words"]], command)
+    return ProgramRequest(command, reset=reset or None, stdin=stdin, **settings)
 
 
 def with_dashes(words: tuple[str, ...]) -> str:

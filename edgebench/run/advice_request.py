@@ -56,6 +56,7 @@ class AdviceRequest:
     warm: int = 0
     files: tuple[str, ...] = ()
     reset: tuple[str, ...] = ()
+    stdin: str | None = None
 
 
 def advice_scenario(request: AdviceRequest) -> Scenario:
@@ -130,4 +131,5 @@ def _program(request: AdviceRequest) -> dict[str, object]:
         "cwd": str(Path.cwd()),
         "files": list(request.files) or None,
         "reset": list(request.reset) or None,
+        "stdin": request.stdin,
     }

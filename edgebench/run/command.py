@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import select
 import shlex
 import shutil
+import stat
+import termios
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgebench.errors import MachineError
+from edgebench.errors import MachineError, UsageError
 from edgebench.processes import find_program
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.session import open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 from edgebench.safe_files import created
+
+#: How long a pipe's first bytes are waited for.
+_INPUT_S = 0.2
 
 
 def measure_command(
@@ -28,6 +37,7 @@ def measure_command(
     samples: Path | None = None,
     echo: Callable[[bytes], None] | None = None,
     files: Sequence[str] = (),
+    stdin: str | None = None,
 ) -> TrialRecord:
     """Run the command once, without a shell, in a fresh cgroup under the limits.
 
@@ -41,6 +51,7 @@ def measure_command(
         samples: keep the samples in this ``.npz`` file.
         echo: called with what the command prints, as it comes.
         files: evicted from the page cache beforehand, beside those that the command names.
+        stdin: file that is its standard input; None: it has none.
 
     Raises:
         MachineError, CgroupError: no such command, no GNU time, no swap; no cgroup with limits.
@@ -49,6 +60,8 @@ def measure_command(
     settings: dict[str, Any] = {"kind": "command", "command": list(command)}
     if stop_after_s is not None:
         settings["stop_after_s"] = stop_after_s
+    if stdin is not None:
+        settings["stdin"] = stdin
     return measure_once(
         lambda _: settings,
         limits,
@@ -105,6 +118,43 @@ def _check(command: Sequence[str], samples: Path | None) -> None:
     check_command(command)
     if samples and not samples.parent.is_dir():
         raise MachineError(f"no folder {samples.parent} to keep the samples in")
+
+
+def own_input(words: Sequence[str], command: Sequence[str]) -> str | None:
+    """Return the file that is this process's standard input, for a program; None: there is none.
+
+    A terminal is none, for the program has no terminal either. Nor is a pipe in which nothing is.
+
+    Args:
+        words: the verb and its flags, for what to type instead.
+        command: the program and its arguments.
+
+    Raises:
+        UsageError: data in a pipe, or a file that has no name: a second trial can't read it again.
+    """
+    verb = f"edgebench {shlex.join(words)} --"
+    typed = f"{verb} {shlex.join(command)} < FILE"
+    try:
+        kind = os.fstat(0).st_mode
+        if stat.S_ISREG(kind):
+            path = Path("/proc/self/fd/0").readlink()
+            if path.is_file() and os.path.samestat(os.fstat(0), path.stat()):
+                return str(path)
+            raise UsageError("its standard input is a file that is gone", remedy=typed)
+        if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
+            return None
+        readable, _, _ = select.select([0], [], [], _INPUT_S)
+        waiting = array("i", [0])
+        fcntl.ioctl(0, termios.FIONREAD, waiting)
+    except (OSError, ValueError):
+        return None
+    if not (readable and waiting[0]):
+        return None
+    raise UsageError(
+        "its standard input is a pipe, which a second trial could not read again",
+        remedy=f"keep it in a file: {typed}; or let each trial make it: {verb} "
+        f"sh -c {shlex.quote('PRODUCER | ' + shlex.join(command))}",
+    )
 
 
 def check_command(command: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -55,12 +56,16 @@ class GoneError(MachineError):
 
 @dataclass(frozen=True)
 class Launch:
-    """How to start one workload: its words, its surroundings, the files to evict before it."""
+    """How to start one workload: its words, its surroundings, the files to evict before it.
+
+    ``stdin`` is a file that is its standard input; None: it has none.
+    """
 
     argv: tuple[str, ...]
     env: dict[str, str] = field(default_factory=dict)
     cwd: Path | None = None
     evict: tuple[Path, ...] = ()
+    stdin: Path | None = None
 
 
 def _worker(settings: Settings, descriptors: Descriptors) -> Launch:
@@ -77,12 +82,13 @@ def _worker(settings: Settings, descriptors: Descriptors) -> Launch:
 
 
 def _command(settings: Settings, descriptors: Descriptors) -> Launch:
-    cwd = settings.get("cwd")
+    cwd, stdin = settings.get("cwd"), settings.get("stdin")
     return Launch(
         tuple(settings["command"]),
         env=dict(settings.get("env") or {}),
         cwd=Path(cwd) if cwd else None,
         evict=tuple(file for path in settings.get("files", ()) for file in _files_in(Path(path))),
+        stdin=Path(stdin) if stdin else None,
     )
 
 
@@ -174,6 +180,24 @@ def run_reset(settings: Settings, identity: Identity | None) -> None:
         where=shlex.join(command),
         remedy="try it by hand in this folder; a pipe or && needs a shell: sh -c '…'",
     )
+
+
+@contextlib.contextmanager
+def open_input(start: Launch) -> Iterator[int]:
+    """The workload's standard input, from its beginning: a file, or nothing.
+
+    Raises:
+        GoneError: the file can't be read.
+    """
+    if start.stdin is None:
+        yield subprocess.DEVNULL
+        return
+    try:
+        file = open_to_read(start.stdin)
+    except OSError as error:
+        raise GoneError(f"its input {start.stdin} can't be read: {error.strerror}") from None
+    with file:
+        yield file.fileno()
 
 
 def environment_of(start: Launch, identity: Identity | None) -> dict[str, str]:

@@ -98,7 +98,8 @@ class ProgramRequest:
     without a limit: no limit is searched for, but it is seen whether its memory levels off.
     ``reset`` is run before each trial, outside the limit. ``timeout`` and ``budget`` (of all
     trials together) are derived from the unlimited time where they are None.
-    ``confirm``, ``killed`` and ``within`` as in :class:`MinimumRequest`.
+    ``confirm``, ``killed`` and ``within`` as in :class:`MinimumRequest`. ``stdin``: file that is
+    its input, opened anew for each trial.
     """
 
     command: tuple[str, ...]
@@ -117,6 +118,7 @@ class ProgramRequest:
     confirm: int | None = None
     killed: bool = False
     within: str | None = None
+    stdin: str | None = None
 
 
 def minimum_scenario(request: MinimumRequest) -> Scenario:
@@ -154,6 +156,7 @@ def program_scenario(request: ProgramRequest) -> Scenario:
         "throughput_pattern": request.throughput_pattern,
         "files": list(request.files) or None,
         "reset": list(request.reset) if request.reset else None,
+        "stdin": request.stdin,
     }
     memory = ["max", *([request.within] if request.within else candidate_sizes())]
     limits = requested_limits(request, memory)

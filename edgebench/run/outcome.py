@@ -5,6 +5,7 @@ What is said of kills, also of those in old records, is in :mod:`edgebench.kills
 
 from __future__ import annotations
 
+import re
 import signal as signals
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,17 @@ _MEMINFO = Path("/proc/meminfo")
 _LISTS = (
     *("active_anon", "inactive_anon", "active_file", "inactive_file", "unevictable"),
     "swapcached",
+)
+#: So many of the last lines that a program printed are looked at for its error.
+_LAST_LINES = 200
+#: Memory that a program was refused, as runtimes and libraries say it; and any other error.
+_REFUSED = re.compile(
+    r"OutOfMemory|heap out of memory|out of memory|MemoryError|std::bad_alloc|"
+    r"Cannot allocate memory|memory exhausted",
+    re.IGNORECASE,
+)
+_ERROR = re.compile(
+    r"(?:Error|Exception)\b(?::|$)|^(?:\w+: )?(?:fatal|error|panic)\b", re.IGNORECASE
 )
 _NOT_LOGGED = "the kernel's log has no line of it: of many kills at once it prints some"
 RAN_OUT = "ended by edgebench: with what its swap takes of the same memory, none was left"
@@ -124,14 +136,17 @@ def _errors(events: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 def _own_words(
     events: Sequence[dict[str, Any]], output: str, exit_code: int | None, signal: int | None
 ) -> str:
-    """The workload's own error, else the last line it printed, else its exit."""
+    """The workload's own error, else the line it printed of it, else its last, else its exit."""
     for error in _errors(events):
         if isinstance(error.get("what"), str):
             return str(error["what"])
-    lines = [line for line in output.splitlines() if line.strip()]
-    if signal:
+    lines = [line.strip() for line in output.splitlines() if line.strip()][-_LAST_LINES:]
+    refused = next((line for line in lines if _REFUSED.search(line)), None)
+    if signal and refused is None:
         return f"ended by signal {signal} ({signals.strsignal(signal)})"
-    return printable(lines[-1].strip()) if lines else f"exit code {exit_code}"
+    errors = [line for line in lines if _ERROR.search(line)]
+    told = [refused] if refused else (errors or lines)[-1:]
+    return printable(told[0]) if told else f"exit code {exit_code}"
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ class WorkloadProcess:
         env: Mapping[str, str],
         pass_fds: Sequence[int],
         timeout_s: float | None,
+        stdin: int = subprocess.DEVNULL,
         kill: Callable[[], None],
         wakes: Mapping[int, Callable[[], bool]] = MappingProxyType({}),
         look: Callable[[int], None] = lambda pid: None,
@@ -80,7 +81,8 @@ class WorkloadProcess:
     ) -> ProcessEnd:
         """Run the command to its end; at the time limit or on an exception, ``kill`` it all.
 
-        ``look`` is called with the process now and then while it runs, and when it has ended.
+        ``stdin`` is the descriptor of its input. ``look`` is called with the process now and then
+        while it runs, and when it has ended.
         ``wakes``: descriptors that wake the harness as soon as they can be read, and what is called
         then; once that returns False, it is not called again. ``lingers``: once the process has
         ended, whether others of it are waited for, up to the time limit.
@@ -88,7 +90,7 @@ class WorkloadProcess:
         started_ns = time.monotonic_ns()
         process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=self.output.write_fd,
             stderr=self.output.write_fd,
             env=dict(env),

@@ -42,6 +42,7 @@ from edgebench.run.launch import (
     environment_of,
     launch,
     open_descriptors,
+    open_input,
     readable_files,
     run_reset,
     worker_settings,
@@ -357,18 +358,23 @@ class _Measurement:
             check_start(start)
             if kind in PROGRAMS:
                 self.setup.files.add_named(request.settings)
+                self.setup.files.add([start.stdin] if start.stdin else [])
                 self.setup.files.evict()
             if self.observer:
                 start = self.observer.wrap(start)
             timed = gnu_time_command(self.setup.gnu_time, report, start.argv)
             cores = _limits_of(request.limits).cores
             # The helper that joins may still be root: it gets none of the workload's variables.
-            with in_memory(environment_block(environment_of(start, identity))) as variables:
+            with (
+                in_memory(environment_block(environment_of(start, identity))) as variables,
+                open_input(start) as stdin,
+            ):
                 fd = variables.fileno()
                 ended = process.run(
                     join_command(self.cgroup, timed, identity, cores, fd, start.cwd),
                     env=SYSTEM_ENVIRONMENT,
                     pass_fds=[*fds, fd],
+                    stdin=stdin,
                     timeout_s=stop_after_s or request.timeout_s,
                     kill=end,
                     wakes=control.wakes if control else {},

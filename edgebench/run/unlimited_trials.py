@@ -93,7 +93,7 @@ def _remedy(failed: TrialRecord, unlimited: Sequence[TrialRecord], output: str) 
         return known
     if _TERMINAL.search(output) or ((failed.wall_s or 0.0) < _AT_ONCE_S and not output.strip()):
         return (
-            "its input is /dev/null and its output no terminal: if it needs input, give it: "
-            "sh -c 'PROGRAM < FILE'"
+            "its input is no terminal, nor is its output: if it needs input, give it a file: "
+            "edgebench minimum -- PROGRAM < FILE"
         )
-    return "correct the command until it works by itself; its input is /dev/null"
+    return "correct the command until it works by itself; its input is a file given with <, or none"

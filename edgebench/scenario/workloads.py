@@ -43,13 +43,20 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 #: Keys of a command that are among its settings only where they are given.
-_OPTIONAL = ("stop_after_s", "throughput", "throughput_pattern", "reset", "files")
+_OPTIONAL = ("stop_after_s", "throughput", "throughput_pattern", "reset", "files", "stdin")
 
 
 def _existing_folder(text: object, info: ValidationInfo) -> str:
     path = scenario_path(text, info)
     if not path.is_dir():
         raise ValueError(f"there is no folder {path}")
+    return str(path)
+
+
+def _existing_file(text: object, info: ValidationInfo) -> str:
+    path = scenario_path(text, info)
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
     return str(path)
 
 
@@ -114,6 +121,7 @@ class CommandWorkload(TomlTable):
         files: files and folders that are evicted from the page cache before each trial, besides
             those it names or was seen to use.
         reset: a command run before each trial, outside the limit.
+        stdin: file that is its standard input, opened anew for each trial. Default: none.
     """
 
     kind: Annotated[str, one_of("workload kind", KINDS)] = key(..., '"command"')
@@ -131,6 +139,7 @@ class CommandWorkload(TomlTable):
     reset: Annotated[tuple[str, ...], BeforeValidator(_words)] | None = key(
         None, '["rm", "-f", "out.bin"]'
     )
+    stdin: Annotated[str, BeforeValidator(_existing_file)] | None = key(None, '"prompts.txt"')
 
     def networks(self) -> tuple[str, ...]:
         """None: which network a program runs is unknown."""

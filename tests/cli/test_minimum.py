@@ -118,7 +118,7 @@ def test_in_ci(tmp_path: Path):
             ["sh", "-c", "echo loading; echo no model.bin >&2; exit 7"],
             ["exit code 7", "no model.bin"],
         ),
-        ([sys.executable, "-c", "input('name? ')"], ["EOFError", "its input is /dev/null"]),
+        ([sys.executable, "-c", "input('name? ')"], ["EOFError", "its input is no terminal"]),
         (["no-such-program"], ["no command 'no-such-program'", "full path"]),
         (["echo hello"], ["no command 'echo hello'", "no shell reads it"]),
     ],

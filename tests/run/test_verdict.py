@@ -168,3 +168,35 @@ def test_a_full_accelerator_is_an_outcome_of_its_own() -> None:
     assert trial_end(ended(-11), Counters(), [], "text").reason == (
         "ended by signal 11 (Segmentation fault)"
     )
+
+
+@pytest.mark.parametrize(
+    ("printed", "signal", "reason"),
+    [
+        (
+            'Exception in thread "main" java.lang.OutOfMemoryError: Java heap space\n'
+            "\tat Fill.main(Fill.java:7)\n",
+            None,
+            'Exception in thread "main" java.lang.OutOfMemoryError: Java heap space',
+        ),
+        (
+            "<--- Last few GCs --->\nFATAL ERROR: Reached heap limit Allocation failed - "
+            "JavaScript heap out of memory\n----- Native stack trace -----\n 1: 0xb3 node::OOM\n",
+            6,
+            "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
+        ),
+        (
+            "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  x\n",
+            6,
+            "terminate called after throwing an instance of 'std::bad_alloc'",
+        ),
+        ("ValueError: no such file\nbye\n", None, "ValueError: no such file"),
+        ("warming up\nstopped at 3\n", None, "stopped at 3"),
+        ("assertion\n", 6, "ended by signal 6 (Aborted)"),
+    ],
+)
+def test_the_line_with_the_error_is_the_reason(printed: str, signal: int | None, reason: str):
+    """Not the last line, which is a frame of a stack or a good-bye."""
+    code = -signal if signal else 1
+    ended = ProcessEnd(code, timed_out=False, started_ns=0, wall_s=1.0)
+    assert trial_end(ended, Counters(oom_kills=0), [], printed).reason == reason
