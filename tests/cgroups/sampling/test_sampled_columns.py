@@ -102,8 +102,9 @@ def test_the_most_of_all_samples_counts(sampled: Sampled, tmp_path: Path) -> Non
     text = (tmp_path / "memory.stat").read_text()
 
     def show(ms: int) -> None:
-        # Most usage at 40 ms; most anonymous memory and swap at 80 ms.
-        usage, anon = (90, 20) if 40 <= ms < 80 else (50, 40) if 80 <= ms < 120 else (30, 10)
+        # Most usage between two readings of statistics; most anonymous memory and swap at 80 ms.
+        usage = 90 if 41 <= ms < 49 else 50 if 80 <= ms < 120 else 30
+        anon = 20 if 40 <= ms < 80 else 40 if 80 <= ms < 120 else 10
         swapped = 7 if 80 <= ms < 120 else 3
         (tmp_path / "memory.usage_in_bytes").write_text(f"{usage * MIB}\n")
         (tmp_path / "memory.memsw.usage_in_bytes").write_text(f"{(usage + 5) * MIB}\n")
