@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -75,6 +76,23 @@ def test_a_workload_killed_alone_still_has_a_report(tmp_path: Path) -> None:
     assert returncode == 137
     assert told is not None
     assert told.maxrss_bytes > MIB
+
+
+def test_each_figure_is_asked_for_by_its_letter(tmp_path: Path) -> None:
+    """As time(1) has them: F are faults that read from a disk, R are reclaims; c were preempted."""
+    words = gnu_time_command(Path("time"), tmp_path / "r", ["true"])
+    (asked,) = (word for word in words if "maxrss" in word)
+    assert dict(re.findall(r'"(\w+)":%(\w)', asked)) == {
+        "wall_s": "e",
+        "user_s": "U",
+        "system_s": "S",
+        "maxrss_kib": "M",
+        "exit_code": "x",
+        "major_faults": "F",
+        "minor_faults": "R",
+        "voluntary_switches": "w",
+        "involuntary_switches": "c",
+    }
 
 
 @pytest.mark.process

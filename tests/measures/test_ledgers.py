@@ -10,7 +10,11 @@ import pytest
 from looking import MIB, PARTS, look, resident, usage
 
 from edgebench.analysis.reconcile import reconciliation
-from edgebench.analysis.reconcile.boundary import SpanBoundary, boundary_nearest_peak
+from edgebench.analysis.reconcile.boundary import (
+    SpanBoundary,
+    boundary_nearest_peak,
+    size_at_boundary,
+)
 from edgebench.analysis.reconcile.boundary import boundary_nearest_trial_peak as nearest
 from edgebench.analysis.reconcile.point_ledgers import PointLedgers
 from edgebench.measures.ledger import Figure, Ledger, Term, resident_to_charged
@@ -192,6 +196,14 @@ def test_a_layer_s_ledgers() -> None:
         130,
         {"weights": 40, "key-value-cache": -14},
     )
+
+
+def test_a_layer_has_a_size_at_each_of_its_ends() -> None:
+    """MiB, of loading; none where the strategy did not see it."""
+    memray = point().own["memray"]
+    sizes = [size_at_boundary(memray, "memray", LOAD, end) for end in (False, True)]
+    assert sizes == [41 * MIB, 44 * MIB]
+    assert size_at_boundary(memray, "torch", LOAD) is None
 
 
 def test_mapped_weights_are_no_memory_of_the_process() -> None:

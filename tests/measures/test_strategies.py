@@ -14,7 +14,7 @@ from looking import MIB, look, resident, span_events
 from edgebench.errors import ResultsError
 from edgebench.measures.strategies import with_own_trial
 from edgebench.measures.strategies.analytic import Analytic
-from edgebench.measures.strategies.cgroup import CANT_RESET, KernelMark, Sampled
+from edgebench.measures.strategies.cgroup import CANT_RESET, KernelMark, Sampled, split_at_most
 from edgebench.measures.strategies.gnu_time import GnuTimeStrategy
 from edgebench.measures.strategies.process import Malloc, Process, Proportional, ResidentAndSwapped
 from edgebench.measures.strategies.torch_allocations import TorchAllocations
@@ -84,7 +84,7 @@ def test_a_kernel_without_reset_or_mark_is_said() -> None:
 
 def test_samples_between_a_spans_ends() -> None:
     """The largest of them; a span no sample fell into has none, and that is counted."""
-    samples = {"t_ns": [0, 9, 12, 16, 30], "usage_bytes": [1, 10, 50, 20, 30]}
+    samples = {"t_ns": [0, 9, 12, 13, 16, 30], "usage_bytes": [1, 10, 50, 40, 20, 30]}
     stat = {"t_ns": [0, 14], "anon_bytes": [1, 45], "file_bytes": [0, -1]}
     sampler = SamplerReport(0.001, 0.001, 0.004, 5, None, None)
     seen = TrialData(
@@ -93,11 +93,18 @@ def test_samples_between_a_spans_ends() -> None:
     reading = Sampled().read(seen)
     assert reading.peak_bytes == 50
     assert reading.error.size_bytes == 10
-    assert reading.spans[0] == SpanReading(1, 10, 50, 50)
+    assert reading.spans[0] == SpanReading(1, 10, 50, 40)
     assert reading.spans[1].peak_bytes is None
     assert "1 of 2" in reading.missing["spans"]
     assert reading.parts["anon_bytes"] == 45
     assert "file_bytes" not in reading.parts
+    # The most anonymous memory of those within a span, here from 10 to 15 ns.
+    slow = {"t_ns": [5, 12, 14, 25], "anon_bytes": [90, 45, 40, 99], "file_bytes": [1, 2, 3, 4]}
+    assert split_at_most(TrialData([], stat=slow), seen.spans[0]) == {
+        "anon_bytes": 45,
+        "file_bytes": 2,
+        "split_age_ns": 0,
+    }
 
 
 def test_between_rare_samples_usage_stays_the_same() -> None:
@@ -150,12 +157,17 @@ def test_torchs_allocations_between_boundaries(tmp_path: Path) -> None:
     """By order, however close; the peak inside, what is left after, and the line over time."""
     profile = {
         "allocations": [[1010, 100], [1021, 500], [1022, -500], [1023, 20]],
-        "boundaries": [[1000, 1], [1015, 2], [1020, 3], [1030, 4]],
+        "boundaries": [[1000, 1], [1015, 2], [1020, 3], [1030, 4], [1031, 5], [1032, 6]],
     }
     (tmp_path / ALLOCATIONS).write_text(json.dumps(profile))
-    events = boundaries(layer_events())
+    later = span_events(3, "execute", look(), look(), round=0, network="net", layer=0)
+    events = boundaries([*layer_events(), *later])
     reading = TorchAllocations().read(TrialData(events, record(), tmp_path))
-    assert reading.spans == (SpanReading(1, 0, 100, 100), SpanReading(2, 100, 600, 120))
+    assert reading.spans == (
+        SpanReading(1, 0, 100, 100),
+        SpanReading(2, 100, 600, 120),
+        SpanReading(3, 120, 120, 120),
+    )
     assert reading.peak_bytes == 600
     assert [size for _, size in reading.line] == [100, 600, 100, 120]
     assert reading.line[0][0] - events[0]["t_ns"] == 10
@@ -246,6 +258,24 @@ def test_bulk_keeps_weights_until_all_has_run(executed: bool) -> None:
     ran = [{**event, "id": 4, "t_ns": event["t_ns"] + 20} for event in first]
     events = [*layer_events()[:2], *load, *(ran if executed else [])]
     assert second_load("bulk", events) == SpanReading(3, 62, 104, 104)
+
+
+def test_what_is_loaded_while_a_layer_runs_is_beside_it() -> None:
+    """The next layer's 42 bytes come meanwhile; a part that two layers use goes after both."""
+    first = [
+        {**event, "t_ns": t_ns} for event, t_ns in zip(layer_events()[2:], (10, 25), strict=True)
+    ]
+    load = [{**e, "t_ns": t} for e, t in zip(layer_events()[:2], (0, 5), strict=True)]
+    ahead = [{**e, "id": 3, "layer": 1, "t_ns": t} for e, t in zip(load, (12, 20), strict=True)]
+    then = [{**e, "id": 4, "layer": 1, "t_ns": t} for e, t in zip(first, (30, 35), strict=True)]
+    events = sorted([*load, *first, *ahead, *then], key=lambda event: event["t_ns"])
+    made = record(settings={**SETTINGS, "schedule": "partial"})
+    spans = Analytic().read(TrialData(events, made, tables=TWO_LAYERS)).spans
+    found = {span.id: span for span in spans}
+    assert found[2] == SpanReading(2, 42 + 2 * 10, 84 + 2 * (16 + 5), 84 + 2 * 6)
+    twice = {"net": [TABLE[0], TABLE[0]]}
+    spans = Analytic().read(TrialData(events, made, tables=twice)).spans
+    assert {span.id: span for span in spans}[4].before_bytes == 42 + 2 * 10
 
 
 def test_tied_weights_are_loaded_once() -> None:

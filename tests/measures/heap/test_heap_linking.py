@@ -45,7 +45,8 @@ def test_boundaries_decide_whatever_the_clocks_say() -> None:
         HeapPoint(900, 10, boundary=1),
         HeapPoint(5, 70),
         HeapPoint(900, 40, peak_bytes=90, boundary=2),
-        HeapPoint(900, 60, peak_bytes=60, boundary=3),
+        # A profiler's mark may be of an earlier moment: no less was held than at the end.
+        HeapPoint(900, 60, peak_bytes=50, boundary=3),
     ]
     events = [*span(0, 100, 200, (1, 2)), *span(1, 200, 300, (2, 3))]
     assert [figures(heap) for heap in linked(points, events)] == [(10, 90, 40), (40, 60, 60)]
@@ -69,7 +70,10 @@ def test_a_layer_that_changed_nothing_shares_a_boundary() -> None:
 def test_stacks_are_those_at_the_peak() -> None:
     """Of the points inside that tell stacks, the one that held most."""
     small, big = (Stack(10, ("relu",)),), (Stack(80, ("conv",)),)
-    points = [HeapPoint(110, 10, stacks=small), HeapPoint(150, 80, stacks=big), HeapPoint(160, 90)]
+    points = [
+        *(HeapPoint(110, 10, stacks=small), HeapPoint(150, 80, stacks=big)),
+        *(HeapPoint(155, 20, stacks=small), HeapPoint(160, 90)),
+    ]
     [heap] = linked(points, span(0, 100, 200, None))
     assert heap.stacks == big
 

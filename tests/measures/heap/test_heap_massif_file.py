@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgebench.errors import ResultsError
-from edgebench.measures.strategies.massif import parse_massif
+from edgebench.measures.strategies.massif import Massif, parse_massif
 
 FILE = """\
 desc: --time-unit=ms
@@ -87,12 +88,18 @@ def test_a_tree_of_any_depth_is_read(depth: int) -> None:
     assert len(parse_massif(text, "f").snapshots[1].stacks[0].frames) == depth
 
 
-def damaged(text: str) -> None:
-    """Read it; only a worded error may come of it."""
-    try:
-        parse_massif(text, "f")
-    except ResultsError:
-        return
+def test_snapshots_are_on_the_workers_clock(tmp_path: Path) -> None:
+    """Milliseconds from valgrind's start: its log's last line was 1 d 2 h 3 min 4.5 s after it."""
+    (tmp_path / "massif.out").write_text(FILE)
+    log = tmp_path / "valgrind.log"
+    log.write_text("==00:00:00:00.001 7== begins\n==01:02:03:04.500 7== ends\n")
+    os.utime(log, ns=(0, 200_000 * 10**9))
+    points = Massif().profile(tmp_path, {}, 1000 * 10**9).points
+    start_ns = (200_000 - 1000) * 10**9 - 93_784_500_000_000
+    assert [(one.t_ns - start_ns, one.live_bytes) for one in points] == [
+        (0, 0),
+        (120_000_000, 1000),
+    ]
 
 
 @pytest.mark.process
