@@ -16,6 +16,7 @@ from edgebench.records import (
     DEMAND,
     FINAL_OUTCOMES,
     Doubt,
+    FilesReport,
     KillReport,
     LimitSetting,
     SamplerReport,
@@ -151,6 +152,8 @@ def test_demand_shows_only_where_nothing_limits_or_adds() -> None:
     assert (own.demand_bytes, own.library_bytes, own.strategy) == (None, None, "memray")
     timed = record_of(REQUEST, seen, "", 4.5)
     assert (timed.demand_bytes, timed.library_bytes) == (93 * MIB, 7 * MIB)
+    # Files that it mapped after the last sample are part of it.
+    assert record(files=FilesReport(late_bytes=4 * MIB)).demand_bytes == 97 * MIB
 
 
 def test_what_is_missing_and_what_was_odd_is_said() -> None:
