@@ -6,7 +6,6 @@ memory in the place of the accelerator's, and copies that cost what a test says.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import torch
@@ -82,25 +81,3 @@ class FakeRuntime:
     def free(self, size_bytes: int) -> None:
         """Give it back."""
         self.allocated -= size_bytes
-
-
-class FakeNvmlError(Exception):
-    """As NVML's own."""
-
-
-def fake_nvml(devices: list[list[tuple[int, int | None]]], fails: str | None = None) -> Any:
-    """A module as ``pynvml``: of each device the processes (id, bytes); ``fails`` at reading."""
-
-    def processes(device: int) -> list[Any]:
-        if fails:
-            raise FakeNvmlError(fails)
-        return [SimpleNamespace(pid=pid, usedGpuMemory=size) for pid, size in devices[device]]
-
-    return SimpleNamespace(
-        NVMLError=FakeNvmlError,
-        nvmlInit=lambda: None,
-        nvmlShutdown=lambda: None,
-        nvmlDeviceGetCount=lambda: len(devices),
-        nvmlDeviceGetHandleByIndex=lambda number: number,
-        nvmlDeviceGetComputeRunningProcesses=processes,
-    )

@@ -107,10 +107,19 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernel]:
     made.close()
 
 
-def test_a_span_has_a_start_and_an_end_with_all_their_keys(kernel: Kernel) -> None:
+def test_a_span_has_a_start_and_an_end_with_all_their_keys(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As the protocol names them; what recording itself used is none of the span's."""
     recorder = Recorder(kernel.descriptors())
     kernel.reading_costs = 1000
+    pread = os.pread
+
+    def read(*words: int) -> bytes:
+        kernel.use(minor=500)
+        return pread(*words)
+
+    monkeypatch.setattr(os, "pread", read)
     before_ns = time.monotonic_ns()
     with recorder.span("load", round=1, network="lenet", layer=3, name="features.3"):
         kernel.use(0.3, 0.1, kib=500, minor=7, major=3)

@@ -1,11 +1,12 @@
-"""An accelerator's memory from outside: NVML and nvmap by process, and the whole machine's."""
+"""What is read of the machine: an accelerator's memory, its own, speeds and temperatures."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from accelerator_fakes import fake_nvml
 
 from edgebench.measures.machine.accelerators import (
     NVMAP,
@@ -15,9 +16,8 @@ from edgebench.measures.machine.accelerators import (
     process_memory,
     why_no_cuda,
 )
+from edgebench.measures.machine.noise import NoiseWatch, spread_doubts
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
-
-pytestmark = pytest.mark.torch
 
 MEMINFO = (
     "MemTotal:        4059060 kB\nMemFree:          700000 kB\nMemAvailable:    2059060 kB\n"
@@ -30,6 +30,28 @@ CLIENTS = (
     "user                          python3     7001          4K\n"
     "total                                              157120K\n"
 )
+
+
+class FakeNvmlError(Exception):
+    """As NVML's own."""
+
+
+def fake_nvml(devices: list[list[tuple[int, int | None]]], fails: str | None = None) -> Any:
+    """A module as ``pynvml``: of each device the processes (id, bytes); ``fails`` at reading."""
+
+    def processes(device: int) -> list[Any]:
+        if fails:
+            raise FakeNvmlError(fails)
+        return [SimpleNamespace(pid=pid, usedGpuMemory=size) for pid, size in devices[device]]
+
+    return SimpleNamespace(
+        NVMLError=FakeNvmlError,
+        nvmlInit=lambda: None,
+        nvmlShutdown=lambda: None,
+        nvmlDeviceGetCount=lambda: len(devices),
+        nvmlDeviceGetHandleByIndex=lambda number: number,
+        nvmlDeviceGetComputeRunningProcesses=processes,
+    )
 
 
 def machine(folder: Path, **files: str) -> SystemFiles:
@@ -121,3 +143,41 @@ def test_the_real_package_says_why_it_tells_nothing():
         memory = NvmlMemory()
         assert all(size > 0 for size in memory.read().values())
         memory.close()
+
+
+def test_speed_is_in_hertz_and_the_hottest_moment_is_kept(tmp_path: Path):
+    """KHz and m°C in the kernel's files; the zone that is furthest above its own limit counts."""
+    cpus, zones = "sys/devices/system/cpu", "sys/class/thermal/thermal_zone"
+    files = {
+        "proc/stat": "cpu  1 0 0 1 0 0 0 0\n",
+        f"{cpus}/cpu0/cpufreq/scaling_cur_freq": "1500000",
+    }
+    for zone, limit in ((0, "85000"), (1, "60000")):
+        about = {"type": "x", "trip_point_0_type": "passive", "trip_point_0_temp": limit}
+        files |= {f"{zones}{zone}/{name}": text for name, text in about.items()}
+
+    def show(cap: str, *temperatures: str) -> None:
+        more = {f"{zones}{zone}/temp": each for zone, each in enumerate(temperatures)}
+        more[f"{cpus}/cpufreq/policy0/scaling_max_freq"] = cap
+        for name, text in (files | more).items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+
+    watch = NoiseWatch(tmp_path)
+    show("1800000", "80000", "61000")
+    watch.start()
+    show("1200000", "88000", "69000")
+    watch._throttling._look()
+    show("1700000", "86000", "50000")
+    noise = watch.stop(0.0)
+    assert noise["frequency_before_hz"] == noise["frequency_after_hz"] == 1_500_000_000
+    names = ("temperature_max_c", "hot_c", "trip_c", "cap_low_hz", "cap_high_hz")
+    assert [noise[name] for name in names] == [88, 69, 60, 1_200_000_000, 1_800_000_000]
+
+
+def test_a_repeat_far_from_the_mean_is_named():
+    """Of 1, 1, 1 and 5 s the mean is 2: the longest is 1.5 of it away, the shortest half."""
+    doubts = {doubt.kind: doubt.numbers for doubt in spread_doubts([1.0, 1.0, 1.0, 5.0])}
+    assert doubts["long_repeat"] == {"repeat_s": 5.0, "away_share": 1.5, "mean_s": 2.0}
+    assert doubts["short_repeat"]["away_share"] == 0.5
+    assert doubts[next(iter(doubts))]["share"] == pytest.approx(1.0)
