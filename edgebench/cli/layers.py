@@ -44,6 +44,7 @@ _MEASURING = (
     "repeats",
     "plan",
     "results",
+    "fresh",
 )
 #: Options that choose among the workloads of a sweep that is read.
 _CHOOSING = ("schedule", "loader", "batch")
@@ -77,6 +78,7 @@ _CHOOSING = ("schedule", "loader", "batch")
     help="Fresh trials at each limit (grid), or a living process whose limit moves (walk).",
 )
 @options.results_option
+@options.fresh_option
 @click.option(
     "--from",
     "source",
@@ -164,12 +166,13 @@ def _measure(asked: dict[str, Any]) -> SweepSummary:
     from edgebench.scenario.libraries import libraries
     from edgebench.scenario.points import points
 
-    settings = {name: value for name, value in asked.items() if name != "results"}
+    settings = {name: v for name, v in asked.items() if name not in ("results", "fresh")}
     scenario = layer_scenario(**settings)
     # All at once and first, not after minutes of measuring.
     need("pandas", *(name for point in points(scenario) for name in libraries(point.settings)))
     with shown_progress() as progress:
-        return run_sweep(scenario, SweepOptions(asked["results"]), progress)
+        where = SweepOptions(asked["results"], fresh=asked["fresh"], again=True)
+        return run_sweep(scenario, where, progress)
 
 
 def _readable(source: Path | None, given: set[str]) -> Path:

@@ -85,13 +85,10 @@ reset_option = click.option(
 )
 #: What sets how a network is run, where a verb takes programs too.
 NETWORK_KEYS = ("schedule", "loader", "batch", "image", "prompt", "new_tokens", "input")
-_OF_SEARCHES = (
-    results_option,
-    device_option,
-    click.option(
-        "--fresh", is_flag=True, help="Start a new search even if an unfinished one exists."
-    ),
+fresh_option = click.option(
+    "--fresh", is_flag=True, help="Measure anew: neither show a finished search nor go on with one."
 )
+_OF_SEARCHES = (results_option, device_option, fresh_option)
 _RESET = "--reset 'rm -f out.bin'"
 
 
@@ -271,7 +268,7 @@ def search_options(command: _Command) -> _Command:
     def called(results: Path, device: str | None, fresh: bool, **settings: Any) -> Any:
         from edgebench.run.sweep import SweepOptions
 
-        return command(where=SweepOptions(results, device, fresh), **settings)
+        return command(where=SweepOptions(results, device, fresh, again=True), **settings)
 
     return _with(_OF_SEARCHES, cast("_Command", called))
 

@@ -59,6 +59,8 @@ class LineProgress:
         self._done = self._before = done
         count = "trials" if self._grows else "1 trial" if total == 1 else f"{total} trials"
         earlier = f", {done} {'' if self._grows else 'of them '}finished earlier" if done else ""
+        if 0 < done == total:
+            earlier += " (--fresh: a new search)"
         self.report(f"{count}{earlier} → {folder}")
 
     def planned(self, total: int) -> None:

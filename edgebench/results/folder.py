@@ -258,8 +258,8 @@ class ResultsFolder:
         self.close()
 
 
-def find_unfinished(root: Path, device: str, fingerprint: str) -> Path | None:
-    """The newest folder of this scenario on this device whose sweep isn't complete.
+def find_sweep(root: Path, device: str, fingerprint: str, *, finished: bool = False) -> Path | None:
+    """The newest folder of this scenario on this device whose sweep is complete, or is not.
 
     Folders that are damaged or made by a newer version are passed over.
     """
@@ -268,7 +268,8 @@ def find_unfinished(root: Path, device: str, fingerprint: str) -> Path | None:
     for path in sorted(folders, reverse=True):
         with contextlib.suppress(ResultsError):
             resolved = read_json(path / RESOLVED)
-            if resolved.get("fingerprint") == fingerprint and not (path / COMPLETE).exists():
+            is_meant = resolved.get("fingerprint") == fingerprint
+            if is_meant and (path / COMPLETE).exists() == finished:
                 return path
     return None
 

@@ -14,8 +14,8 @@ from msgspec import to_builtins
 from edgebench.errors import CgroupError, MachineError, ResultsError
 from edgebench.measures.machine.environment import device_name
 from edgebench.records import FINAL_OUTCOMES, Doubt, TrialRecord
-from edgebench.results.folder import ResultsFolder, find_unfinished
-from edgebench.results.layout import DAMAGED_REMEDY, RESOLVED
+from edgebench.results.folder import ResultsFolder, find_sweep
+from edgebench.results.layout import DAMAGED_REMEDY, RESOLVED, read_json
 from edgebench.results.live_file import remove_live_trial
 from edgebench.results.workload_key import workload_label
 from edgebench.run.recorded_trials import RecordedTrials, StoredRecords
@@ -114,7 +114,7 @@ def open_sweep_folder(
     Raises:
         ResultsError: it can't be written, or another sweep is writing to it.
     """
-    found = None if fresh else find_unfinished(root, device, sweep.fingerprint)
+    found = None if fresh else find_sweep(root, device, sweep.fingerprint)
     if found:
         folder = ResultsFolder.open(found)
         folder.repair()
@@ -126,11 +126,15 @@ def open_sweep_folder(
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """Where results go, and whether an unfinished sweep of this scenario is resumed."""
+    """Where results go, and which earlier sweep of this scenario is taken instead of a new one.
+
+    An unfinished one is resumed, unless ``fresh``; with ``again`` a finished one is shown.
+    """
 
     results: Path = Path("results")
     device: str | None = None
     fresh: bool = False
+    again: bool = False
 
     @property
     def device_folder(self) -> str:
@@ -182,6 +186,9 @@ def run_sweep(
         trials = ScenarioTrials(scenario, {point.id: point for point in every}, loop)
         chosen = planner or planner_of(scenario, every)
         planned = PlannedSweep(scenario, every, chosen, trials.manifest, bool(made))
+        is_again = options.again and not options.fresh
+        if is_again and (shown := _finished(planned, options, progress)):
+            return shown
         folder = open_sweep_folder(
             planned,
             options.results,
@@ -195,6 +202,30 @@ def run_sweep(
         finally:
             sweep.close()
     return sweep.summary(time.monotonic() - began)
+
+
+def _finished(
+    sweep: PlannedSweep, options: SweepOptions, progress: Progress
+) -> SweepSummary | None:
+    """What a finished sweep came to, if the planner wants no further trial of it."""
+    from edgebench.run.finished_sweep import finished_sweep
+
+    device = options.device_folder
+    found = finished_sweep(options.results, device, sweep.fingerprint, sweep.points)
+    if found is None:
+        return None
+    folder, records = found
+    planned = planned_trials(read_json(folder / RESOLVED).get("plan"), folder)
+    by_trial = {record.trial: record for record in records}
+    if sweep.planner.further(planned, by_trial):
+        return None
+    progress.begin(folder, len(planned), len(planned))
+    kept = RecordedTrials()
+    for record in records:
+        kept.add(record)
+    doubts = kept.doubts(sweep.points)
+    counts = len(kept.timed()), kept.outcomes(), len(planned)
+    return SweepSummary(folder, *counts, 0.0, None, None, doubts)
 
 
 class SweepUnderWay:

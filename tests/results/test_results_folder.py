@@ -18,7 +18,7 @@ from results_making import NETWORKS, make_sweep, record, write_files
 from edgebench import load
 from edgebench.errors import ResultsError
 from edgebench.records import SCHEMA
-from edgebench.results.folder import ResultsFolder, find_unfinished, is_being_written
+from edgebench.results.folder import ResultsFolder, find_sweep, is_being_written
 from edgebench.results.layout import read_json
 from edgebench.safe_files import write_whole
 
@@ -109,12 +109,12 @@ def test_unfinished_is_found_by_meaning_and_device(tmp_path: Path):
     """Only an incomplete sweep of the same fingerprint on the same device is taken up."""
     path = make_sweep(tmp_path, finish=False)
     make_sweep(tmp_path, device="other", finish=False)
-    assert find_unfinished(tmp_path, "board", "f00d") == path
-    assert find_unfinished(tmp_path, "board", "beef") is None
-    assert find_unfinished(tmp_path / "nowhere", "board", "f00d") is None
+    assert find_sweep(tmp_path, "board", "f00d") == path
+    assert find_sweep(tmp_path, "board", "beef") is None
+    assert find_sweep(tmp_path / "nowhere", "board", "f00d") is None
     with ResultsFolder.open(path) as folder:
         folder.finish({})
-    assert find_unfinished(tmp_path, "board", "f00d") is None
+    assert find_sweep(tmp_path, "board", "f00d") is None
 
 
 def test_a_newer_folder_is_not_gone_on_with(tmp_path: Path):
@@ -204,7 +204,7 @@ def test_a_trials_own_files_reach_the_disk_before_its_line(
 
 def write_sweep(root: Path, trials: int = 3) -> None:
     """Write a sweep, or go on with it where it was left."""
-    found = find_unfinished(root, "board", "f00d")
+    found = find_sweep(root, "board", "f00d")
     with ResultsFolder.open(found) if found else new_folder(root) as folder:
         for trial in (f"{number:04d}" for number in range(trials)):
             if trial not in folder.finished_trials():
