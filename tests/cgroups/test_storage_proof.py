@@ -117,3 +117,17 @@ def test_a_rate_of_requests_is_proved_too(
         return
     with pytest.raises(CgroupError, match=fault):
         prove(monkeypatch, disk, "read_iops=1000")
+
+
+def test_each_way_is_held_to_the_tighter_of_two_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1000 requests a second are 131 MB/s in large ones and 4 MB/s in pages."""
+    disk = Disk(FAST, FAST)
+
+    def probe(parent: object, limit: object, file: Path, words: list[str]) -> list[ProbeResult]:
+        sizes = (int(word.split(":")[1]) for word in words[1:])
+        rates = (min(100 * MB, 1000 * size) for size in sizes)
+        return [FAST if limit is None else ProbeResult(rate, 1000, 0.001) for rate in rates]
+
+    monkeypatch.setattr(disk, "probe", probe)
+    proofs = prove(monkeypatch, disk, "read=100MB/s,read_iops=1000")
+    assert [one.declared_bps for one in proofs[:2]] == [100 * MB, 4096 * 1000]

@@ -256,8 +256,13 @@ def test_bulk_keeps_weights_until_all_has_run(executed: bool) -> None:
     """Also those of a trial that was killed before anything ran."""
     first, load = layer_events()[2:], span_events(3, "load", look(), look(), **NEXT)
     ran = [{**event, "id": 4, "t_ns": event["t_ns"] + 20} for event in first]
-    events = [*layer_events()[:2], *load, *(ran if executed else [])]
+    then = [{**event, "id": 5, "layer": 1, "t_ns": event["t_ns"] + 40} for event in first]
+    events = [*layer_events()[:2], *load, *(ran + then if executed else [])]
     assert second_load("bulk", events) == SpanReading(3, 62, 104, 104)
+    made = record(settings={**SETTINGS, "schedule": "bulk"})
+    spans = Analytic().read(TrialData(events, made, tables=TWO_LAYERS)).spans
+    # Both layers' 42 bytes are there while the second runs, too.
+    assert [one.before_bytes for one in spans if one.id == 5] == [84 + 2 * 10] * executed
 
 
 def test_what_is_loaded_while_a_layer_runs_is_beside_it() -> None:

@@ -28,6 +28,8 @@ MAPPED_LIBRARIES:
 1000-2000 r-xp 00000000 fe:00 1          /usr/lib/libtcmalloc.so.4.5.10
 2000-3000 r-xp 00001000 fe:00 2          /opt/with space/libtorch.so (deleted)
 3000-4000 r-xp 00000000 fe:00 3          /usr/lib/libc.so
+5000-6000 r-xp 00000000 00:00 0
+6000-7000 rw-p 00001000 fe:00 3          /usr/lib/libc.so
 4000-5000 rw-p 00000000 00:00 0
 """
 
