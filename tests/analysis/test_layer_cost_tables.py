@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -196,6 +197,23 @@ def test_a_layer_is_surely_slower_where_its_repeats_do_not_overlap(tmp_path: Pat
     assert cost.surely_slower
     walked = Ratio(7.0, 6.0, 8.0, 0.1)
     assert pass_cost(cost.at, table.unlimited, walked).slowdown == 7.0
+
+
+def test_layers_are_to_blame_at_the_tightest_limit_that_surely_slows(tmp_path: Path) -> None:
+    """The workload and its layers; not where either is not sure, or nothing is longer."""
+    table = table_of(make(tmp_path, [Made(), *map(Made, ("80M", "70M", "60M", "50M"))]))
+    sure = ((True, 2.0), (True, 1.0), (False, 3.0), (True, -1.0))
+    costs = [
+        replace(cost, surely_slower=slow, extra_s=extra)
+        for cost, (slow, extra) in zip(table.costs, sure, strict=True)
+    ]
+    labels = [SimpleNamespace(limits=SimpleNamespace(label=cost.at.label)) for cost in costs]
+    workload: Any = SimpleNamespace(slowed=labels)
+    assert replace(table, costs=costs).slowed(workload) is costs[1]
+    workload.slowed = [labels[0], labels[2]]
+    assert replace(table, costs=costs).slowed(workload) is costs[0]
+    workload.slowed = labels[2:]
+    assert replace(table, costs=costs).slowed(workload) is None
 
 
 @pytest.mark.promise("A layer is named as the cause only if its own repeats support it.")

@@ -206,6 +206,16 @@ def test_a_layer_has_a_size_at_each_of_its_ends() -> None:
     assert size_at_boundary(memray, "torch", LOAD) is None
 
 
+def test_each_layer_of_the_first_round_has_its_figures() -> None:
+    """MiB, of every strategy that saw it; none of phases and rounds, or of another network."""
+    found = {layer.key: layer.figures for layer in reconciliation._layers(point(), "net")}
+    assert list(found) == [LOAD, FIRST]
+    sizes = {name: [size and size // MIB for size in sized] for name, sized in found[LOAD].items()}
+    assert (sizes["memray"], sizes["torch"]) == ([41, 44, 44], [2, 21, 17])
+    assert (sizes["analytic"], sizes["malloc"]) == ([0, 130, 125], [36, 39, 39])
+    assert list(reconciliation._layers(point(), "another")) == []
+
+
 def test_mapped_weights_are_no_memory_of_the_process() -> None:
     """A profiler that counts them sees them beside it; malloc does not."""
     found = told(point(loader="mmap").whole())

@@ -285,7 +285,8 @@ def test_what_is_loaded_while_a_layer_runs_is_beside_it() -> None:
 
 def test_tied_weights_are_loaded_once() -> None:
     """An embedding and the head that uses the same tensor: its 30 bytes count once."""
-    tied = {"net": [{**row, "tied_bytes": {"embedding": 30}} for row in TWO_LAYERS["net"]]}
+    parts = ("embedding", "head")
+    tied = {"net": [{**TABLE[0], "part": part, "tied_bytes": {"embedding": 30}} for part in parts]}
     events = [*layer_events()[:2], *span_events(3, "load", look(), look(), **NEXT)]
     made = record(settings={**SETTINGS, "schedule": "bulk"})
     (_, load) = Analytic().read(TrialData(events, made, tables=tied)).spans
