@@ -192,8 +192,8 @@ def read_sweep(path: Path) -> Sweep:
     # Asked first: a sweep that ends meanwhile then shows as complete rather than as cut short.
     running = is_being_written(path)
     warnings: list[str] = []
-    resolved = _read_or_warn(path / RESOLVED, warnings)
-    environment = _read_or_warn(path / ENVIRONMENT, warnings)
+    resolved = _without(_read_or_warn(path / RESOLVED, warnings), "scenario")
+    environment = _without(_read_or_warn(path / ENVIRONMENT, warnings), "git")
     networks = _read_or_warn(path / NETWORKS, warnings) if (path / NETWORKS).exists() else {}
     networks = _without_damage(networks, warnings)
     complete = _read_or_warn(path / COMPLETE, warnings) if (path / COMPLETE).exists() else None
@@ -301,6 +301,11 @@ def _checked(trial: str) -> str:
     if not _TRIAL.fullmatch(trial):
         raise ResultsError(f"{trial!r} is no trial's id")
     return trial
+
+
+def _without(data: dict[str, Any], key: str) -> dict[str, Any]:
+    """The data, without this part of it if it is no object."""
+    return data if isinstance(data.get(key), dict) else {k: v for k, v in data.items() if k != key}
 
 
 def _read_or_warn(path: Path, warnings: list[str]) -> dict[str, Any]:

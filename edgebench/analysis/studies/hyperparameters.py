@@ -59,9 +59,11 @@ def search_axes(sweep: Sweep) -> dict[str, str]:
         ResultsError: this sweep is not a random search.
     """
     search = sweep.resolved.get("scenario", {}).get("search")
-    if not search:
+    axes = search.get("axes") if isinstance(search, dict) else None
+    if not isinstance(axes, dict):
         raise ResultsError("this sweep is not a random search", where=str(sweep.path))
-    return {name: axis.get("scale", "choice") for name, axis in search["axes"].items()}
+    drawn = {name: axis for name, axis in axes.items() if isinstance(axis, dict)}
+    return {name: str(axis.get("scale", "choice")) for name, axis in drawn.items()}
 
 
 def _row(record: TrialRecord, axes: Mapping[str, str]) -> dict[str, Any]:

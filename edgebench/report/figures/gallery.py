@@ -111,7 +111,7 @@ def draw_all(results: Results) -> WrittenFigures:
     Raises:
         ResultsError: none could be drawn, or the folder can't be written.
     """
-    searched = (results.resolved.get("scenario") or {}).get("search")
+    searched = results.resolved.get("scenario", {}).get("search")
     kinds = {_SEARCH: STUDIES[_SEARCH]} if searched else {**KINDS, **STUDIES}
     folder = results.path / "figures"
     drawn = draw_kinds(results, kinds, lambda one: style.save_figure(one.figure, folder, one.stem))

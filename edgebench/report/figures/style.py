@@ -156,7 +156,9 @@ def version_words(environment: Mapping[str, Any]) -> list[str]:
     words = [f"edgebench {environment.get('edgebench') or __version__}"]
     git = environment.get("git") or {}
     if git.get("commit"):
-        words.append(f"commit {git['commit'][:10]}" + (" + changes" if git.get("changed") else ""))
+        words.append(
+            f"commit {str(git['commit'])[:10]}" + (" + changes" if git.get("changed") else "")
+        )
     return words
 
 

@@ -326,10 +326,12 @@ def assumed_constants(
     swap_in, swap_out, fault = _RAM if swap_kind in _IN_RAM else _DISK
     swaps = swap_kind != _NO_SWAP
     cluster = environment.get("page_cluster")
-    pages = 1 if swap_kind in _IN_RAM else 2 ** int(_PAGE_CLUSTER if cluster is None else cluster)
+    if not isinstance(cluster, int) or not 0 <= cluster < 32:
+        cluster = _PAGE_CLUSTER
+    pages = 1 if swap_kind in _IN_RAM else 2**cluster
     disk = environment.get("weights_disk")
     ahead = disk.get("read_ahead_kb") if isinstance(disk, dict) else None
-    file_pages = max(1, int(ahead or _READ_AHEAD_KIB) // _PAGE_KIB)
+    file_pages = max(1, (ahead if isinstance(ahead, int) else _READ_AHEAD_KIB) // _PAGE_KIB)
     return Calibration(
         device=device,
         swap_kind=swap_kind,
