@@ -99,6 +99,7 @@ def test_the_files_that_are_watched(tmp_path: Path) -> None:
             {"some.total": 5, "full.total": 3},
         ),
         ("", {}),
+        ("8:0 rbytes=5\n8:16 rbytes=7\n", {"rbytes": 12}),
         ("8:0 \n\n", {}),
     ],
 )

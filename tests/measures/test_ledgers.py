@@ -227,6 +227,17 @@ def test_mapped_weights_are_no_memory_of_the_process() -> None:
     assert "weights" not in told(few.whole())["process-own", "memray"][2]
 
 
+def test_what_a_round_leaves_is_known_where_both_saw_its_end() -> None:
+    """Torch's profiler did not: no term is made up."""
+    some = point()
+    some.own["torch"].readings["torch"] = reading(
+        "torch", 33, {1: (0, 2, 2), 3: (2, 21, 17), 4: (17, 33, 25)}
+    )
+    terms = {**WHOLE["malloc", "torch"][2]}
+    del terms["kernel-caches"]
+    assert told(some.whole())["malloc", "torch"][2] == terms
+
+
 def test_under_a_limit_page_cache_changes_while_the_peak_stays() -> None:
     """So no other trial's is told from the marks of a span."""
     assert told(point(96 * MIB).whole())["gnu-time", "process"][2] == {"other-moment": 59}

@@ -108,6 +108,8 @@ def test_what_is_written_is_there(tmp_path: Path, writer: str, old: bytes | None
     WRITERS[writer](file)
     rest = old[3:] if old and writer in ("open_file", "open_to_read_too") else b""
     assert file.read_bytes() == b"new" + rest
+    os.close(safe_files.open_empty(file))
+    assert file.read_bytes() == b""
     assert list(tmp_path.iterdir()) == [file]
 
 
