@@ -36,8 +36,10 @@ def timed(report: Path, command: Sequence[str]) -> tuple[int, GnuTime | None]:
 
 
 def written(report: Path, text: str) -> GnuTime | None:
-    """What is read of a report with this text."""
+    """What is read of a report with this text, in the place of an old one."""
+    report.write_text("old")
     with report_file(report, None) as fd:
+        assert os.fstat(fd).st_size == 0
         report.write_text(text)
         return read_report(fd)
 

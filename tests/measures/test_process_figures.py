@@ -17,6 +17,7 @@ from edgebench.measures.process_figures import (
     code_areas,
     glibc_heap,
     of_process,
+    python_arenas,
     split_by_mapping,
 )
 
@@ -141,3 +142,10 @@ def test_arenas_of_python_hold_its_small_objects() -> None:
     )
     # An object takes 16 bytes, and an arena has 1 MiB.
     assert 300_000 * 16 - MIB < int(done.stdout) < 300_000 * 16 + 2 * MIB
+
+
+def test_standard_error_is_what_it_was_before_arenas_were_told() -> None:
+    """The interpreter writes them there."""
+    before = os.fstat(2)
+    assert python_arenas()["python_arenas_bytes"] > MIB
+    assert (os.fstat(2).st_dev, os.fstat(2).st_ino) == (before.st_dev, before.st_ino)
