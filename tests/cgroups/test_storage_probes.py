@@ -139,6 +139,7 @@ def test_requests_anywhere_stay_within_the_file(told: Told, requests: Requests) 
         # latencies 0.5, 1, 0 and 1 s the upper middle one; of two threads only one gets any.
         ([0, 0.5, 1, 1, 2, 2, 2, 2, 3], 1.5, 1.0),
         ([0, 0.5, 1, 1, 1.5, 1.5, 2], 2, 0.5),
+        ([0, 0.5, 1, 1, 1.5], 2, 0.5),
         # One that ended in the first tenth doesn't count; of fewer than two, or of all at once,
         # none is known; nor of a disk that is held to next to nothing.
         ([0, 0, 0.2, 0.5, 1], 0, 0.5),
