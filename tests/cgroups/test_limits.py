@@ -137,6 +137,15 @@ def test_each_limit_is_written_in_its_file(
     assert (tmp_path / kills[0]).read_text() == kills[1]
 
 
+def test_cores_are_written_where_there_is_a_file_of_them(tmp_path: Path) -> None:
+    """Without a limit of cores an older one goes."""
+    cgroup = plain_cgroup(tmp_path, 2, cpuset__cpus="0-3\n")
+    cgroup.set_limits(Limits(cores=(0, 2, 3)))
+    assert (tmp_path / "cpuset.cpus").read_text() == "0,2-3"
+    cgroup.set_limits(Limits())
+    assert (tmp_path / "cpuset.cpus").read_text().strip() == ""
+
+
 @pytest.mark.parametrize(
     ("limits", "lowest"),
     [

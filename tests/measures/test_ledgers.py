@@ -239,7 +239,12 @@ def test_what_a_round_leaves_is_known_where_both_saw_its_end() -> None:
 
 
 def test_under_a_limit_page_cache_changes_while_the_peak_stays() -> None:
-    """So no other trial's is told from the marks of a span."""
+    """So no other trial's is told from the marks of a span; nor without samples."""
+    unsampled = point()
+    unsampled = replace(
+        unsampled, timed=replace(unsampled.timed, seen=replace(unsampled.timed.seen, stat={}))
+    )
+    assert told(unsampled.whole())["gnu-time", "process"][2] == {"other-moment": 59}
     assert told(point(96 * MIB).whole())["gnu-time", "process"][2] == {"other-moment": 59}
 
 

@@ -59,6 +59,12 @@ def test_without_boundaries_time_decides() -> None:
     assert [figures(heap) for heap in linked(points, events)] == [(10, 80, 30), (30, 30, 30)]
 
 
+def test_a_span_with_one_boundary_is_linked_by_time() -> None:
+    """Its other end is in no point: the profiler was ended before."""
+    points = [HeapPoint(50, 10, boundary=1), HeapPoint(150, 80), HeapPoint(190, 30)]
+    assert figures(*linked(points, span(0, 100, 200, (1, 9)))) == (10, 80, 30)
+
+
 def test_a_layer_that_changed_nothing_shares_a_boundary() -> None:
     """Two events with one number: nothing was allocated in between."""
     events = span(0, 100, 200, (4, 4))
