@@ -250,6 +250,8 @@ class FilesReport(Struct, frozen=True, gc=False):
             ``demand_bytes``. None: under a limit.
         late_bytes: mapped after the last sample, by GNU time's largest resident set; in
             ``demand_bytes``.
+        reread_bytes: of files not mapped that are read again and again, by calls; in
+            ``demand_bytes``.
     """
 
     paths: list[str] = field(default_factory=list)
@@ -257,6 +259,7 @@ class FilesReport(Struct, frozen=True, gc=False):
     warm_bytes: Count | None = None
     elsewhere_bytes: Count | None = None
     late_bytes: Count = 0
+    reread_bytes: Count = 0
 
 
 class SwapRamReport(Struct, frozen=True, gc=False):

@@ -33,10 +33,12 @@ def _minimum() -> Iterator[Claim]:
         USUAL_LATER_S,
         USUAL_SLOWDOWN,
     )
+    from edgebench.run.used_files import _READ_AGAIN
 
     yield says("without `--slowdown`, at most {} times", f"{USUAL_SLOWDOWN:g}")
     yield says("may take {} s longer", f"{USUAL_LATER_S:g}")
     yield says("with less than {} of the need", f"{_CLEARLY_LESS:g}")
+    yield says("by calls, more than {} times their size", f"{_READ_AGAIN:g}")
     yield says("needs differ by more than {} %", _whole(100 * _DEMAND_SPREAD))
     yield says("until they are at most {} % apart", _whole(100 * (PRECISION - 1)))
     yield says("goes down in steps of {} %", _whole(100 * (1 - _DOWN)))

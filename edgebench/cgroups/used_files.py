@@ -16,6 +16,7 @@ import re
 import stat
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from edgebench.cgroups.interface import Cgroup
@@ -36,6 +37,7 @@ _BEGIN_S, _BEGIN_INTERVAL_S, _BEGIN_SHARE = 0.25, 0.001, 0.5
 _KERNELS = ("/proc/", "/sys/", "/dev/")
 _MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ (\S+) \S+ \S+ [1-9]\d* +(/.*)$", re.MULTILINE)
 _FLAGS = re.compile(r"^flags:\s+([0-7]+)$", re.MULTILINE)
+_RCHAR = re.compile(r"^rchar: (\d+)$", re.MULTILINE)
 _GONE = " (deleted)"
 #: The system call, which has no function in most C libraries yet.
 _CACHESTAT = 451
@@ -60,6 +62,14 @@ def _is_large(found: os.stat_result) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_size >= LEAST_BYTES
 
 
+class _Reader:
+    """A process with files open, and the bytes that it has read: at first, and last."""
+
+    def __init__(self, read: int) -> None:
+        self.names: set[str] = set()
+        self.first = self.last = read
+
+
 class FilesWatch:
     """Sees the files of a trial's processes within a ``with`` block.
 
@@ -73,6 +83,8 @@ class FilesWatch:
         self._mapped: set[str] = set()
         self._read: set[str] = set()
         self._code: set[str] = set()
+        #: Process → files that it had open, and what it had read when one was first seen, and last.
+        self._readers: dict[int, _Reader] = {}
         #: The most processes that it saw at once.
         self.processes = 0
         self._ended = threading.Event()
@@ -110,19 +122,42 @@ class FilesWatch:
             with contextlib.suppress(OSError):
                 self._see_maps(_PROC / str(pid))
             with contextlib.suppress(OSError):
-                self._see_opened(_PROC / str(pid))
+                self._see_opened(_PROC / str(pid), pid)
         return bool(pids)
 
     def _see_maps(self, process: Path) -> None:
         for rights, name in _MAPPING.findall((process / "maps").read_text(errors="replace")):
             (self._code if "x" in rights else self._mapped).add(name)
 
-    def _see_opened(self, process: Path) -> None:
+    def _see_opened(self, process: Path, pid: int) -> None:
+        opened = set()
         for one in os.scandir(process / "fd"):
             with contextlib.suppress(OSError):
                 name = os.readlink(one.path)  # noqa: PTH115 - of very many
                 if name.startswith("/") and name not in self._read and self._reads(process, one):
                     self._read.add(name)
+                if name in self._read:
+                    opened.add(name)
+        if not opened and pid not in self._readers:
+            return
+        found = _RCHAR.search((process / "io").read_text())
+        if found:
+            reader = self._readers.setdefault(pid, _Reader(int(found[1])))
+            reader.last = int(found[1])
+            reader.names |= opened
+
+    def read_bytes(self, sizes: Mapping[Path, int]) -> dict[Path, float]:
+        """What processes read by calls while they were seen to have these files open, by file.
+
+        What a process read is shared among its files by their sizes.
+        """
+        found = dict.fromkeys(sizes, 0.0)
+        for reader in self._readers.values():
+            own = [path for path in sizes if str(path) in reader.names]
+            for path in own:
+                share = sizes[path] / max(1, sum(sizes[one] for one in own))
+                found[path] += share * (reader.last - reader.first)
+        return found
 
     @staticmethod
     def _reads(process: Path, one: os.DirEntry[str]) -> bool:

@@ -388,7 +388,8 @@ class LimitSearch(Planner):
         if swap.swap_kind != "none":
             swap_bytes = asked.demand_bytes if is_swappable else swap.swap_bytes or 0
             begin = max(asked.demand_bytes - swap_bytes, asked.demand_bytes * _SWAPPED_SHARE)
-        if not self._goal.killed and found.is_known_to(_KILL_PRECISION):
+        is_slow_below = found.bad is not None and found.bad.outcome == "timeout"
+        if not self._goal.killed and (is_slow_below or found.is_known_to(_KILL_PRECISION)):
             return None
         again = asked.second_look(found)
         return again if again is not None else asked.between(found, begin)

@@ -137,7 +137,7 @@ def record_of(
     shows_demand = limit is None and verdict.outcome == "ok" and request.strategy is None
     demand = seen.samples.demand_bytes if shows_demand else None
     if demand is not None and seen.files:
-        demand += seen.files.late_bytes
+        demand += seen.files.late_bytes + seen.files.reread_bytes
     notes, left_out = _notes(seen.events)
     peaks = _peaks(seen)
     counts = seen.rounds.counts(seen.events)

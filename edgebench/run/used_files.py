@@ -32,6 +32,8 @@ from edgebench.units import MIB
 PROGRAMS = ("command", "function")
 #: A trial that found less than this of its files in the page cache is as good as any.
 _WARM_SHARE, _WARM_BYTES = 0.05, MIB
+#: A file of which more than so many times its size was read is read again and again.
+_READ_AGAIN = 1.5
 #: How long a look at all files may take: a sparse file has any size.
 _LOOK_S = 2.0
 
@@ -147,7 +149,13 @@ class UsedFiles:
             beside = elsewhere or 0
             most = min(held, samples.undroppable_bytes + mapped, peak + beside)
             late = max(0, most - demand - beside)
-        return FilesReport(report.paths, self._kept_bytes, warm, elsewhere, late)
+        own = {path: size for path, size in known.items() if not found[path]}
+        read = watch.read_bytes(own)
+        reread = sum(size for path, size in own.items() if read[path] > _READ_AGAIN * size)
+        if demand is not None and peak:
+            # Not all of it may have been there at once with the rest.
+            reread = min(reread, max(0, peak + (elsewhere or 0) + warm - demand - late))
+        return FilesReport(report.paths, self._kept_bytes, warm, elsewhere, late, reread)
 
 
 def is_warm(record: TrialRecord, kept_bytes: int) -> bool:
