@@ -85,7 +85,8 @@ NEEDED = {"compiled": 'framework = "tensorflow"'}
 
 def other_text(folder: Path, text: str, field: str) -> str:
     """The same for other kinds of workload."""
-    (folder / "model.gguf").touch()
+    for name in ("model.gguf", "prompts.txt"):
+        (folder / name).touch()
     if field == "compiled":
         text = text.replace('"lenet"', '"basic_cnn"')
     return with_key(text, "workload", NEEDED[field]) if field in NEEDED else text
