@@ -1,11 +1,14 @@
-"""Records of trials, and sweeps of them, that were never run: numbers of any kind, no files."""
+"""Records of trials, sweeps of them and a worker's events that never were: numbers of any kind."""
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from msgspec.structs import replace
 
 from edgebench.records import LimitSetting, PhaseSum, RoundCounts, TrialRecord
@@ -74,3 +77,46 @@ def sweep(*records: TrialRecord, name: str = "made", **values: Any) -> Sweep:
 def repeats(limit_mib: float | None, seconds: Iterable[float], **values: Any) -> list[TrialRecord]:
     """A trial of each of these steady seconds; each starts with a round of 9 s."""
     return [record(limit_mib, 9.0, steady_s, **values) for steady_s in seconds]
+
+
+class EventLog:
+    """A worker's events on a clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.t_ns = 10**12
+        self._ids = 0
+
+    def start(self, phase: str, **about: Any) -> int:
+        """Begin a span and return its id."""
+        self._ids += 1
+        keys = {"round": None, "network": None, "layer": None, "name": None, "thread": 0}
+        self.events.append(
+            {"event": "start", "id": self._ids, "phase": phase, **keys, **about}
+            | {"t_ns": self.t_ns, "usage_bytes": 5 * MIB, "swap_bytes": 0}
+        )
+        return self._ids
+
+    def end(self, span: int, seconds: float, **counted: Any) -> None:
+        """End a span so many seconds later."""
+        self.t_ns += max(round(seconds * 1e9), 1)
+        counters = {"peak_bytes": 9 * MIB, "cpu_ns": round(seconds * 1e9), "major_faults": 2}
+        self.events.append(
+            {"event": "end", "id": span, "t_ns": self.t_ns, "usage_bytes": 7 * MIB}
+            | {"swap_bytes": 0, "minor_faults": 5, **counters, **counted}
+        )
+
+    def whole(self, phase: str, seconds: float, **about: Any) -> None:
+        """A span from start to end."""
+        self.end(self.start(phase, **about), seconds)
+
+
+def packed_samples(fast: np.ndarray, stat: np.ndarray) -> bytes:
+    """A trial's file of samples with these tables."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, table in (("fast", fast), ("stat", stat)):
+            member = io.BytesIO()
+            np.save(member, table)
+            archive.writestr(f"{name}.npy", member.getvalue())
+    return target.getvalue()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import random
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import log
@@ -19,8 +17,8 @@ from edgebench.boards.storage import AS_IS
 from edgebench.records import LimitSetting, SamplerReport, TrialRecord
 from edgebench.results.folder import ResultsFolder
 from edgebench.spans import events_to_phases
+from tests.made_records import MIB, EventLog, packed_samples
 
-MIB = 1 << 20
 #: How much more a phase suffers than the sweep's ``a`` says.
 SUFFERS = {"load": 1.0, "first": 0.4, "execute": 0.25}
 
@@ -161,30 +159,6 @@ def _settings(shape: Shape, networks: list[str], schedule: str) -> dict[str, Any
     return {**inference, "loader": "copy", "batch": 1}
 
 
-class _Clock:
-    def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
-        self.t_ns = 10**12
-        self.ids = 0
-
-    def start(self, phase: str, **about: Any) -> int:
-        self.ids += 1
-        keys = {"round": None, "network": None, "layer": None, "name": None, "thread": 0}
-        self.events.append(
-            {"event": "start", "id": self.ids, "phase": phase, **keys, **about}
-            | {"t_ns": self.t_ns, "usage_bytes": 5 * MIB, "swap_bytes": 0}
-        )
-        return self.ids
-
-    def end(self, span: int, seconds: float) -> None:
-        self.t_ns += max(round(seconds * 1e9), 1)
-        self.events.append(
-            {"event": "end", "id": span, "t_ns": self.t_ns, "usage_bytes": 7 * MIB}
-            | {"swap_bytes": 0, "peak_bytes": 9 * MIB, "cpu_ns": round(seconds * 1e9)}
-            | {"major_faults": 2, "minor_faults": 5}
-        )
-
-
 def _events(
     shape: Shape,
     chance: random.Random,
@@ -193,7 +167,7 @@ def _events(
     limit: float | None,
     killed: bool,
 ) -> list[dict[str, Any]]:
-    clock = _Clock()
+    clock = EventLog()
     for phase, seconds in (("import", 0.4), ("init", 0.05)):
         clock.end(clock.start(phase), seconds)
     for number in range(shape.rounds_before_kill + 1 if killed else shape.rounds):
@@ -208,7 +182,7 @@ def _events(
 
 
 def _network(
-    clock: _Clock,
+    clock: EventLog,
     shape: Shape,
     chance: random.Random,
     name: str,
@@ -240,10 +214,4 @@ def _samples(events: list[dict[str, Any]], peak: int, demand: float) -> bytes:
     )
     fast["t_ns"], fast["usage_bytes"], fast["swap_bytes"] = times, usage, wanted - usage
     stat = np.zeros(2, [("t_ns", "<i8"), ("anon_bytes", "<i8")])
-    target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member, table in (("fast", fast), ("stat", stat)):
-            data = io.BytesIO()
-            np.save(data, table)
-            archive.writestr(f"{member}.npy", data.getvalue())
-    return target.getvalue()
+    return packed_samples(fast, stat)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,8 @@ import numpy as np
 from edgebench.records import LimitSetting, Outcome, SamplerReport, TrialRecord
 from edgebench.results.folder import ResultsFolder
 from edgebench.spans import events_to_phases
+from tests.made_records import MIB, EventLog, packed_samples
 
-MIB = 1 << 20
 NETWORKS: dict[str, Any] = {
     "networks": {
         "lenet": {
@@ -44,38 +42,6 @@ NETWORKS: dict[str, Any] = {
         }
     }
 }
-
-
-class EventLog:
-    """A worker's events on a clock that the test moves."""
-
-    def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
-        self.t_ns = 10**12
-        self._ids = 0
-
-    def start(self, phase: str, **about: Any) -> int:
-        """Begin a span and return its id."""
-        self._ids += 1
-        keys = {"round": None, "network": None, "layer": None, "name": None, "thread": 0}
-        self.events.append(
-            {"event": "start", "id": self._ids, "phase": phase, **keys, **about}
-            | {"t_ns": self.t_ns, "usage_bytes": 5 * MIB, "swap_bytes": 0}
-        )
-        return self._ids
-
-    def end(self, span: int, seconds: float, **counted: Any) -> None:
-        """End a span so many seconds later."""
-        self.t_ns += round(seconds * 1e9)
-        counters = {"peak_bytes": 9 * MIB, "cpu_ns": round(seconds * 1e9), "major_faults": 2}
-        self.events.append(
-            {"event": "end", "id": span, "t_ns": self.t_ns, "usage_bytes": 7 * MIB}
-            | {"swap_bytes": 0, "minor_faults": 5, **counters, **counted}
-        )
-
-    def whole(self, phase: str, seconds: float, **about: Any) -> None:
-        """A span from start to end."""
-        self.end(self.start(phase, **about), seconds)
 
 
 def inference_events(scale: float = 1.0, rounds: int = 2, warm: int = 0) -> list[dict[str, Any]]:
@@ -167,13 +133,7 @@ def samples_npz() -> bytes:
         [(10, 90, -1), (30, 91, -1)],
         dtype=[(n, "<i8") for n in ("t_ns", "anon_bytes", "kernel_bytes")],
     )
-    target = io.BytesIO()
-    with zipfile.ZipFile(target, "w") as archive:
-        for name, table in (("fast", fast), ("stat", stat)):
-            member = io.BytesIO()
-            np.save(member, table)
-            archive.writestr(f"{name}.npy", member.getvalue())
-    return target.getvalue()
+    return packed_samples(fast, stat)
 
 
 def plan_of(labels: tuple[str, ...], repeats: int) -> Iterator[tuple[str, str, int]]:
