@@ -35,7 +35,7 @@ from edgebench.results.point_times import (
 from edgebench.results.results import Results
 from edgebench.results.rounds import rounds_of, steadiness, trial_times
 from edgebench.results.spread import Ratio, Spread, median_interval_of, ratio_of, spread_of
-from edgebench.results.unmeasured import unmeasured
+from edgebench.results.unmeasured import Unmeasured, unmeasured
 from edgebench.results.watched import how_watched
 
 
@@ -276,10 +276,10 @@ def test_every_second_unsteady_trial_makes_a_point_unsteady(
 
 
 def visit(
-    walk: str, step: int, limit: float | None, *s: float, around: float | None
+    walk: str, step: int, limit: float | None, *s: float, around: float | None, **values: Any
 ) -> TrialRecord:
     """One limit of a walk."""
-    return record(limit, *s, walk=WalkReport(walk, step, list(s), around))
+    return record(limit, *s, walk=WalkReport(walk, step, list(s), around), **values)
 
 
 def test_rounds_of_a_walk_are_paired_with_those_without_a_limit_around_them() -> None:
@@ -292,11 +292,12 @@ def test_rounds_of_a_walk_are_paired_with_those_without_a_limit_around_them() ->
         visit("b", 2, 80, 8.0, 40.0, 24.0, 26.0, 40.0, around=5.0),
         record(90, 9.0, 5.0, 5.2, 5.4),
         record(90, 9.0, 7.0, 7.2, 7.1),
+        visit("b", 3, 100, 70.0, 90.0, around=5.0, outcome="oom-killed"),
     )
     walked = WalkedRows(made.columns)
-    assert walked.unlimited_s == {0: 2.0, 1: 2.0, 2: 4.0, 3: 4.0, 4: 5.0}
+    assert walked.unlimited_s == {0: 2.0, 1: 2.0, 2: 4.0, 3: 4.0, 4: 5.0, 7: 5.0}
     # A visit's median is its repeat; the first round of a later one is none of them.
-    assert steady_relative(made, [1, 3], walked) == spread_of([3.0, 4.5])
+    assert steady_relative(made, [1, 3, 7], walked) == spread_of([3.0, 4.5])
     # Of one walk its rounds are: 40, 24, 26 and 40 s over 5 s.
     assert steady_relative(made, [4], walked) == spread_of([8.0, 4.8, 5.2, 8.0])
     free, tight, _, fresh = point_facts(made)
@@ -479,6 +480,10 @@ def test_what_programs_leave_open_is_the_most_of_all_trials() -> None:
     assert (found.processes, found.names, found.left_bytes) == (4, ("b",), 7 * MIB)
     assert found.is_idle
     assert not unmeasured([replace(made[0], cpu_s=2.5)]).is_idle
+    for other in ({"wall_s": 1.9}, {"demand_bytes": 6 * MIB}, {"demand_bytes": None}):
+        assert not unmeasured([*made, replace(made[0], **other)]).is_idle  # type: ignore[arg-type]
+    little = OutsideReport(left_bytes=4096)
+    assert unmeasured([record(outside=little), record()]) == Unmeasured()
     growing = [replace(made[0], growth=one) for one in (slow, fast, longer)]
     assert (unmeasured(growing).growth, unmeasured(growing).level) == (fast, None)
     levels = [replace(made[0], growth=one) for one in (longer, level)]

@@ -6,20 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from made_records import MIB, counts, record
 
 from edgebench.knee import KneeBracket, equal_bytes, find_knee
-from edgebench.records import (
-    Direction,
-    LimitSetting,
-    PhaseSum,
-    RoundCounts,
-    TrialRecord,
-    WalkReport,
-)
+from edgebench.records import Direction, LimitSetting, RoundCounts, TrialRecord, WalkReport
 from edgebench.results.miss_curve import MissCurve, record_curves
-
-MIB = 1 << 20
-SETTINGS: dict[str, Any] = {"kind": "inference", "networks": ["lenet"], "loader": "copy"}
 
 
 def visit(
@@ -29,32 +20,15 @@ def visit(
     **changes: Any,
 ) -> TrialRecord:
     """A walk's visit whose rounds read these bytes; the first is not steady."""
-    limits = {"storage": changes.pop("storage", "as-is"), "swap_kind": changes.pop("swap", "file")}
+    held = {"storage": changes.pop("storage", "as-is"), "swap_kind": changes.pop("swap", "file")}
     limit = None if limit_mib is None else limit_mib * MIB
     about: dict[str, Any] = {
-        "settings": SETTINGS,
-        "outcome": "ok",
+        "limits": LimitSetting("x", limit, **held),
         "direction": None if limit is None else direction,
         "walk": WalkReport("0001", 0 if limit is None else 1),
-        "phases": [PhaseSum(number, None, "round", 0.2) for number in range(len(reads))],
-        "round_counts": [
-            RoundCounts(number, None if read is None else read * MIB, major_faults=7)
-            for number, read in enumerate(reads)
-        ],
+        "round_counts": counts(*reads, major_faults=7),
     }
-    return TrialRecord(
-        **{
-            "trial": "0001",
-            "point": "p1",
-            "block": 0,
-            "repeat": 0,
-            "limits": LimitSetting("x", limit, **limits),
-            "started_utc": "2026-01-02T03:04:05.678+00:00",
-            "limit_bytes": limit,
-            **about,
-            **changes,
-        }
-    )
+    return record(limit_mib, *[0.2] * len(reads), **{**about, **changes})
 
 
 def curve_of(*records: TrialRecord) -> MissCurve:

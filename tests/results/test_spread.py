@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from edgebench.results.spread import Spread, median_interval_of, ratio_of, spread_of
-from edgebench.words.claims import why_unsure
+from edgebench.results.spread import Spread, ratio_of, spread_of
 
 
 def differing(repeats: int) -> float:
@@ -27,13 +26,3 @@ def test_two_repeats_claim_a_difference_as_seldom_as_three():
     """Of three, one equal pair in ten differs; of two no more, and not none either."""
     assert differing(3) == pytest.approx(0.1, abs=0.02)
     assert 0.03 < differing(2) <= differing(3)
-
-
-def test_one_repeat_has_no_interval():
-    """Nor has a ratio with it: nothing is claimed."""
-    one, two = spread_of([1.0]), spread_of([9.0, 9.0])
-    assert one
-    assert two
-    assert median_interval_of(one) is None
-    assert not ratio_of(two, one).is_more
-    assert "one trial doesn't tell" in why_unsure(ratio_of(two, one))

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from edgebench.cgroups.counters import Counters
 from edgebench.cgroups.kill_log import LoggedKill
 from edgebench.records import KillReport
 from edgebench.run import outcome
-from edgebench.run.outcome import KillWatch, SystemSwap, trial_end
-from edgebench.run.process import ProcessEnd
+from edgebench.run.outcome import KillWatch, SystemSwap
 
 MIB = 1 << 20
 OWN = "edgebench-1-t"
@@ -154,41 +152,3 @@ def test_the_first_kill_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     found, _ = report(monkeypatch, log, swap=128, kills=2)
     assert found is not None
     assert found.group_swap_free_bytes == 100 * MIB
-
-
-@pytest.mark.parametrize(
-    ("returncode", "kills", "timed_out", "expected"),
-    [
-        (0, 0, False, "ok"),
-        (0, 1, False, "oom-killed"),
-        (-9, 1, False, "oom-killed"),
-        (137, 1, True, "oom-killed"),
-        (137, 0, False, "failed"),
-        (137, 0, True, "timeout"),
-        (1, 0, False, "failed"),
-        (0, None, False, "ok"),
-    ],
-)
-def test_each_end_has_its_outcome(
-    returncode: int, kills: int | None, timed_out: bool, expected: str
-) -> None:
-    """A kill counts before a time limit, and a time limit before an exit code."""
-    ended = ProcessEnd(returncode, timed_out, 0, 1.0)
-    assert trial_end(ended, Counters(oom_kills=kills), [], "").outcome == expected
-
-
-def test_a_stopped_trial_is_ok_unless_it_was_killed() -> None:
-    """A program that is stopped on purpose did what was asked of it."""
-    ended = ProcessEnd(-15, False, 0, 1.0, stopped=True)
-    assert trial_end(ended, Counters(oom_kills=0), [], "").outcome == "ok"
-    assert trial_end(ended, Counters(oom_kills=1), [], "").outcome == "oom-killed"
-
-
-def test_a_signal_of_the_workload_is_its_reason() -> None:
-    """Also where GNU time passed it on as 128 + n; printed words don't hide it."""
-    ended = ProcessEnd(139, False, 0, 1.0)
-    end = trial_end(ended, Counters(oom_kills=0), [], "some words")
-    assert (end.outcome, end.signal) == ("failed", 11)
-    assert "signal 11" in (end.reason or "")
-    ended = ProcessEnd(3, False, 0, 1.0)
-    assert trial_end(ended, Counters(), [], "a\nlast words\n\n").reason == "last words"

@@ -27,7 +27,13 @@ from edgebench.run.asked_limits import asked_limits
 from edgebench.run.limit_control import LimitAtBase
 from edgebench.run.outcome import SystemSwap
 from edgebench.run.output_rate import OutputRate, trial_throughput
-from edgebench.run.pace import pace_of_program, pace_of_rounds, start_of_rounds, visited
+from edgebench.run.pace import (
+    median_pace,
+    pace_of_program,
+    pace_of_rounds,
+    start_of_rounds,
+    visited,
+)
 from edgebench.run.swap_charge import SwapCharge
 from edgebench.run.swap_watch import SwapWatch, group_swap
 from edgebench.run.walk_control import WalkStep
@@ -222,6 +228,13 @@ def test_the_pace_of_a_program_is_of_one_unit_where_these_are_counted(
     reads = {"throughput": True} if "throughput_per_s" in values else {}
     made = record(phases=[], wall_s=7.0, settings={"kind": "command", **reads}, **values)
     assert pace_of_program(made) == pace
+
+
+def test_a_points_pace_is_the_median_of_those_that_have_one() -> None:
+    """2, 9 and 3 s; one that was killed has none."""
+    made = [record(100, 5.0, s) for s in (2.0, 9.0, 3.0)]
+    assert median_pace([*made, record(100, outcome="oom-killed")], pace_of_rounds) == 3.0
+    assert median_pace([record(100, outcome="oom-killed")], pace_of_rounds) is None
 
 
 # Limits of walks

@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from made_records import MIB, record
 
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import find_parent
 from edgebench.cgroups.swap import SwapControl
-from edgebench.records import Doubt, LimitSetting, TrialRecord
+from edgebench.records import Doubt, TrialRecord
 from edgebench.run.swap_watch import KEY, SwapWatch, group_swap
 from edgebench.swap_areas import SwapArea, read_swap_areas
 
-MIB = 1 << 20
 OWN, OTHER = Path("/swap/own"), Path("/swap/other")
 #: Touch 96 MiB, then wait for the end of the input.
 _FILL = """
@@ -30,11 +30,6 @@ for at in range(0, len(held), 4096):
 print("full", flush=True)
 sys.stdin.read()
 """
-
-
-def record() -> TrialRecord:
-    """A trial's record before swap areas are told of."""
-    return TrialRecord("0", "p0", 0, 0, {}, LimitSetting(), "ok", "2026-01-02T03:04:05.678+00:00")
 
 
 def told(

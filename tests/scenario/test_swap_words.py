@@ -44,6 +44,7 @@ def test_other_words_are_refused_with_the_choices(text: str | int):
 def test_a_scenario_and_the_form_read_it_alike(word: str | int):
     """In short, as a kind of an axis, and as the page sends it."""
     assert LimitAxes.model_validate({"swap": word}).swap.settings() == [("none", None)]
+    assert LimitAxes.model_validate({"swap": "zram:1G"}).swap.settings() == [("zram", 1 << 30)]
     axis = LimitAxes.model_validate({"swap": {"kind": [word, "file"], "size": "1G"}})
     assert axis.swap.settings() == [("none", None), ("file", 1 << 30)]
     sent = {
@@ -52,12 +53,6 @@ def test_a_scenario_and_the_form_read_it_alike(word: str | int):
         "limits": {"swap": word},
     }
     assert "faults" not in check_form(sent, FormFiles())
-
-
-def test_zram_in_short_is_read_in_scenarios_too():
-    """What a command line takes, a scenario takes."""
-    made = LimitAxes.model_validate({"swap": "zram:1G"})
-    assert made.swap.settings() == [("zram", 1 << 30)]
 
 
 @pytest.mark.parametrize("word", ["disk:1G", "much", True, 3])

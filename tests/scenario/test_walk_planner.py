@@ -20,11 +20,13 @@ ALONE = WalkPlanner(POINTS[:3], 1, 1, starts=[])
 WALK = PlannedTrial("0002", POINTS[0].id, 1, 0, walk=True)
 
 
-def explored(killed: dict[str, int], direction: str = "down") -> list[PlannedTrial]:
+def explored(
+    killed: dict[str, int], direction: str = "down", planner: WalkPlanner = PLANNER
+) -> list[PlannedTrial]:
     """All that is planned where so many walks of a point are killed at a further limit."""
     world = World(POINTS, lambda share: 1.0)
     left = dict(killed)
-    more = PLANNER.first()
+    more = planner.first()
     while more:
         world.planned += more
         for one in more:
@@ -42,7 +44,7 @@ def explored(killed: dict[str, int], direction: str = "down") -> list[PlannedTri
                 )
                 world.records[last.trial] = last
             world.records[one.trial] = made
-        more = PLANNER.further(world.planned, world.records)
+        more = planner.further(world.planned, world.records)
     return world.planned
 
 
@@ -76,6 +78,8 @@ def test_walks_that_are_killed_again_and_again_come_to_an_end() -> None:
     """So many more, and no further ones."""
     (large,) = [point.id for point in POINTS[3:] if point.unlimited]
     assert len(walks_of(explored({large: 9}), large)) == 1 + MOST_AGAIN
+    thrice = WalkPlanner(POINTS, 3, 1, starts=[])
+    assert len(walks_of(explored({large: 9}, planner=thrice), large)) == 3 + MOST_AGAIN
 
 
 def test_a_kill_on_the_way_up_asks_for_no_other_walk() -> None:

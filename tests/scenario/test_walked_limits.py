@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from edgebench.knee import KneeBracket
-from edgebench.scenario.walk import MOST_LIMITS, Visit, Visited, walk
+from edgebench.scenario.walk import MOST_LIMITS, Visit, Visited, _between, _near, walk
 
 MIB = 1 << 20
 LIMITS = [500 * MIB, 400 * MIB, 300 * MIB, 200 * MIB]
@@ -180,3 +180,33 @@ def test_after_a_kill_at_once_the_place_above_it_is_looked_at() -> None:
     assert knee is None
     down = ways(visits, "down")
     assert 200 < min(down) < 207
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "disagree", "closer"),
+    [
+        # The geometric middle, not 250.
+        (100, 400, (), 200),
+        # Of 100 to 110 and 150 to 400 the wider: the root of 60,000 is 244.95, in quarters 245.
+        (100, 400, (110, 150), 245),
+        (100, 400, (350, 390), 187),
+        (100, 100.4, (), None),
+        (100, 100.5, (), 100.25),
+    ],
+)
+def test_the_closer_look_is_in_the_middle_of_the_widest_gap(
+    low: float, high: float, disagree: tuple[int, ...], closer: float | None
+) -> None:
+    """MiB; limits step by a quarter."""
+    knee = KneeBracket(int(low * MIB), int(high * MIB), tuple(one * MIB for one in disagree))
+    assert _between(knee, MIB // 4) == (closer and closer * MIB)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "near"),
+    # A tenth of the larger one; a MiB in any case.
+    [(100, 110.5, True), (100, 112, False), (0, 1, True), (0, 1.1, False), (110.5, 100, True)],
+)
+def test_two_ways_read_the_same_but_for_a_tenth(one: float, other: float, near: bool) -> None:
+    """MiB, whichever is the larger."""
+    assert _near(int(one * MIB), int(other * MIB)) is near

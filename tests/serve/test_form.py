@@ -100,21 +100,17 @@ def test_what_the_form_does_not_show_is_refused(changes: dict[str, Any], key: st
     assert key in {fault["key"] for fault in check(sent(**changes))["faults"]}
 
 
-@pytest.mark.parametrize("network", ["mypackage:make", "../x", "os.system", "alexnet; rm -rf"])
-def test_only_known_networks_are_run(network: str):
-    """A network is one of a list: no package of the sender's is imported."""
-    assert check(sent(workload={"network": [network]}))["faults"]
-
-
 @pytest.mark.parametrize(
-    "network", ["/etc/passwd", "./nets.py:make", "nets.py:make", "../x", "model.pt", "a b", ""]
+    "network",
+    [
+        *("/etc/passwd", "./nets.py:make", "nets.py:make", "../x", "model.pt", "a b", ""),
+        *("mypackage:make", "os.system", "alexnet; rm -rf"),
+    ],
 )
-def test_a_network_is_no_path(network: str):
-    """A typed network is a name or a function's: no request asks whether a file is there."""
-    sent = {"workload": {"kind": "inference", "network": [network]}, "scenario": {"name": "x"}}
-    (fault,) = check_form(sent, FormFiles())["faults"]
+def test_a_network_is_of_a_list_and_no_path(network: str):
+    """No package of the sender's is imported, and no request asks whether a file is there."""
+    (fault,) = check(sent(workload={"network": [network]}))["faults"]
     assert fault["key"] == "workload.network"
-    assert "package.module:function" in fault["says"]
 
 
 def test_the_check_imports_no_function_that_was_typed(
