@@ -231,8 +231,8 @@ def test_the_pace_of_a_program_is_of_one_unit_where_these_are_counted(
 
 
 def test_a_points_pace_is_the_median_of_those_that_have_one() -> None:
-    """2, 9 and 3 s; one that was killed has none."""
-    made = [record(100, 5.0, s) for s in (2.0, 9.0, 3.0)]
+    """3, 9 and 2 s; one that was killed has none."""
+    made = [record(100, 5.0, s) for s in (3.0, 9.0, 2.0)]
     assert median_pace([*made, record(100, outcome="oom-killed")], pace_of_rounds) == 3.0
     assert median_pace([record(100, outcome="oom-killed")], pace_of_rounds) is None
 

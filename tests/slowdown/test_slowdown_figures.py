@@ -436,3 +436,12 @@ def test_from_which_limit_up_a_round_is_hardly_slower(factor: float, mib: float 
     """As far down as all trials finish and none is slower."""
     fine = (limit(40, 2, 3, 3.2), limit(50, 3, 3, 3.0), limit(60, 3, 3, 1.2), limit(80, 3, 3, 1.1))
     assert answers((*fine, FREE)).unslowed_bytes(factor) == (mib and mib * MIB)
+
+
+def test_kills_are_for_memory_below_the_tightest_limit_that_finished() -> None:
+    """60 and 95 MiB finish: a kill at 70 or 90 had another cause, as a timeout at 40 has."""
+    from edgebench.slowdown.answer import killed_for_memory
+
+    ends = {30: "oom-killed", 40: "timeout", 60: "", 70: "oom-killed", 90: "oom-killed", 95: ""}
+    limits = [replace(limit(at, int(not lost), 1), lost=lost) for at, lost in ends.items()]
+    assert [one.label for one in killed_for_memory(limits)] == ["30%"]
