@@ -27,12 +27,14 @@ class RemedyTarget:
         swap_kind: the kind of swap that it may use; ``none``: it has none.
         cores: how many it may use.
         environment: the variables that its process gets.
+        limit_bytes: its limit of memory; None: there is none.
     """
 
     settings: Mapping[str, Any]
     swap_kind: str = "none"
     cores: int = 1
     environment: Mapping[str, str] = field(default_factory=dict)
+    limit_bytes: int | None = None
 
     @property
     def kind(self) -> str:

@@ -68,7 +68,7 @@ def remedy_target(plain: Point) -> RemedyTarget:
     settings, limits = plain.settings, plain.limits
     cores = limits.cores or len(os.sched_getaffinity(0))
     environment = {**given_environment(), **(settings.get("env") or {})}
-    return RemedyTarget(settings, limits.swap_kind, cores, environment)
+    return RemedyTarget(settings, limits.swap_kind, cores, environment, limits.memory_bytes)
 
 
 def candidates_of(
