@@ -99,7 +99,7 @@ def test_samples_between_a_spans_ends() -> None:
     assert reading.parts["anon_bytes"] == 45
     assert "file_bytes" not in reading.parts
     # The most anonymous memory of those within a span, here from 10 to 15 ns.
-    slow = {"t_ns": [5, 12, 14, 25], "anon_bytes": [90, 45, 40, 99], "file_bytes": [1, 2, 3, 4]}
+    slow = {"t_ns": [5, 12, 14, 25], "anon_bytes": [20, 45, 40, 99], "file_bytes": [1, 2, 3, 4]}
     assert split_at_most(TrialData([], stat=slow), seen.spans[0]) == {
         "anon_bytes": 45,
         "file_bytes": 2,
