@@ -337,9 +337,10 @@ def test_limits_are_chosen_by_any_name_they_have(tmp_path: Path):
 
 def test_workloads_are_chosen_by_network_and_settings(tmp_path: Path):
     """By name, also within a pipeline; what isn't there is refused with what is."""
-    path = make(tmp_path, [Made(), Made(settings={"schedule": "linear"})], networks=("a", "b"))
-    tables = layer_cost_tables(load(path)).tables
-    assert len(matching_tables(tables, None, {})) == 2
+    made = [Made(settings={"schedule": name}) for name in ("linear", "bulk", "partial")]
+    tables = layer_cost_tables(load(make(tmp_path, made, networks=("a", "b")))).tables
+    assert [table.settings["schedule"] for table in tables] == ["linear", "bulk", "partial"]
+    assert len(matching_tables(tables, None, {})) == 3
     assert [
         t.settings["schedule"] for t in matching_tables(tables, "b", {"schedule": "linear"})
     ] == ["linear"]

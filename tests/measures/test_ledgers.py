@@ -17,7 +17,15 @@ from edgebench.analysis.reconcile.boundary import (
 )
 from edgebench.analysis.reconcile.boundary import boundary_nearest_trial_peak as nearest
 from edgebench.analysis.reconcile.point_ledgers import PointLedgers
-from edgebench.measures.ledger import Figure, Ledger, Term, resident_to_charged
+from edgebench.measures.ledger import (
+    Figure,
+    Ledger,
+    Term,
+    charged_to_own,
+    own_to_malloc,
+    resident_to_charged,
+    resident_to_proportional,
+)
 from edgebench.measures.strategies.cgroup import KernelMark
 from edgebench.measures.strategies.process import Malloc, Process
 from edgebench.measures.strategies.tcmalloc import Tcmalloc
@@ -308,6 +316,12 @@ def test_version_2_tells_page_tables_itself() -> None:
     terms = {term.name: term.size_bytes for term in resident_to_charged(seen)}
     assert terms["page-tables"] == 3 * MIB
     assert ledger(resident(seen), usage(seen), *resident_to_charged(seen)).unexplained_bytes == 0
+
+
+def test_what_a_look_does_not_tell_is_nothing() -> None:
+    """No term is made up of it."""
+    terms = [*resident_to_charged({}), *charged_to_own({}), *own_to_malloc({}, {}, True)]
+    assert {term.size_bytes for term in [*terms, *resident_to_proportional({})]} == {0}
 
 
 def test_an_older_kernel_leaves_more_unexplained() -> None:

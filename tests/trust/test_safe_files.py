@@ -152,9 +152,11 @@ def test_owner_and_mode_are_those_asked_for(tmp_path: Path) -> None:
 def test_private_folders_are_for_us_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that others may pass through can't be looked into; who may write to one is asked for."""
     monkeypatch.delenv("SUDO_UID", raising=False)
+    umask = os.umask(0o077)
     for name, reachable, mode in (("alone", False, 0o700), ("passed", True, 0o711)):
         safe_files.make_private_folder(tmp_path / name, reachable=reachable)
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
+    os.umask(umask)
     with pytest.raises(FileExistsError):
         safe_files.make_private_folder(tmp_path / "alone")
     safe_files.make_folder(tmp_path / "a" / "b", parents=True)
