@@ -140,7 +140,7 @@ class FilesWatch:
                     opened.add(name)
         if not opened and pid not in self._readers:
             return
-        found = _RCHAR.search((process / "io").read_text())
+        found = _RCHAR.search((process / "io").read_text(errors="replace"))
         if found:
             reader = self._readers.setdefault(pid, _Reader(int(found[1])))
             reader.last = int(found[1])
