@@ -85,6 +85,16 @@ def test_layers_know_their_table(tmp_path: Path):
     assert len(layers) == 6 * 8 + 3
 
 
+def test_memory_by_layer_is_what_was_used_before_at_most_and_after(tmp_path: Path):
+    """A row for each strategy that saw the layer: 5, 9 and 7 MiB by the kernel."""
+    memory = edgebench.load(make_sweep(tmp_path)).memory
+    seen = memory.query("trial == '0001' and layer == 1 and phase == 'load' and round == 0")
+    row = seen.set_index("strategy").loc["kernel"]
+    sizes = (row["before_bytes"], row["peak_bytes"], row["after_bytes"])
+    assert sizes == (5 * MIB, 9 * MIB, 7 * MIB)
+    assert (row["name"], row["type"], row["parameter_bytes"]) == ("fc", "Linear", 200)
+
+
 def test_samples_keep_what_is_missing_missing(tmp_path: Path):
     """-1 on disk is NaN in the frame, never a number."""
     loaded = edgebench.load(make_sweep(tmp_path))
