@@ -12,7 +12,12 @@ from engine_runs import prepared, run
 
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.layers.input_specs import named_inputs, parse_inputs
-from edgebench.workloads.engines.file_inputs import FileInput, WantedInputs, make_inputs
+from edgebench.workloads.engines.file_inputs import (
+    FileInput,
+    WantedInputs,
+    make_inputs,
+    proposal,
+)
 
 ENCODER = {"input.ids": "int64 1x40 <1000", "mask": "float32 1x40 ones"}
 
@@ -70,20 +75,20 @@ def test_whole_numbers_count_up():
             None,
             "the file does not say what its inputs are: 'input.ids' is int64 batch x sequence and "
             "'mask' is float32 batch x sequence",
-            "describe them, with the sizes that you use: "
-            '--input "input.ids=int64 1x128 <1000" --input "mask=float32 1x128"',
+            "with these it was executed once: "
+            '--input "input.ids=int64 1x1 <1000" --input "mask=float32 1x1"',
         ),
-        ("int64 1x40 <9", "has 2 inputs, so each needs its name", "input.ids=int64 1x128 <1000"),
+        ("int64 1x40 <9", "has 2 inputs, so each needs its name", "input.ids=int64 1x1 <1000"),
         ({"mask_": "float32 1x40"}, "no input 'mask_'", "did you mean 'mask'"),
         (
             {**ENCODER, "mask": "int64 1x40 ones"},
             "ONNX Runtime can't execute it with input.ids int64 1x40, mask int64 1x40: ",
-            "mask=float32 1x128",
+            "mask=float32 1x1",
         ),
         (
             {"input.ids": "int64 1x40 =5000", "mask": "float32 1x40"},
             "its Gather node: indices element out of data bounds",
-            "try another --input, in the form of --input",
+            "try another --input: with these it was executed once: --input",
         ),
     ],
 )
@@ -123,8 +128,39 @@ def test_all_that_is_not_known_is_asked_for_at_once():
         "x 128 and 'picture' is float32 ? x 3 x height x width"
     )
     assert refused.value.remedy == (
-        'describe them, with the sizes that you use: --input "x=float32 1x128" --input "state='
-        'float32 2x128x128" --input rate=1 --input "picture=float32 1x3x224x224"; or --image 224'
+        'describe them, with a number for each N: --input "x=float32 NxN" --input "state=float32 '
+        '2xNx128" --input rate=N --input "picture=float32 Nx3xNxN"'
+    )
+
+
+def test_what_is_proposed_was_executed():
+    """Symbolic sizes are 1, and a bound that the message names is tried; else there are Ns."""
+    tried = []
+
+    def execute(values: dict[str, np.ndarray]) -> None:
+        tried.append(values)
+        if values["tokens"].max() > 60:
+            raise ValueError("idx=812 must be within the inclusive range [-61,60]")
+
+    inputs = (
+        FileInput("tokens", "int64", ("batch", "n")),
+        FileInput("state", "float32", (2, "batch", 96)),
+        FileInput("rate", "int64", ()),
+    )
+    found = proposal(inputs, execute, "f")
+    shape = {name: value.shape for name, value in tried[-1].items()}
+    assert shape == {"tokens": (1, 1), "state": (2, 1, 96), "rate": ()}
+    assert found == (
+        'with these it was executed once: --input "tokens=int64 1x1 <61" '
+        '--input "state=float32 2x1x96" --input rate=1'
+    )
+
+    def refuse(values: dict[str, np.ndarray]) -> None:
+        raise ValueError("input must be 576 long")
+
+    assert proposal(inputs, refuse, "f") == (
+        'describe them, with a number for each N: --input "tokens=int64 NxN" '
+        '--input "state=float32 2xNx96" --input rate=N'
     )
 
 

@@ -16,8 +16,12 @@ _INTEGERS_BELOW = 2
 _NUMBERS = re.compile(r"(u?int|float)(8|16|32|64)|bool")
 #: Dimensions of a picture.
 _PICTURE_DIMENSIONS = 4
-#: What an example has for a picture's side, and for any other size that the file doesn't have.
-_SIDE, _LENGTH = 224, 128
+#: What a proposal has for a picture's side; any other size that the file doesn't have is 1.
+_SIDE = 224
+#: Below what a proposal's whole numbers are, which may be indices: one after the other is tried.
+_BELOW = 1000
+#: A range of indices, as an engine's message has it.
+_RANGE = re.compile(r"\[-?\d+, ?(\d{1,9})\]")
 
 
 @dataclass(frozen=True)
@@ -100,9 +104,57 @@ def _words_of(one: FileInput) -> str:
     return f"{one.dtype} {shape}" if one.shape else f"{one.dtype}, a single value"
 
 
-def example_of(inputs: Sequence[FileInput]) -> str:
+class UndescribedError(WorkloadError):
+    """The file does not say what some of its inputs are."""
+
+
+def example_of(inputs: Sequence[FileInput], below: int = _BELOW) -> str:
     """How to describe inputs on the command line; sizes that the file doesn't have are examples."""
-    return " ".join(f"--input {_quoted(f'{one.name}={_example(one)}')}" for one in inputs)
+    named = ((one.name, _example(one, below)) for one in inputs)
+    return " ".join(f"--input {_quoted(f'{name}={text}')}" for name, text in named)
+
+
+def form_of(inputs: Sequence[FileInput]) -> str:
+    """The same with an N for each number that is not in the file."""
+    return " ".join(f"--input {_quoted(f'{one.name}={_form(one)}')}" for one in inputs)
+
+
+def _form(one: FileInput) -> str:
+    if one.shape is None or one.shape:
+        shape = one.shape or ()
+        sizes = "x".join(str(size) if isinstance(size, int) else "N" for size in shape)
+        return f"{one.dtype or 'float32'} {sizes or 'NxN'}"
+    return _example(one, _BELOW) if one.dtype in ("bool", STRING) else "N"
+
+
+def proposal(
+    inputs: Sequence[FileInput], execute: Callable[[dict[str, Any]], None], where: str
+) -> str:
+    """A description with which a network was executed once; where none is found, its form.
+
+    Args:
+        inputs: the network's.
+        execute: executes it once with values.
+        where: its file.
+    """
+    wanted = [one for one in inputs if not one.optional and (not one.shape or _is_open(one))]
+    bounds = [_BELOW]
+    for below in bounds:
+        described = {one.name: _example(one, below) for one in wanted}
+        try:
+            execute(make_inputs(inputs, WantedInputs(described=described), 0, where))
+        except Exception as error:
+            # A library may raise anything.
+            if len(bounds) == 1:
+                said = _RANGE.search(str(error))
+                bounds += [*([int(said[1]) + 1] if said else []), _INTEGERS_BELOW]
+        else:
+            return f"with these it was executed once: {example_of(wanted, below)}"
+    return f"describe them, with a number for each N: {form_of(wanted)}"
+
+
+def _is_open(one: FileInput) -> bool:
+    return any(not isinstance(size, int) for size in one.shape or ())
 
 
 def _quoted(text: str) -> str:
@@ -114,7 +166,7 @@ def _quoted(text: str) -> str:
     return f'"{text}"' if plain and " " in text else quote(text)
 
 
-def _example(one: FileInput) -> str:
+def _example(one: FileInput, below: int) -> str:
     if one.dtype == STRING:
         return f'{STRING} "hello"'
     if one.shape == ():
@@ -122,16 +174,10 @@ def _example(one: FileInput) -> str:
     dtype, shape = one.dtype or "float32", one.shape or (None, 3, None, None)
     sides = _sides(shape)
     sizes = (
-        size
-        if isinstance(size, int)
-        else _SIDE
-        if place in sides
-        else _LENGTH
-        if place or len(shape) == 1
-        else 1
+        size if isinstance(size, int) else _SIDE if place in sides else 1
         for place, size in enumerate(shape)
     )
-    values = "" if "float" in dtype else " zeros" if dtype == "bool" else " <1000"
+    values = "" if "float" in dtype else " zeros" if dtype == "bool" else f" <{below}"
     return f"{dtype} {'x'.join(map(str, sizes))}{values}"
 
 
@@ -164,17 +210,15 @@ def _shape(
 
 def _undescribed(
     inputs: Sequence[FileInput], lacking: Sequence[FileInput], where: str
-) -> WorkloadError:
-    """One message for all inputs of which something is not known, with a line to try."""
+) -> UndescribedError:
+    """One message for all inputs of which something is not known."""
     # A number of which the file has no value is a setting, as a sampling rate.
     wanted = [one for one in inputs if one in lacking or (one.shape == () and not one.optional)]
-    pictures = any(one.shape and _sides(one.shape) for one in lacking)
-    return WorkloadError(
+    return UndescribedError(
         "the file does not say what its inputs are: "
         + joined_words(f"{one.name!r} is {_words_of(one)}" for one in lacking),
         where=where,
-        remedy=f"describe them, with the sizes that you use: {example_of(wanted)}"
-        + (f"; or --image {_SIDE}" if pictures else ""),
+        remedy=f"describe them, with a number for each N: {form_of(wanted)}",
     )
 
 

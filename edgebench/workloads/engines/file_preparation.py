@@ -24,9 +24,10 @@ from edgebench.layers.disk import (
 from edgebench.safe_files import created, make_folder, remove_file, rename, write
 from edgebench.text import joined_words
 from edgebench.workloads.engines.file_inputs import (
+    UndescribedError,
     WantedInputs,
-    example_of,
     make_inputs,
+    proposal,
     value_words,
 )
 from edgebench.workloads.engines.files import COPY, DESCRIPTION, LOADING
@@ -107,11 +108,22 @@ def _network(
         with engine.named_errors("load it", path):
             model.load()
             inputs = model.inputs()
-        values = make_inputs(inputs, WantedInputs.of(settings), settings["seed"], path)
-        other = f"try another --input, in the form of {example_of(inputs)}"
-        with engine.named_errors(f"execute it with {value_words(values)}", path, other):
+
+        def execute(values: dict[str, Any]) -> None:
             model.fit(values)
             model.run(values)
+
+        try:
+            values = make_inputs(inputs, WantedInputs.of(settings), settings["seed"], path)
+        except UndescribedError as error:
+            error.remedy = proposal(inputs, execute, path)
+            raise
+        try:
+            with engine.named_errors(f"execute it with {value_words(values)}", path):
+                execute(values)
+        except WorkloadError as error:
+            error.remedy = f"try another --input: {proposal(inputs, execute, path)}"
+            raise
         model.unload()
         described = {"file": file.name, "inputs": [one.to_json() for one in inputs]}
         write(folder / DESCRIPTION, json.dumps(described).encode())
