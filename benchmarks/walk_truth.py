@@ -17,24 +17,29 @@ and writes nothing that is kept: its figure goes into the sweep's folder.
 from __future__ import annotations
 
 import argparse
+import mmap
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import report
-from steady_bytes import rounds_read
 
 from edgebench.cli.progress import shown_progress
+from edgebench.errors import ResultsError
 from edgebench.report.figures import style
 from edgebench.results.results import Results, load
-from edgebench.results.rounds import steadiness
+from edgebench.results.rounds import STEADY, round_stages, steadiness
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
+from edgebench.spans import finished_spans
 from edgebench.units import MIB
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from edgebench.records import TrialRecord
     from edgebench.results.sweep_reader import Sweep
 
@@ -42,6 +47,7 @@ _LARGER, _SMALL = ("alexnet", "resnet50", "resnet18"), ("efficientnet_b0", "mobi
 NETWORKS = (*_LARGER, *_SMALL, "squeezenet1_1")
 SCHEDULES = ("bulk", "linear")
 LOADERS = ("copy", "mmap")
+_READ, _REFAULTS = "io_read_bytes", ("refault_anon", "refault_file")
 ROOT = Path(__file__).parents[1]
 FIGURE = ROOT / "docs" / "figures"
 NAME = "walk-truth"
@@ -320,6 +326,33 @@ def run(wanted: Asked, results: Path) -> None:
             with shown_progress(verbose=False) as progress:
                 made = run_sweep(scenario_of(tables), SweepOptions(results), progress)
             print(f"{network}: {made.wall_s:.0f} s, {made.folder}", flush=True)
+
+
+def rounds_read(results: Results, sweep: Sweep, record: TrialRecord) -> list[float]:
+    """Bytes of each steady round; none if the trial's samples don't tell."""
+    steady = {number for number, stage in round_stages(record).items() if stage == STEADY}
+    # A walk is sampled as one trial, whose visits have events of their own.
+    sampled = record.walk.walk if record.walk else record.trial
+    try:
+        samples = results.stat(sampled, sweep.name)
+        spans = finished_spans(sweep.events(record.trial))
+    except ResultsError:
+        return []
+    total = counter(samples)
+    if total is None:
+        return []
+    rounds = [span for span in spans if span.phase == "round" and span.round in steady]
+    times, ends = samples["t_ns"].to_numpy(), [(span.start_ns, span.end_ns) for span in rounds]
+    return [float(np.diff(np.interp(both, times, total))[0]) for both in ends]
+
+
+def counter(samples: pd.DataFrame) -> np.ndarray | None:
+    """What was read until each sample, in bytes."""
+    if _READ in samples and samples[_READ].notna().all():
+        return samples[_READ].to_numpy()
+    if {*_REFAULTS} <= {*samples.columns} and samples[[*_REFAULTS]].notna().all(axis=None):
+        return samples[[*_REFAULTS]].sum(axis=1).to_numpy() * mmap.PAGESIZE
+    return None
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ class KeptAnswers:
 
     Args:
         kind: the folder's name in the cache.
-        code: the packages and modules of edgebench that answer, as ``slowdown/simulator``.
+        code: the packages and modules of edgebench that answer, as ``layers``.
         libraries: the distributions whose versions change an answer.
         most_bytes: what all files may take together; the oldest go first.
     """

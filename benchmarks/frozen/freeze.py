@@ -167,14 +167,13 @@ def _cells(columns: tuple[str, ...], row: list[str]) -> dict[str, Any]:
 def fit(sweep: Path) -> Any:
     """Each curve's models, as ``fit --json``, which also stores them beside the sweep."""
     from edgebench.results.results import load
-    from edgebench.slowdown.context import context_of
     from edgebench.slowdown.curves import curves
     from edgebench.slowdown.fit_files import curve_fits_as_json
     from edgebench.slowdown.models.fitting import fit_all
 
     loaded = load(sweep)
     found = curves(loaded)
-    fits, _ = fit_all(found, str(loaded.path), context_of(loaded, found)[0])
+    fits, _ = fit_all(found, str(loaded.path))
     return {"fits": [*map(curve_fits_as_json, fits)]}
 
 

@@ -48,7 +48,6 @@ def fit(results: Path, verbose: bool, as_json: bool) -> None:
     """
     from edgebench.cli.run_output import run_answer
     from edgebench.results.results import latest, load
-    from edgebench.slowdown.context import context_of
     from edgebench.slowdown.curves import curves
     from edgebench.slowdown.fit_files import curve_fits_as_json, save_fits
     from edgebench.slowdown.models.base import MODEL_SCHEMA
@@ -56,10 +55,9 @@ def fit(results: Path, verbose: bool, as_json: bool) -> None:
 
     loaded = load(latest(results))
     found = curves(loaded)
-    context, lacking = context_of(loaded, found)
-    fits, skipped = fit_all(found, str(loaded.path), context)
+    fits, skipped = fit_all(found, str(loaded.path))
     paths = save_fits(loaded.path, fits)
-    warnings = (*loaded.warnings, *skipped, *lacking)
+    warnings = (*loaded.warnings, *skipped)
     if as_json:
         print_warnings(warnings)
         about = {"schema": MODEL_SCHEMA, "path": loaded.path}

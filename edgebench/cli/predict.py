@@ -17,32 +17,20 @@ from edgebench.cli.options import (
     verbose_option,
 )
 from edgebench.cli.output import (
-    print_answer,
     print_figures,
     print_json,
     print_lines,
     print_next,
     print_table,
-    print_title,
     print_warnings,
     typed_path,
 )
 from edgebench.errors import UsageError
 from edgebench.layers.names import LOADERS, SCHEDULES
-from edgebench.results.rounds import START
-from edgebench.units import SWAP_KINDS, format_duration, format_size
-from edgebench.words.prediction import (
-    about_sentences,
-    distinguishing_words,
-    prediction_notes,
-    prediction_sentences,
-    prediction_title,
-    total_name,
-)
+from edgebench.units import SWAP_KINDS
 from edgebench.workloads.engines.engine import WHOLE
 
 if TYPE_CHECKING:
-    from edgebench.slowdown.answer import Answer, PhaseTime
     from edgebench.slowdown.prediction import Prediction
     from edgebench.slowdown.prediction_source import PredictionSource
 
@@ -61,11 +49,12 @@ _RANGE = ("120%", "40%", 9)
 @click.option("--loader", type=click.Choice(LOADERS), help="Only this loader.")
 @click.option("--batch", type=click.IntRange(min=1), help="Only this batch size.")
 @click.option("--image", type=click.IntRange(min=1), help="Input's width and height in pixels.")
+@click.option("--threads", type=click.IntRange(min=1), help="Only this number of threads.")
 @click.option("--device", help="Device whose results to use [default: the only one].")
 @click.option("--swap-kind", type=click.Choice(SWAP_KINDS), help="Only this kind of swap.")
 @click.option("--storage", help="Storage held to this speed, as read=100MB/s; or as-is.")
 @click.option("--figure", is_flag=True, help="Also draw slowdown against limit.")
-@verbose_option("each phase's time, the layers slowed most, and what more memory saves")
+@verbose_option("the layers that take the added time")
 @json_option("the predictions")
 def predict(
     network: str | None, results: Path, figure: bool, verbose: bool, as_json: bool, **asked: Any
@@ -81,7 +70,7 @@ def predict(
     from edgebench.slowdown.prediction_source import source_of
     from edgebench.slowdown.query import workload_query
 
-    how = (asked[name] for name in ("schedule", "loader", "batch", "image"))
+    how = (asked[name] for name in ("schedule", "loader", "batch", "image", "threads"))
     _refuse_folder(network)
     wanted = workload_query(network, *how)
     source = source_of(results, wanted, asked["device"], asked["swap_kind"], asked["storage"])
@@ -89,7 +78,8 @@ def predict(
     files = _draw(source, found, results) if figure else []
     if as_json:
         print_warnings(source.warnings)
-        about = {"schema": MODEL_SCHEMA, "path": results, "says": _says(source)}
+        storage = source.storage.label if source.storage else None
+        about = {"schema": MODEL_SCHEMA, "path": results, "storage": storage}
         print_json({**about, "predictions": [*map(_as_json, found)], "figures": files})
         return
     print_predictions(found, verbose, source)
@@ -103,14 +93,6 @@ def _refuse_folder(network: str | None) -> None:
     if network and Path(network).is_dir():
         remedy = f"edgebench predict resnet18 --results {typed_path(Path(network))}"
         raise UsageError(f"{network} is a folder, not a network", remedy=remedy)
-
-
-def _says(source: PredictionSource) -> list[str]:
-    """For a storage on which nothing was run, that it is one."""
-    if source.storage is None:
-        return []
-    at = f"storage {source.storage.label} on {source.data.device}"
-    return [f"{at}: nothing was run at that speed"]
 
 
 def _limits(asked: dict[str, Any]) -> list[str]:
@@ -157,82 +139,30 @@ def _next(results: Path, one: Prediction) -> str:
     return f"edgebench minimum {network} --slowdown 1.5"
 
 
-#: How many of the layers that a limit slows down are named.
-_LAYERS = 2
+#: How many layers are named at each limit.
+_LAYERS = 3
 
 
 def print_predictions(found: Sequence[Prediction], verbose: bool, source: PredictionSource) -> None:
-    """A sentence for each workload, then its table; with ``verbose`` its phases and layers too."""
-    own = distinguishing_words(found)
-    print_answer(prediction_sentences(found, own, source.storage))
-    print_lines(_says(source))
-    for one, words in zip(found, own, strict=True):
-        _print_prediction(one, " · ".join(filter(None, (prediction_title(one), words))), verbose)
+    """A headline and a table for each workload; with ``verbose`` the layers too."""
+    from edgebench.answers.predictions import headline, rows
+
+    storage = source.storage.label if source.storage else ""
+    for number, one in enumerate(found):
+        if number:
+            click.echo()
+        click.echo(headline(one, found, storage))
+        titles, cells = rows(one)
+        print_table(titles, cells, words=("how it is known",))
+        if verbose:
+            _print_layers(one)
 
 
-def _print_prediction(one: Prediction, title: str, verbose: bool) -> None:
-    print_title(title)
-    print_lines(about_sentences(one))
-    starts = any(time.phase == START for at in one.at for time in at.phases)
-    titles: tuple[str, ...] = (
-        *("limit", "demand", "finishes", *([START] if starts else [])),
-        *(total_name(one), "slower", "interval", "+10 % saves"),
-    )
-    rows = [_total_row(at, starts) for at in one.at]
-    if not verbose:
-        titles, rows = titles[:-1], [row[:-1] for row in rows]
-    print_table(titles, rows, words=("limit",))
-    if verbose:
-        _print_phases(one)
-    print_lines(prediction_notes(one))
+def _print_layers(one: Prediction) -> None:
+    """The layers that take the added time at each limit where it is computed."""
+    from edgebench.answers.predictions import size
 
-
-def _print_phases(one: Prediction) -> None:
-    """Each phase's time at each viable limit, and the layers that the limit slows down most."""
-    from edgebench.slowdown.curves import WHOLES
-
-    names = {phase.network for at in one.at for phase in at.phases}
-    every = dict.fromkeys(p.phase for at in one.at for p in at.phases)
-    phases = [p for p in every if p not in WHOLES]
-    viable = [at for at in one.at if at.viable and at.phases]
-    # A pipeline has every phase once for each network.
-    if not viable or len(names) > 1 or not phases:
-        return
-    rows = []
-    for at in viable:
-        times = {time.phase: time for time in at.phases}
-        cells = [_time(times[phase]) if phase in times else "-" for phase in phases]
-        layers = ", ".join(f"{cost.name} {cost.share:.0%}" for cost in at.layers[:_LAYERS])
-        rows.append([_limit(at), *cells, layers])
-    most = "added most to"
-    titles = ["limit", *phases, most]
-    if not any(row[-1] for row in rows):
-        titles, rows = titles[:-1], [row[:-1] for row in rows]
-    print_table(titles, rows, words=("limit", most))
-
-
-def _limit(at: Answer) -> str:
-    return format_size(at.limit_bytes) + (" *" if at.extrapolated else "")
-
-
-def _total_row(at: Answer, starts: bool) -> list[str]:
-    """The cells of a limit; with ``starts``, its start's seconds too."""
-    share = "-" if at.share is None else f"{at.share:.0%}"
-    finishes = "-" if at.probability is None else f"{at.probability:.0%}"
-    finishes = f"{at.finished} of {at.ended}" if at.kind == "measured" else finishes
-    about = [_limit(at), share, finishes]
-    total = at.phase("total")
-    if not at.viable or total is None:
-        return [*about, "killed" if not at.viable else "unknown", *[""] * (3 + starts)]
-    start = at.phase(START)
-    about += [format_duration(start.seconds) if start else "-"] if starts else []
-    interval = "-"
-    if total.low_s is not None and total.high_s is not None:
-        interval = f"{format_duration(total.low_s)} to {format_duration(total.high_s)}"
-    saved = total.saved_s or 0.0
-    saves = format_duration(saved) if saved > 0.005 * total.seconds else "-"
-    return [*about, format_duration(total.seconds), f"{total.slowdown:.2f}×", interval, saves]
-
-
-def _time(time: PhaseTime) -> str:
-    return f"{format_duration(time.seconds)} {time.slowdown:.2f}×"
+    told = [at for at in one.at if at.viable and at.layers]
+    for at in sorted(told, key=lambda at: -at.limit_bytes):
+        layers = (f"{layer.name} {layer.share:.0%}" for layer in at.layers[:_LAYERS])
+        print_lines([f"{size(at.limit_bytes)}: added to {', '.join(layers)}"])

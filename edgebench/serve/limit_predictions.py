@@ -22,7 +22,6 @@ from edgebench.slowdown.prediction_source import at_storage, source_of
 from edgebench.slowdown.query import WorkloadQuery
 from edgebench.units import MIB
 from edgebench.words.model import model_sentences
-from edgebench.words.prediction import source_words
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable
@@ -100,13 +99,15 @@ def predict_boards(sweep: Path, reserve_bytes: int | None = None) -> dict[str, A
                 source = at_storage(here, speed)
             except MachineError:
                 # How many bytes a request reads was not measured.
-                source = at_storage(here, replace(speed, read_iops=None))
+                speed = replace(speed, read_iops=None)
+                source = at_storage(here, speed)
             for subject, predictor in source.workloads(query):
                 if subject.workload not in own:
                     continue
                 made = predictor.predict(subject, [f"{own[subject.workload] / MIB}MiB"])
                 at = _finite(_limit(made.at[0]))
-                found[subject.workload][name] = {**at, "source": source_words(made, source.storage)}
+                how = f"{at['source']}, at storage {speed.label}"
+                found[subject.workload][name] = {**at, "source": how}
     return {"workloads": [{"name": one.name, "boards": found[one.key.id]} for one in points]}
 
 

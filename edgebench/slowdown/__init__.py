@@ -1,1 +1,1 @@
-"""Slowdown against limit: curves, models, the simulator, calibration constants, evaluation."""
+"""Slowdown against limit: curves, two formulas of seconds, answers and where they are from."""

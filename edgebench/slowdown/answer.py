@@ -1,64 +1,47 @@
-"""One answer about a workload at a limit: measured, between, from counted bytes, or simulated.
-
-Whoever says what happens at a limit asks here, so that no two of them contradict each other:
+"""One answer about a workload at a limit, with one source, decided in :meth:`WorkloadAnswers.at`.
 
 - **measured**: trials ran at the limit. How they ended and how long they took is the answer.
-- **between**: trials ran at tighter and wider limits. A model tells the time, but it stays between
-  those of the two neighbours, and so does the share of trials that finish. Slowdown does not rise
-  with memory, so what the neighbours leave is the interval.
-- **counted**: trials ran with another storage, and the bytes that their rounds read were counted:
-  so many take so long on this one.
-- **simulated**: no trial ran at so tight a limit, or none of the workload at all. A model tells the
-  time. What finished or was killed at the tightest limit bounds it.
+- **between**: trials ran at tighter and wider limits: a curve that never rises with memory, through
+  the medians. Where the two differ by a cliff, the answer is both sides, not a middle, unless the
+  bytes are known.
+- **counted, working set, layer table**: no trial tells, so both formulas do
+  (:mod:`~edgebench.slowdown.computed`).
+
+Below the tightest limit that finished, or whose bytes were counted, seconds are a lower bound. None
+are fewer than what must be read takes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from edgebench.kills import TOO_TIGHT
 from edgebench.results.spread import Ratio, Spread, spread_of
-from edgebench.slowdown.counted import CountedModel
 from edgebench.slowdown.curves import WHOLES
+from edgebench.slowdown.source import Source
+from edgebench.slowdown.workload import CannotPredictError
 from edgebench.throughput import THROUGHPUT
 
 if TYPE_CHECKING:
     from edgebench.results.point_facts import PointFacts
     from edgebench.results.results import Results
+    from edgebench.slowdown.computed import ComputedPhase
     from edgebench.slowdown.curves import Curve
-    from edgebench.slowdown.models.fitted import WorkloadModel
-    from edgebench.slowdown.simulator.profile import AddedLayerTime
-    from edgebench.slowdown.viability import WorkloadViability
+    from edgebench.slowdown.kills import Room
+    from edgebench.slowdown.models.interpolated import Interpolated
 
-Kind = Literal["measured", "between", "counted", "simulated"]
 #: Limits that differ by no more than this factor are one: a share of demand differs between trials.
 SAME = 1.005
-#: The limit is raised by this factor for ``saved_s``.
-MORE = 1.1
 #: Neighbours whose slowdowns differ by more than this factor have a cliff between them.
 _CLIFF = 2.0
+#: Layers are named where a limit adds this share of a round or more.
+_ADDED = 0.1
 _ENDS = ("ok", *TOO_TIGHT, "accelerator-oom")
-
-
-class AnswerDoubt(str, Enum):
-    """Why an answer is less sure than others of its kind."""
-
-    #: The limit lies outside the range of all trials.
-    EXTRAPOLATED = "extrapolated"
-    #: One trial ran at the limit.
-    ONE_TRIAL = "one trial"
-    #: Some trials finished and some did not, or a tighter limit was finished at.
-    KILLS_VARY = "kills vary"
-    #: It is much slower at the next tighter limit than at the next wider one.
-    CLIFF = "cliff"
-    #: It finishes, but how long it takes is not known.
-    NO_TIME = "no time"
 
 
 @dataclass(frozen=True)
@@ -103,19 +86,14 @@ def measured_limits(results: Results) -> Measured:
         for point in points:
             own = found.setdefault((name, point.key.id), [])
             own += _measured_limit(point)
-    return {key: _ascending(own) for key, own in found.items()}
-
-
-def measured_kills(results: Results) -> Measured:
-    """Of what was measured the limits at which every trial was killed for its memory.
-
-    Where it finished at a tighter one, memory was not why.
-    """
-    return {key: killed_for_memory(own) for key, own in measured_limits(results).items()}
+    return {k: sorted(own, key=lambda one: one.limit_bytes) for k, own in found.items()}
 
 
 def killed_for_memory(measured: Sequence[MeasuredLimit]) -> list[MeasuredLimit]:
-    """The same of one workload's limits."""
+    """Return the limits at which every trial was killed for its memory.
+
+    Where it finished at a tighter one, memory was not why.
+    """
     finished = min((one.limit_bytes for one in measured if one.finished), default=math.inf)
     return [
         one
@@ -149,76 +127,77 @@ def _measured_limit(point: PointFacts) -> list[MeasuredLimit]:
     return [made] if ends else []
 
 
-def _ascending(limits: Iterable[MeasuredLimit]) -> list[MeasuredLimit]:
-    return sorted(limits, key=lambda one: one.limit_bytes)
-
-
 @dataclass(frozen=True)
 class PhaseTime:
     """One phase at one limit, in seconds a pass.
 
-    ``low_s`` to ``high_s``, and ``slowdown_low`` to ``slowdown_high``: where the phase was measured
-    the fastest and the slowest repeat; else they hold 90 % of trials. None: not known.
-    ``saved_s`` is what a tenth more memory saves; None: not known.
+    Args:
+        seconds: None at a cliff, where it is either ``low_s`` or ``high_s``.
+        low_s, high_s: the fastest and the slowest repeat, else what holds 90 % of trials.
+        slowdown: and its ends, over ``unlimited_s``.
+        at_least: whether it is a lower bound.
     """
 
     network: str
     phase: str
-    seconds: float
+    seconds: float | None
     low_s: float | None
     high_s: float | None
-    slowdown: float
+    slowdown: float | None
     slowdown_low: float | None
     slowdown_high: float | None
     unlimited_s: float
-    saved_s: float | None = None
+    at_least: bool = False
+
+
+@dataclass(frozen=True)
+class AddedLayerTime:
+    """What a limit adds to a layer in a steady round: its bytes read again over the speed."""
+
+    network: str
+    order: int
+    name: str
+    added_s: float
+    share: float
 
 
 @dataclass(frozen=True)
 class Answer:
     """What happens at a limit.
 
-    Attributes:
-        kind: how it is known.
-        limit_bytes: the limit; ``share`` is the same as a share of demand, None if that is unknown.
-        outcome: ``ok``, or how a trial ends more likely than not.
-        probability: that a trial finishes; None if unknown. Measured, it is the share that did.
+    Args:
+        source: how it is known.
+        limit_bytes: the limit; ``share`` is the same as a share of what it needs, None if unknown.
+        outcome: ``ok``, or how a trial ends; None: too near to the edge to tell.
         finished, ended: the trials that ran there, of those that tell; 0 of 0 unless measured.
         phases: their times; empty where nothing finishes, or nothing is known of them.
-        layers: those that take the added time, by the simulation.
-        doubts: why it is less sure than others.
+        layers: those that take the added time, where that is computed.
+        tighter_bytes, wider_bytes: the limits beside it at which trials finished.
     """
 
-    kind: Kind
+    source: Source
     limit_bytes: float
     share: float | None
-    outcome: str
-    probability: float | None
+    outcome: str | None
     finished: int = 0
     ended: int = 0
     phases: tuple[PhaseTime, ...] = ()
     layers: tuple[AddedLayerTime, ...] = ()
-    doubts: tuple[AnswerDoubt, ...] = ()
+    tighter_bytes: float | None = None
+    wider_bytes: float | None = None
 
     @property
     def viable(self) -> bool:
-        """Whether it is expected to finish."""
-        return self.outcome == "ok"
-
-    @property
-    def extrapolated(self) -> bool:
-        """Whether the limit lies outside the range of all trials."""
-        return AnswerDoubt.EXTRAPOLATED in self.doubts
+        """Whether it may finish."""
+        return self.outcome in ("ok", None)
 
     def phase(self, name: str) -> PhaseTime | None:
-        """The first of this name."""
+        """Return the first of this name."""
         return next((time for time in self.phases if time.phase == name), None)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for ``json.dumps``."""
-        doubts = [doubt.value for doubt in self.doubts]
-        more = {"viable": self.viable, "extrapolated": self.extrapolated, "doubts": doubts}
-        return {**asdict(self), **more}
+        """Return plain data for ``json.dumps``."""
+        return {**asdict(self), "source": self.source.value, "viable": self.viable}
 
 
 class WorkloadAnswers:
@@ -228,225 +207,248 @@ class WorkloadAnswers:
         self,
         curves: Sequence[Curve],
         measured: Sequence[MeasuredLimit],
-        demand_bytes: float | None,
-        edge: WorkloadViability | None,
-        model: Callable[[], WorkloadModel | None],
-        is_outside: Callable[[float], bool],
+        needs_bytes: float | None,
+        room: Room | None,
+        compute: Callable[[Curve], ComputedPhase],
+        least_s: Callable[[float], float] = lambda _: 0.0,
+        moved: bool = False,
     ) -> None:
         """Ask for answers with :meth:`at`.
 
         Args:
             curves: the workload's, a phase each.
             measured: its measured limits, ascending.
-            demand_bytes: its demand; None if unknown.
-            edge: where it stops finishing, as other trials tell; None if that is unknown.
-            model: what tells times at other limits; asked only if needed. None: nothing does.
-            is_outside: whether a limit lies outside the range of all trials.
+            needs_bytes: what it needs; None if unknown.
+            room: what has to fit, and the swap; None if one is unknown.
+            compute: returns what the formulas say of a curve, or raises CannotPredictError.
+            least_s: seconds that a round can't be shorter than at a limit.
+            moved: whether another storage is asked about: then trials tell of kills alone.
         """
-        self._curves, self._measured = curves, measured
+        self._curves, self._measured, self._needs = curves, measured, needs_bytes
         self._limited = [one for one in measured if one.limit_bytes < math.inf]
-        self._demand, self._edge = demand_bytes, edge
-        self._model, self._is_outside = model, is_outside
+        self._room, self._compute, self._least_s, self._moved = room, compute, least_s, moved
+        self._phases: dict[str, ComputedPhase | CannotPredictError] = {}
+        self._cubics: dict[str, Interpolated | None] = {}
 
     def measured_at(self, limit_bytes: float, label: str = "") -> MeasuredLimit | None:
-        """What was measured at a limit, by its label or its size."""
+        """Return what was measured at a limit, by its label or its size."""
         labelled = [one for one in self._limited if one.label == label]
-        near = [one for one in self._limited if abs(_ratio(one, limit_bytes)) <= math.log(SAME)]
+        near = [one for one in self._limited if _distance(one, limit_bytes) <= math.log(SAME)]
         found = labelled or near
-        return min(found, key=lambda one: abs(_ratio(one, limit_bytes)), default=None)
+        return min(found, key=lambda one: _distance(one, limit_bytes), default=None)
 
-    def at(
-        self, limit_bytes: float, label: str = "", layers: tuple[AddedLayerTime, ...] = ()
-    ) -> Answer:
-        """The answer at a limit; ``label`` is how it was asked for, as ``75%``."""
-        if here := self.measured_at(limit_bytes, label):
-            return self._measured_answer(here, layers)
-        tighter, wider = self._neighbours(limit_bytes)
-        kind: Kind = "between" if tighter and wider else "simulated"
-        probability = self._probability(limit_bytes, tighter, wider)
-        viable = probability is None or probability >= 0.5
-        phases = self._times(limit_bytes) if viable else ()
-        outside = kind != "between" and self._is_outside(limit_bytes)
-        if kind == "simulated" and phases and (counted := self._counted()):
-            kind, outside = "counted", limit_bytes * SAME < counted.tightest_bytes
-        doubts = {
-            AnswerDoubt.EXTRAPOLATED: outside,
-            AnswerDoubt.KILLS_VARY: bool(tighter and wider and tighter.share > wider.share),
-            AnswerDoubt.CLIFF: kind == "between" and any(map(_is_cliff, phases)),
-            AnswerDoubt.NO_TIME: viable and not phases,
-        }
+    def at(self, limit_bytes: float, label: str = "") -> Answer:
+        """Return the answer at a limit; ``label`` is how it was asked for, as ``75%``."""
+        share = limit_bytes / self._needs if self._needs else None
+        here = self.measured_at(limit_bytes, label)
+        outcome = self._outcome(here, limit_bytes)
+        if here and not (self._moved and here.finished):
+            phases = [_seen(curve, here) for curve in self._curves] if here.finished else []
+            return Answer(
+                source=Source.MEASURED,
+                limit_bytes=here.limit_bytes,
+                share=share,
+                outcome=outcome,
+                finished=here.finished,
+                ended=here.ended,
+                phases=tuple(filter(None, phases)),
+            )
+        found = [self._time(curve, limit_bytes) for curve in self._curves]
+        told = [one for one in found if one] if outcome in ("ok", None) else []
+        source = told[-1][1] if told else self._bare_source(limit_bytes)
+        sizes = [one.limit_bytes for one in self._limited if one.finished]
         return Answer(
-            kind=kind,
+            source=source,
             limit_bytes=limit_bytes,
-            share=self._share(limit_bytes),
-            outcome="ok" if viable else (tighter and tighter.lost) or "oom-killed",
-            probability=probability,
-            phases=phases,
-            layers=layers,
-            doubts=tuple(doubt for doubt, holds in doubts.items() if holds),
+            share=share,
+            outcome=outcome,
+            phases=tuple(time for time, _ in told),
+            layers=self._layers(limit_bytes) if told else (),
+            tighter_bytes=max((size for size in sizes if size < limit_bytes), default=None),
+            wider_bytes=min((size for size in sizes if size > limit_bytes), default=None),
         )
-
-    def least_bytes(self, share: float) -> float | None:
-        """The limit from which up this share of trials finishes; None if unknown.
-
-        By the edge, but not against trials: wider than all limits at which fewer finished, and no
-        wider than the next.
-        """
-        edge = self._edge.least_bytes(share) if self._edge else None
-        low = max((one.limit_bytes for one in self._limited if one.share < share), default=0.0)
-        wider = [one.limit_bytes for one in self._limited if one.limit_bytes > low]
-        if edge is None or edge <= low:
-            return min(wider, default=None) if low else edge
-        return min([edge, *wider])
-
-    def _counted(self) -> CountedModel | None:
-        """What tells a round from counted bytes, if that is the workload's model."""
-        model = self._model()
-        last = [*model.fitted.values()][-1] if model else None
-        return last if isinstance(last, CountedModel) else None
-
-    def _measured_answer(self, here: MeasuredLimit, layers: tuple[AddedLayerTime, ...]) -> Answer:
-        tighter = [one for one in self._limited if one.limit_bytes < here.limit_bytes]
-        viable, vary = here.share >= 0.5, 0 < here.share < 1
-        doubts = {
-            AnswerDoubt.ONE_TRIAL: here.ended == 1,
-            AnswerDoubt.KILLS_VARY: vary or any(one.share > here.share for one in tighter),
-        }
-        return Answer(
-            kind="measured",
-            limit_bytes=here.limit_bytes,
-            share=self._share(here.limit_bytes),
-            outcome="ok" if viable else here.lost,
-            probability=here.share,
-            finished=here.finished,
-            ended=here.ended,
-            phases=self._measured_times(here) if here.finished else (),
-            layers=layers,
-            doubts=tuple(doubt for doubt, holds in doubts.items() if holds),
-        )
-
-    def _share(self, limit_bytes: float) -> float | None:
-        return limit_bytes / self._demand if self._demand else None
-
-    def _neighbours(
-        self, limit_bytes: float, *, finished: bool = False
-    ) -> tuple[MeasuredLimit | None, MeasuredLimit | None]:
-        """The next tighter and the next wider limit; with ``finished`` of those with times."""
-        known = [one for one in self._measured if one.finished or not finished]
-        tighter = [one for one in known if one.limit_bytes < limit_bytes]
-        wider = [one for one in known if one.limit_bytes > limit_bytes]
-        return (tighter[-1] if tighter else None), (wider[0] if wider else None)
-
-    def _probability(
-        self, limit_bytes: float, tighter: MeasuredLimit | None, wider: MeasuredLimit | None
-    ) -> float | None:
-        """That a trial finishes: by the edge, but not against the neighbours."""
-        known = self._edge.probability(limit_bytes) if self._edge else None
-        if tighter is None:
-            # At a tighter limit no more of them finish.
-            limited = wider is not None and wider.limit_bytes < math.inf
-            if not limited or wider is None:
-                return known
-            return min(wider.share, wider.share if known is None else known)
-        ends = [tighter.share, wider.share if wider else 1.0]
-        if known is None:
-            known = self._between(limit_bytes, tighter, wider)
-        return min(max(known, min(ends)), max(ends))
-
-    def _between(
-        self, limit_bytes: float, tighter: MeasuredLimit, wider: MeasuredLimit | None
-    ) -> float:
-        """The share that finishes, in proportion between two limits."""
-        size = wider.limit_bytes if wider else math.inf
-        if size == math.inf:
-            size = max(self._demand or 0.0, limit_bytes * SAME)
-        ends = [math.log(tighter.limit_bytes), math.log(size)]
-        shares = [tighter.share, wider.share if wider else 1.0]
-        return float(np.interp(math.log(limit_bytes), ends, shares))
 
     def unslowed_bytes(self, slowdown: float) -> float | None:
-        """From which limit up a round was measured to be slower by no more than a factor."""
+        """Return the limit from which up a round is slower by no more than a factor."""
         curve = next((one for one in self._curves if one.phase == "total"), None)
+        if curve is None or self._needs is None:
+            return None
+        tried = [one.limit_bytes for one in self._limited]
+        sizes = sorted({*(np.geomspace(0.1, 1.5, 120) * self._needs), *tried}, reverse=True)
+        lost = max((one.limit_bytes for one in self._limited if one.share < 1), default=0.0)
+        sure = min((size for size in tried if size > lost), default=lost)
         found = None
-        for one in reversed(self._limited) if curve else ():
-            seen = _seen(curve, one) if curve else None
-            if one.finished < one.ended or seen is None or seen.slowdown > slowdown:
+        for size in (size for size in sizes if size >= sure):
+            at = self.at(float(size))
+            time = at.phase("total")
+            if at.outcome != "ok" or time is None or time.at_least:
                 break
-            found = one.limit_bytes
+            slow = time.slowdown_high if time.slowdown is None else time.slowdown
+            if slow is None or slow > slowdown:
+                break
+            found = at.limit_bytes
         return found
 
-    def _measured_times(self, here: MeasuredLimit) -> tuple[PhaseTime, ...]:
-        """Each phase as it was measured; what more memory saves by a line to the next limit."""
-        _, wider = self._neighbours(here.limit_bytes, finished=True)
-        found = []
-        for curve in self._curves:
-            if (seen := _seen(curve, here)) is None:
-                continue
-            more = _seen(curve, wider) if wider else None
-            if more and wider:
-                end = wider.limit_bytes if wider.limit_bytes < math.inf else self._demand
-                rises = max(0.0, seen.slowdown - more.slowdown) * seen.unlimited_s
-                part = math.log(end / here.limit_bytes) / math.log(MORE) if end else math.inf
-                seen = replace(seen, saved_s=rises / max(1.0, part))
-            found.append(seen)
-        return tuple(found)
+    def _outcome(self, here: MeasuredLimit | None, limit_bytes: float) -> str | None:
+        """Say how a trial ends: as trials did there or, as memory only helps, beside it."""
+        if here:
+            return "ok" if here.finished * 2 >= here.ended else here.lost
+        tighter = [one for one in self._limited if one.limit_bytes < limit_bytes]
+        wider = [one for one in self._limited if one.limit_bytes > limit_bytes]
+        if any(one.finished == one.ended for one in tighter):
+            return "ok"
+        killed = killed_for_memory(self._limited)
+        if any(one in killed for one in wider):
+            return "oom-killed"
+        if self._room is None:
+            return "ok" if not killed and any(one.finished for one in tighter) else None
+        finishes = self._room.finishes(limit_bytes)
+        # A measured edge is nearer than the computed one.
+        if finishes and any(one in killed for one in tighter):
+            nearest = max(one.limit_bytes for one in tighter if one in killed)
+            finishes = None if limit_bytes < nearest * (1 + self._room.margin) else True
+        return "ok" if finishes else None if finishes is None else "oom-killed"
 
-    def _times(self, limit_bytes: float) -> tuple[PhaseTime, ...]:
-        """Each phase's time; empty where one is not known."""
-        found = []
-        model = self._model()
-        for curve in self._curves:
-            if model is not None and not model.tells(curve):
-                continue
-            here, more = (self._time(curve, size) for size in (limit_bytes, limit_bytes * MORE))
-            if here is None:
-                return ()
-            saved = here.unlimited_s * (here.slowdown - more.slowdown) if more else None
-            found.append(replace(here, saved_s=saved))
-        return tuple(found)
+    def _bare_source(self, limit_bytes: float) -> Source:
+        """Say what tells the outcome where no time is known."""
+        known = [one.limit_bytes for one in self._limited]
+        if known and (min(known) < limit_bytes or self._outcome(None, limit_bytes) != "ok"):
+            return Source.BETWEEN
+        return Source.LAYER_TABLE
 
-    def _time(self, curve: Curve, limit_bytes: float) -> PhaseTime | None:
-        here = self.measured_at(limit_bytes)
-        if here and (seen := _seen(curve, here)):
-            return seen
-        model = self._model()
-        if model is None:
-            return None
-        tighter, wider = self._neighbours(limit_bytes, finished=True)
-        if not tighter:
-            model.check([limit_bytes], curve.workload_network)
-        found = model.predict(curve, np.array([limit_bytes]))
-        slowdown, unlimited_s = float(found.slowdown[0]), found.unlimited_s
-        low, high = (
-            (float(found.interval[0][0]), float(found.interval[1][0]))
-            if found.interval
-            else (None, None)
-        )
-        ends = [_seen(curve, one) for one in (tighter, wider) if one]
-        seen_ends = [one for one in ends if one]
-        if tighter and wider and len(seen_ends) == 2:
-            known = [one.slowdown for one in seen_ends]
-            slowdown = min(max(slowdown, min(known)), max(known))
-            low, high = min(map(_lowest, seen_ends)), max(map(_highest, seen_ends))
-        elif wider and wider.limit_bytes < math.inf and seen_ends:
-            # Tighter than all that finished: no faster than there.
-            slowdown = max(slowdown, seen_ends[-1].slowdown)
-            high = None if high is None else max(high, slowdown)
+    def _time(self, curve: Curve, limit_bytes: float) -> tuple[PhaseTime, Source] | None:
+        """Return a phase's time where no trial ran, and where it is from; None: nothing tells."""
+        timed = [] if self._moved else [(one, _seen(curve, one)) for one in self._measured]
+        known = [(one, seen) for one, seen in timed if seen and one.finished]
+        tighter = [pair for pair in known if pair[0].limit_bytes < limit_bytes][-1:]
+        wider = [pair for pair in known if pair[0].limit_bytes > limit_bytes][:1]
         free = next((one for one in self._measured if one.limit_bytes == math.inf), None)
-        if free and limit_bytes > free.peak_bytes:
-            # It would never be met.
-            slowdown, low, high = 1.0, 1.0, 1.0
-        return PhaseTime(
-            network=curve.network,
-            phase=curve.phase,
-            seconds=slowdown * unlimited_s,
-            low_s=None if low is None else low * unlimited_s,
-            high_s=None if high is None else high * unlimited_s,
-            slowdown=slowdown,
-            slowdown_low=low,
-            slowdown_high=high,
-            unlimited_s=unlimited_s,
+        never_met = free is not None and limit_bytes > free.peak_bytes
+        least_s = self._least_s(limit_bytes) if curve.phase in WHOLES else 0.0
+        computed = self._computed(curve)
+        if never_met and len(curve.unlimited_seconds) and not self._moved:
+            return _made(curve, curve.unlimited_s, curve.unlimited_s), Source.BETWEEN
+        if tighter and wider:
+            sides = wider[0][1], tighter[0][1]
+            if math.isinf(wider[0][0].limit_bytes) and self._needs and limit_bytes >= self._needs:
+                return sides[0], Source.BETWEEN
+            return self._between(curve, limit_bytes, sides, computed)
+        if isinstance(computed, CannotPredictError):
+            if not wider or math.isinf(wider[0][0].limit_bytes):
+                return None
+            # Tighter than all that finished: no faster than there.
+            seen = wider[0][1]
+            return _bound(curve, seen.unlimited_s, seen.seconds, least_s), Source.BETWEEN
+        at = np.array([limit_bytes])
+        seconds, ends = float(computed.seconds(at)[0]), computed.interval(at)
+        if wider and wider[0][0].limit_bytes < math.inf:
+            tightest = max(wider[0][1].seconds or 0.0, least_s)
+            return _bound(curve, computed.unlimited_s, tightest, least_s), Source.BETWEEN
+        if limit_bytes * SAME < computed.tightest_bytes:
+            return _bound(curve, computed.unlimited_s, seconds, least_s), computed.source
+        low, high = (float(end[0]) for end in ends)
+        seconds = max(seconds, least_s)
+        made = _made(curve, computed.unlimited_s, seconds, max(low, least_s), max(high, seconds))
+        return made, computed.source
+
+    def _between(
+        self,
+        curve: Curve,
+        limit_bytes: float,
+        sides: tuple[PhaseTime, PhaseTime],
+        computed: ComputedPhase | CannotPredictError,
+    ) -> tuple[PhaseTime, Source] | None:
+        fast, slow = sides
+        assert fast.slowdown is not None
+        assert slow.slowdown is not None
+        unlimited_s = fast.unlimited_s
+        low = min(fast.slowdown_low or fast.slowdown, slow.slowdown_low or slow.slowdown)
+        high = max(fast.slowdown_high or fast.slowdown, slow.slowdown_high or slow.slowdown)
+        ends = sorted((fast.slowdown, slow.slowdown))
+        at = np.array([limit_bytes])
+        if ends[1] > _CLIFF * ends[0]:
+            # Bytes tell where the cliff is; a layer table is not near enough.
+            if isinstance(computed, CannotPredictError) or computed.source is Source.LAYER_TABLE:
+                fast_s, slow_s = (end * unlimited_s for end in ends)
+                return _made(curve, unlimited_s, None, fast_s, slow_s), Source.BETWEEN
+            slowdown = float(computed.seconds(at)[0]) / computed.unlimited_s
+            source = computed.source
+        else:
+            cubic = self._cubic(curve)
+            if cubic is None:
+                return None
+            slowdown, source = float(cubic.predict(curve, at).slowdown[0]), Source.BETWEEN
+        slowdown = max(min(max(slowdown, ends[0]), ends[1]), 1.0)
+        low, high = min(low, slowdown), max(high, slowdown)
+        numbers = (slowdown * unlimited_s, low * unlimited_s, high * unlimited_s)
+        return _made(curve, unlimited_s, *numbers), source
+
+    def _computed(self, curve: Curve) -> ComputedPhase | CannotPredictError:
+        if curve.key not in self._phases:
+            try:
+                self._phases[curve.key] = self._compute(curve)
+            except CannotPredictError as error:
+                self._phases[curve.key] = error
+        return self._phases[curve.key]
+
+    def why_not(self) -> CannotPredictError | None:
+        """Say why the round is not computed; None: it is."""
+        found = [self._computed(curve) for curve in self._curves if curve.phase == "total"]
+        return next((one for one in found if isinstance(one, CannotPredictError)), None)
+
+    def _cubic(self, curve: Curve) -> Interpolated | None:
+        from edgebench.slowdown.models.interpolated import Interpolated
+
+        if curve.key not in self._cubics:
+            try:
+                self._cubics[curve.key] = Interpolated.of(curve)
+            except CannotPredictError:
+                self._cubics[curve.key] = None
+        return self._cubics[curve.key]
+
+    def _layers(self, limit_bytes: float) -> tuple[AddedLayerTime, ...]:
+        """Share what a limit adds among the layers: by the bytes of each that are read again."""
+        curve = next((one for one in self._curves if one.phase == "total"), None)
+        computed = self._computed(curve) if curve else None
+        if not curve or computed is None or isinstance(computed, CannotPredictError):
+            return ()
+        work = computed.round.workload
+        added_s = float(computed.seconds(np.array([limit_bytes]))[0]) - computed.unlimited_s
+        if added_s < _ADDED * computed.unlimited_s or not work.weight_bytes:
+            return ()
+        shares = [(one.weight_bytes / work.weight_bytes, n) for n, one in enumerate(work.layers)]
+        return tuple(
+            AddedLayerTime(curve.network, order, work.layers[order].name, share * added_s, share)
+            for share, order in sorted(shares, key=lambda pair: (-pair[0], pair[1]))
+            if share > 0
         )
+
+
+def _made(
+    curve: Curve,
+    unlimited_s: float,
+    seconds: float | None,
+    low_s: float | None = None,
+    high_s: float | None = None,
+    *,
+    at_least: bool = False,
+) -> PhaseTime:
+    return PhaseTime(
+        network=curve.network,
+        phase=curve.phase,
+        seconds=seconds,
+        low_s=low_s,
+        high_s=high_s,
+        slowdown=None if seconds is None else seconds / unlimited_s,
+        slowdown_low=None if low_s is None else low_s / unlimited_s,
+        slowdown_high=None if high_s is None else high_s / unlimited_s,
+        unlimited_s=unlimited_s,
+        at_least=at_least,
+    )
+
+
+def _bound(curve: Curve, unlimited_s: float, seconds: float | None, least_s: float) -> PhaseTime:
+    return _made(curve, unlimited_s, max(seconds or 0.0, least_s), at_least=True)
 
 
 def _seen(curve: Curve, limit: MeasuredLimit) -> PhaseTime | None:
@@ -480,18 +482,5 @@ def _seen(curve: Curve, limit: MeasuredLimit) -> PhaseTime | None:
     )
 
 
-def _ratio(limit: MeasuredLimit, limit_bytes: float) -> float:
-    return math.log(limit.limit_bytes / limit_bytes)
-
-
-def _lowest(time: PhaseTime) -> float:
-    return min(time.slowdown, time.slowdown_low or time.slowdown)
-
-
-def _highest(time: PhaseTime) -> float:
-    return max(time.slowdown, time.slowdown_high or time.slowdown)
-
-
-def _is_cliff(time: PhaseTime) -> bool:
-    low, high = time.slowdown_low, time.slowdown_high
-    return time.phase == "total" and bool(low and high and high > _CLIFF * low)
+def _distance(limit: MeasuredLimit, limit_bytes: float) -> float:
+    return abs(math.log(limit.limit_bytes / limit_bytes))

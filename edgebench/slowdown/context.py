@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -18,31 +18,14 @@ from edgebench.slowdown.curves import (
     killed_curves,
     unlimited_curves,
 )
+from edgebench.slowdown.workload import Tables, table_key
 
 if TYPE_CHECKING:
     from edgebench.boards.storage import StorageSpeed
     from edgebench.results.results import Results
 
-#: An environment's key of the multi-generation LRU (:mod:`edgebench.measures.machine.environment`).
-_GENERATIONS = "lru_gen"
-_Made = TypeVar("_Made")
 #: By machine, device, kind of swap and storage.
 _Groups = dict[tuple[str, str, str, str], list[Curve]]
-
-
-def kernel_warnings(results: Results, device: str) -> list[str]:
-    """A warning where the device's kernel used the multi-generation LRU in one of its sweeps.
-
-    The simulation has the active and inactive lists of kernels without it.
-    """
-    found = (s.environment.get(_GENERATIONS) for s in results.sweeps if s.device == device)
-    if not any(isinstance(one, Mapping) and one.get("enabled") for one in found):
-        return []
-    return [
-        f"{device} uses the multi-generation LRU (/sys/kernel/mm/lru_gen/enabled), but two page "
-        "lists are simulated: an interval holds only as far as the device's own trials below "
-        "limits show how wrong that is"
-    ]
 
 
 def machine_of(environment: Mapping[str, Any]) -> str:
@@ -57,32 +40,21 @@ def machine_of(environment: Mapping[str, Any]) -> str:
     return ", ".join(said)
 
 
-class CannotPredictError(Exception):
-    """A model can't predict this curve; the message names what it lacks."""
-
-
 @dataclass(frozen=True)
 class Context:
     """What is known beside trials below a limit.
 
-    ``tables`` holds each network's layer table, as rows of ``networks.json``; ``calibration`` the
-    constants of the curves' device with their kind of swap, None if it was never calibrated; then
-    ``assumed`` has those of a common computer, if there are any. ``base_bytes``
+    ``tables`` holds layer tables, as rows of ``networks.json``, by
+    :func:`~edgebench.slowdown.workload.table_key`; ``calibration`` the constants of the curves'
+    device with their kind of swap, None if it was never calibrated; then ``assumed`` has those of a
+    common computer, which only a declared speed is combined with. ``base_bytes``
     is the runtime's footprint as trials tell it.
     """
 
-    tables: Mapping[str, Sequence[Mapping[str, Any]]]
+    tables: Tables
     calibration: Calibration | None = None
     assumed: Calibration | None = None
     base_bytes: float | None = None
-    _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def once(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
-        """What follows from tables and constants alone: computed once for each key."""
-        if key not in self._made:
-            self._made[key] = make()
-        made: _Made = self._made[key]
-        return made
 
 
 @dataclass(frozen=True)
@@ -105,10 +77,19 @@ class DeviceData:
         """The speed that the storage was held to."""
         return min(str(c.settings.get("storage", AS_IS)) for c in (*self.curves, *self.killed))
 
-    def with_tables(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> DeviceData:
+    def with_tables(self, tables: Tables) -> DeviceData:
         """The same, with these networks' layer tables added."""
         both = {**self.context.tables, **tables}
         return replace(self, context=replace(self.context, tables=both))
+
+
+def _tables(results: Results) -> Tables:
+    found = {}
+    for sweep in results.sweeps:
+        image = next((one.settings.get("image") for one in sweep.records), None)
+        for name, network in sweep.networks.get("networks", {}).items():
+            found[table_key(name, image)] = network["table"]
+    return found
 
 
 def context_of(results: Results, curves: Sequence[Curve]) -> tuple[Context, list[str]]:
@@ -116,7 +97,7 @@ def context_of(results: Results, curves: Sequence[Curve]) -> tuple[Context, list
 
     The second value is the reason if there is no calibration.
     """
-    tables = results.tables
+    tables = _tables(results)
     kinds = {(c.settings.get("device"), c.settings.get("swap_kind")) for c in curves}
     if not tables or len(kinds) != 1:
         return Context(tables), []
@@ -177,7 +158,7 @@ def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
     Workloads that ran only without a limit are among them, and those that finished at no limit.
 
     Raises:
-        ResultsError: no trial below a limit, with the reason, and no constants to simulate one.
+        ResultsError: no trial below a limit, with the reason, and no constants to compute one.
     """
     machines = _machines(results)
     groups, why_none = _limited_groups(results, machines)
@@ -198,7 +179,7 @@ def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
         own, lost = groups.get(key, []), killed.get(key, [])
         context, why = context_of(results, own or lost)
         found.append(DeviceData(device, kind, tuple(own), context, tuple(lost), machine))
-        warnings += [*why, *kernel_warnings(results, device)]
+        warnings += why
     if why_none and not killed and all(one.context.calibration is None for one in found):
         raise why_none
     return found, warnings

@@ -29,7 +29,6 @@ from edgebench.results.once import once_for_results
 from edgebench.results.point_facts import facts_of_points
 from edgebench.results.rounds import START, STEADY
 from edgebench.results.workload_key import SWAP, workloads_of
-from edgebench.slowdown.simulator.allocator import MALLOC
 from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
 from edgebench.units import format_duration
 from edgebench.workloads.engines.registry import TORCH
@@ -47,12 +46,8 @@ PHASES = (
     "graph",
     *("start", "total", THROUGHPUT),
 )
-#: Those of inference: the only ones that models of layers and of the device predict.
-INFERENCE = ("load", "first", "execute", "start", "total")
 #: Those that are a whole round.
 WHOLES = ("start", "total")
-#: How the names of these variables begin.
-_MALLOC = "MALLOC_"
 FloatArray = npt.NDArray[np.float64]
 #: What a curve's settings are, as columns; ``pipeline`` is all networks of a trial.
 _SETTINGS = ["sweep", "device", "pipeline", *(name for name in DISTINCT if name != "network")]
@@ -160,26 +155,6 @@ def numbered(frame: pd.DataFrame, columns: Sequence[str]) -> npt.NDArray[np.int6
     """The same number for rows that are alike in these columns, where missing is a value too."""
     groups = frame.groupby(list(columns), dropna=False, sort=False)
     return np.asarray(groups.ngroup(), dtype=np.int64)
-
-
-def with_variables(curves: Iterable[Curve], results: Results) -> list[Curve]:
-    """The curves; those of sweeps with such variables have them in one more setting."""
-    words = {sweep.name: allocator_words(sweep.environment) for sweep in results.sweeps}
-    found = []
-    for curve in curves:
-        own = words.get(str(curve.settings.get("sweep")))
-        settings = {**curve.settings, MALLOC: own} if own else curve.settings
-        found.append(replace(curve, settings=settings))
-    return found
-
-
-def allocator_words(environment: Mapping[str, object]) -> str:
-    """``NAME=value NAME=value`` of a sweep's environment; empty without any."""
-    variables = environment.get("variables")
-    if not isinstance(variables, dict):
-        return ""
-    own = ((k, v) for k, v in sorted(variables.items()) if k.startswith(_MALLOC))
-    return " ".join(f"{k}={v}" for k, v in own)
 
 
 @dataclass(frozen=True)
@@ -323,7 +298,7 @@ def curves(results: Results) -> list[Curve]:
         ResultsError: there is none, with the reason.
     """
     times = seconds_by_trial(results)
-    made = with_variables(_paired([*_curves(times, results)], results), results)
+    made = [*_paired([*_curves(times, results)], results)]
     if not made:
         _say_why_none(results)
     return made
@@ -335,8 +310,7 @@ def unlimited_curves(results: Results) -> list[Curve]:
     times = seconds_by_trial(results)
     with_rounds = times[times["kind"].isin(WITH_ROUNDS)]
     twins, made = UnlimitedTwins(with_rounds, _KEYS, _any_swap(results)), _CurveMaker(times)
-    found = (made.curve([], rows, int(rows[0])) for rows in twins.alone())
-    return with_variables(found, results)
+    return [made.curve([], rows, int(rows[0])) for rows in twins.alone()]
 
 
 @once_for_results
@@ -365,7 +339,7 @@ def killed_curves(results: Results) -> list[Curve]:
             made = maker.curve([], at, int(at[0]), lost)
             settings = {k: v for k, v in made.settings.items() if k not in SWAP} | swap
             found.append(replace(made, settings=settings, workload=str(workload)))
-    return with_variables(found, results)
+    return found
 
 
 @once_for_results

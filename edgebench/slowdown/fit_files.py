@@ -16,12 +16,10 @@ from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import LEVEL, MODEL_SCHEMA
 from edgebench.slowdown.models.fitting import CurveFits, ModelFit
 from edgebench.slowdown.models.interpolated import INTERPOLATED, Interpolated
-from edgebench.slowdown.models.simulated import SIMULATED
 
 FOLDER = "fits"
 _FORMULAS = {
     INTERPOLATED: "ln S a monotone cubic in ln M through what was measured",
-    SIMULATED: "S = 1 + what a limit moves, simulated, at calibrated costs / T",
 }
 
 

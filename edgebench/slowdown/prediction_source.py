@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,9 @@ from edgebench.errors import ResultsError, WorkloadError
 from edgebench.identity import caller_identity
 from edgebench.results.results import load
 from edgebench.results.sweep_reader import may_have
-from edgebench.slowdown.answer import measured_kills, measured_limits
-from edgebench.slowdown.context import DeviceData, matching_device_data
-from edgebench.slowdown.counted import counted_by_workload
-from edgebench.slowdown.other_storage import MovedModels, data_at
+from edgebench.slowdown.answer import measured_limits
+from edgebench.slowdown.context import Context, DeviceData, matching_device_data
+from edgebench.slowdown.miss_curve import counted_by_workload
 from edgebench.slowdown.prediction import Prediction, Predictor
 from edgebench.slowdown.query import (
     QueriedWorkload,
@@ -24,13 +24,11 @@ from edgebench.slowdown.query import (
     networks_in,
     tried_workloads,
 )
-from edgebench.slowdown.viability import LearntViability, viability_trials
+from edgebench.slowdown.workload import Tables, table_key
 from edgebench.workloads.engines.registry import file_engine
 from edgebench.workloads.preparation import describe_networks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from edgebench.boards.storage import StorageSpeed
     from edgebench.results.results import Results
     from edgebench.slowdown.curves import FloatArray
@@ -41,10 +39,13 @@ if TYPE_CHECKING:
 class PredictionSource:
     """What predictions are made from.
 
-    ``data`` and ``predictor`` are of the kind of swap and the storage that most matching curves
-    have; ``others`` of the same device's others, where each curve is predicted by itself.
-    ``warnings`` name what is missing or damaged. ``query`` is what was asked for, ``storage`` the
-    storage on which nothing was run, if that was asked for.
+    Args:
+        data, predictor: of the kind of swap and the storage that most matching curves have.
+        results: all that was read.
+        warnings: what is missing or damaged.
+        others: the same device's other kinds of swap and storages, each predicted by itself.
+        query: what was asked for.
+        storage: the storage on which nothing was run, if that was asked for.
     """
 
     data: DeviceData
@@ -56,10 +57,10 @@ class PredictionSource:
     storage: StorageSpeed | None = None
 
     def predict(self, query: WorkloadQuery, limits: Sequence[str]) -> list[Prediction]:
-        """Every workload of the query, at these limits; ``warnings`` name those without a model.
+        """Return every workload of the query; ``warnings`` name those that nothing tells of.
 
         Raises:
-            ResultsError: no model can predict any of them.
+            ResultsError: nothing tells of any of them.
             UsageError: not a limit.
         """
         found, errors = [], []
@@ -76,35 +77,19 @@ class PredictionSource:
     def predict_curves(
         self, subject: QueriedWorkload, limit_bytes: FloatArray
     ) -> list[CurvePrediction]:
-        """Each of a predicted workload's curves at these limits, by its model.
-
-        Raises:
-            ResultsError: no model can predict it.
-        """
+        """Return each of a predicted workload's curves at these limits."""
         first = subject.curves[0]
         for data, predictor in self._every:
             if any(curve is first for curve in (*data.curves, *data.killed)):
                 return predictor.predict_curves(subject, limit_bytes)
         return self.predictor.predict_curves(subject, limit_bytes)
 
-    def tried(self, counted: Collection[str] = ()) -> DeviceData:
-        """The first data with trials of what was asked for; without any the first.
-
-        ``counted`` are ids of workloads that go before others: bytes of their rounds were counted.
-        """
-        query = self.query
-        if query is None or query.network is None:
-            return self.data
-        tried = [(data, tried_workloads(data, query)) for data, _ in self._every]
-        known = [data for data, own in tried if any(one.workload in counted for one in own)]
-        return next(iter([*known, *(data for data, own in tried if own), self.data]))
-
     @property
     def _every(self) -> list[tuple[DeviceData, Predictor]]:
         return [(self.data, self.predictor), *self.others]
 
     def workloads(self, query: WorkloadQuery) -> list[tuple[QueriedWorkload, Predictor]]:
-        """The workloads with what predicts them: all that ran below limits, else what most had."""
+        """Return the workloads with what predicts them: all that ran below limits, else one."""
         found = [
             (one, predictor)
             for data, predictor in self._every
@@ -122,7 +107,7 @@ def source_of(
     swap_kind: str | None = None,
     storage: str | None = None,
 ) -> PredictionSource:
-    """The results at or below a path, with the queried layer tables.
+    """Read the results at or below a path, with the queried layer tables.
 
     With a ``storage`` that was not measured, what was measured with another tells.
 
@@ -137,7 +122,7 @@ def source_of(
         # Refused before all results are read, if it can't be built.
         tables = _described(network, query)
     results = load(path)
-    groups, lacking = matching_device_data(results, device, swap_kind)
+    groups, warnings = matching_device_data(results, device, swap_kind)
     moved = None
     if storage is not None:
         moved, groups = _held_to(groups, parse_storage(storage), query)
@@ -145,14 +130,9 @@ def source_of(
         groups[0] = groups[0].with_tables(tables)
     elif not any(tried_workloads(data, query) for data in groups):
         groups[0] = _with_layers(groups, query)
-    trials, measured = viability_trials(results), measured_limits(results)
-    viabilities = [LearntViability(trials, data) for data in groups]
-    first, *others = [
-        (data, Predictor(data, viability, None, measured))
-        for data, viability in zip(groups, viabilities, strict=True)
-    ]
-    left_out = viabilities[0].measured.left_out_words
-    warnings = [*results.warnings, *lacking, *left_out]
+    measured, counted = measured_limits(results), counted_by_workload(results)
+    first, *others = [(data, Predictor(data, measured, counted)) for data in groups]
+    warnings = [*results.warnings, *warnings]
     source = PredictionSource(*first, results, warnings, tuple(others), query)
     return source if moved is None else at_storage(source, moved)
 
@@ -169,26 +149,37 @@ def _held_to(
 
 
 def at_storage(source: PredictionSource, storage: StorageSpeed) -> PredictionSource:
-    """The same networks with a storage on which nothing was run.
+    """Return the source of the same networks with a storage on which nothing was run.
+
+    Data whose rounds were counted go first, then those with trials of what was asked for.
 
     Raises:
         ResultsError: constants are missing.
         MachineError: requests are held, and how many bytes one has was not measured.
     """
-    counted = counted_by_workload(source.results)
-    measured = source.tried(counted)
-    data = data_at(measured, storage)
-    viability = LearntViability(viability_trials(source.results), measured)
-    # How fast storage is changes no kill.
-    kills = measured_kills(source.results)
-    predictor = Predictor(data, viability, MovedModels(measured, data, counted), kills)
-    return replace(source, data=data, predictor=predictor, others=(), storage=storage)
+    counted, query = counted_by_workload(source.results), source.query
+    every = [source.data, *(data for data, _ in source.others)]
+    if query is not None and query.network is not None:
+        tried = [(data, tried_workloads(data, query)) for data in every]
+        known = [data for data, own in tried if any(one.workload in counted for one in own)]
+        every = [*known, *(data for data, own in tried if own), source.data]
+    here = every[0]
+    constants = here.context.calibration or here.context.assumed
+    if constants is None:
+        what = f"no results with storage {storage.label} here, and no constants to compute them"
+        raise ResultsError(what, remedy="measure the constants first: edgebench calibrate")
+    held = replace(constants, held=None).held_to(storage)
+    there = Context(here.context.tables, held, base_bytes=here.context.base_bytes)
+    predictor = Predictor(here, measured_limits(source.results), counted, there)
+    return replace(source, data=here, predictor=predictor, others=(), storage=storage)
 
 
 def _with_layers(groups: Sequence[DeviceData], query: WorkloadQuery) -> DeviceData:
     """The first group with the queried network's layer table, which is not among its own."""
     data, network = groups[0], query.network
-    if network is None or (has_layer_tables(data, network) and not file_engine(network)):
+    if network is None or (
+        has_layer_tables(data, network, query.image) and not file_engine(network)
+    ):
         return data
     try:
         return data.with_tables(_described(network, query))
@@ -200,8 +191,8 @@ def _with_layers(groups: Sequence[DeviceData], query: WorkloadQuery) -> DeviceDa
         raise WorkloadError(error.what, where=error.where, remedy=remedy) from None
 
 
-def _described(network: str, query: WorkloadQuery) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-    """The layer tables of a network that was not measured."""
+def _described(network: str, query: WorkloadQuery) -> Tables:
+    """The layer tables of a network that was not measured, at the size of input asked for."""
     if engine := file_engine(network):
         raise ResultsError(
             f"{network} was not measured below a limit here; networks in {engine.title} are "
@@ -209,10 +200,10 @@ def _described(network: str, query: WorkloadQuery) -> Mapping[str, Sequence[Mapp
             remedy=f"edgebench minimum {network}",
         )
     own = query.reference
-    made = describe_networks(
+    made: Mapping[str, Mapping[str, Any]] = describe_networks(
         [network] if own else network.split("+"),
         references={network: own.to_json()} if own else None,
         image=query.image,
         identity=caller_identity(),
-    )
-    return {name: one["table"] for name, one in made["networks"].items()}
+    )["networks"]
+    return {table_key(name, query.image): one["table"] for name, one in made.items()}

@@ -15,14 +15,14 @@ from edgebench.errors import ResultsError, UsageError
 from edgebench.layers.references import FILE_KINDS, ModelReference, parse_reference
 from edgebench.results.rounds import START
 from edgebench.slowdown.context import DeviceData
-from edgebench.slowdown.curves import INFERENCE, PHASES, WHOLES, Curve, by_engine
+from edgebench.slowdown.curves import PHASES, Curve, by_engine
+from edgebench.slowdown.workload import table_key
 from edgebench.text import did_you_mean
 from edgebench.units import parse_share, parse_size
-from edgebench.workloads.engines.engine import WHOLE
 from edgebench.workloads.engines.registry import TORCH, engines_for
 
 #: Settings by which workloads are selected.
-_FILTERS = ("schedule", "loader", "batch", "image")
+_FILTERS = ("schedule", "loader", "batch", "image", "threads")
 #: Settings of a workload without trials, where there are no trials of others either.
 _USUAL: dict[str, Any] = {
     "kind": "inference",
@@ -52,6 +52,7 @@ class WorkloadQuery:
     batch: int | None = None
     image: int | None = None
     reference: ModelReference | None = None
+    threads: int | None = None
 
     def fits(self, curve: Curve) -> bool:
         """Whether the curve is of such a workload."""
@@ -72,6 +73,7 @@ def workload_query(
     loader: str | None = None,
     batch: int | None = None,
     image: int | None = None,
+    threads: int | None = None,
 ) -> WorkloadQuery:
     """The query of a network as a person names it.
 
@@ -85,7 +87,7 @@ def workload_query(
     elif network and (":" in network or Path(network).suffix in FILE_KINDS):
         reference = parse_reference(network, Path.cwd())
         network = reference.name
-    return WorkloadQuery(network, schedule, loader, batch, image, reference)
+    return WorkloadQuery(network, schedule, loader, batch, image, reference, threads)
 
 
 @dataclass(frozen=True)
@@ -119,20 +121,6 @@ class QueriedWorkload:
         """Whether it has trials below limits, and none of them finished."""
         return not self.was_run and any(curve.lost_bytes for curve in self.curves)
 
-    @property
-    def has_unlimited(self) -> bool:
-        """Whether each of its phases has unlimited trials."""
-        return all(len(curve.unlimited_seconds) for curve in self.curves)
-
-    @property
-    def origin(self) -> str:
-        """What it is predicted from."""
-        if self.was_run or self.was_killed:
-            return "its own trials"
-        if self.has_unlimited:
-            return "its layers and its unlimited trials"
-        return "its layers: it was not measured"
-
 
 def find_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorkload]:
     """The measured workloads that match; else the one that the query describes.
@@ -165,9 +153,9 @@ def _matching(curves: Iterable[Curve], query: WorkloadQuery) -> list[QueriedWork
     return [QueriedWorkload(tuple(_in_order(group))) for group in groups.values()]
 
 
-def has_layer_tables(data: DeviceData, network: str) -> bool:
-    """Whether there are layer tables of a network (or of all of a pipeline)."""
-    return all(name in data.context.tables for name in network.split("+"))
+def has_layer_tables(data: DeviceData, network: str, image: int | None) -> bool:
+    """Return whether there are layer tables of a network (or of all of a pipeline)."""
+    return all(table_key(name, image) in data.context.tables for name in network.split("+"))
 
 
 def _in_order(curves: Sequence[Curve]) -> list[Curve]:
@@ -183,25 +171,18 @@ def networks_in(groups: Iterable[DeviceData]) -> list[str]:
 
 def _without_trials(data: DeviceData, query: WorkloadQuery, network: str) -> QueriedWorkload:
     """The workload of the query; settings that it leaves open are the most common ones."""
-    if not has_layer_tables(data, network):
+    if not has_layer_tables(data, network, query.image):
         known = networks_in([data])
         guess = did_you_mean(network, known)
         remedy = f"did you mean {guess!r}?" if guess else "check the name's spelling"
         remedy += f"; measured here: {', '.join(known)}" if known else ""
         raise ResultsError(f"the layers of {network!r} are unknown", remedy=remedy)
     like = by_engine(data.curves).get(TORCH, [])
-    settings = {**_USUAL, **_most_common(like), **query.settings}
+    settings = {**_USUAL, **_most_common(like), "image": None, **query.settings}
     settings |= {"device": data.device, "swap_kind": data.swap_kind, "pipeline": network}
-    lacking = set() if settings["schedule"] in ("bulk", WHOLE) else {"execute"}
-    lacking |= {START} if settings["rounds"] == 1 else set()
-    phases = [phase for phase in INFERENCE if phase not in lacking]
-    parts = network.split("+")
-    pairs = [(part, phase) for part in parts for phase in phases if phase not in WHOLES]
-    pairs += [(network, phase) for phase in phases if phase in WHOLES]
+    phases = ["total"] if settings["rounds"] == 1 else [START, "total"]
     return QueriedWorkload(
-        tuple(
-            Curve(name, phase, settings, _NO_TIMES, _NO_TIMES, _NO_TIMES) for name, phase in pairs
-        )
+        tuple(Curve(network, one, settings, _NO_TIMES, _NO_TIMES, _NO_TIMES) for one in phases)
     )
 
 

@@ -111,7 +111,7 @@ def test_a_board_has_to_hold_libraries_too(
         assert "fits: it needs 200.0 MiB beside 40.0 MiB of libraries, of" in boards
         assert "finishes with 188.0 MiB beside 40.0 MiB of libraries" in boards
         wait_for(lambda: "at storage read=25MB/s)" in page.text("#board-list"))
-        assert "(from bytes counted in its rounds, at" in page.text("#board-list")
+        assert "(counted bytes, at" in page.text("#board-list")
         page.find("#reserve").send_keys("750\ue007")
         wait_for(lambda: "at storage read=50MB/s)" in page.text("#board-list"))
         page.shoot("boards")

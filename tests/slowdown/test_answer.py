@@ -1,59 +1,41 @@
-"""One answer about a workload at a limit, from what was measured and a made-up model."""
+"""One answer about a workload at a limit: its source, its bounds, and the wrong answers seen."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from curve_making import curve
-from made_sweep import MIB
+from made_workloads import MIB, calibration, context, curve
 
+from edgebench.boards.storage import parse_storage
+from edgebench.results.miss_curve import MissCurve as Counted
+from edgebench.results.miss_curve import MissPoint
 from edgebench.results.spread import Ratio, Spread
-from edgebench.slowdown.answer import (
-    Answer,
-    AnswerDoubt,
-    MeasuredLimit,
-    WorkloadAnswers,
-    killed_for_memory,
-)
+from edgebench.slowdown.answer import Answer, MeasuredLimit, WorkloadAnswers
+from edgebench.slowdown.computed import Computed, ComputedPhase
+from edgebench.slowdown.context import Context, DeviceData
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.models.base import CurvePrediction
+from edgebench.slowdown.kills import Room
+from edgebench.slowdown.prediction import Predictor
+from edgebench.slowdown.query import QueriedWorkload
+from edgebench.slowdown.source import Source
+from edgebench.slowdown.workload import CannotPredictError
 
 #: Limits in MiB, with finished trials, all trials and the slowdown.
 TRIED: dict[float, tuple[int, int, float]] = {
     40: (0, 2, math.nan),
     50: (1, 2, 26.0),
-    60: (3, 3, 1.03),
+    60: (3, 3, 1.43),
     80: (3, 3, 1.01),
 }
 
 
-class Told:
-    """A model of the same slowdown everywhere."""
-
-    name = "told"
-
-    def __init__(self, slowdown: float) -> None:
-        self._slowdown = slowdown
-
-    def check(self, limit_bytes: Any, name: str) -> None:
-        """It holds at all limits."""
-
-    def tells(self, curve: Curve) -> bool:
-        """Every curve."""
-        return True
-
-    def predict(self, curve: Curve, limit_bytes: Any) -> CurvePrediction:
-        """With a narrow interval."""
-        found = np.full(len(limit_bytes), self._slowdown)
-        return CurvePrediction(curve.unlimited_s, found, (found * 0.9, found * 1.1))
-
-
 def measured() -> list[MeasuredLimit]:
-    """The limits of :data:`TRIED`, and no limit."""
+    """Return the limits of :data:`TRIED`, and no limit."""
     found = [
         MeasuredLimit(
             label=f"{size:g}%",
@@ -69,88 +51,216 @@ def measured() -> list[MeasuredLimit]:
     return [*found, MeasuredLimit("max", math.inf, 3, 3)]
 
 
-def answer(size: float, slowdown: float = 3.0, label: str = "") -> Answer:
-    """That of a workload that needs 100 MiB."""
-    asked = replace(
-        curve(limits=(50.0, 60.0, 80.0)), demand_bytes=100.0 * MIB, unlimited_seconds=np.ones(3)
-    )
-    known: Any = Told(slowdown)
-    answers = WorkloadAnswers(
-        (asked,), measured(), 100.0 * MIB, None, lambda: known, lambda size: True
-    )
-    return answers.at(size * MIB, label)
+def not_computed(curve: Curve) -> ComputedPhase:
+    """Refuse every curve."""
+    raise CannotPredictError("not computed")
 
 
-@pytest.mark.parametrize(("size", "slowdown"), [(50, 26.0), (60.1, 1.03), (80, 1.01)])
-def test_what_was_measured_is_not_predicted(size: float, slowdown: float):
-    """Whatever the model says: the trials' median, how many finished, and their interval."""
+def answers(
+    room: Room | None = None, least_s: Callable[[float], float] = lambda _: 0.0
+) -> WorkloadAnswers:
+    """Return those of a workload that needs 100 MiB and takes a second."""
+    tried = {50: 26.0, 60: 1.43, 80: 1.01}
+    made = curve(tried, loader="mmap")
+    asked = replace(made, demand_bytes=100.0 * MIB, unlimited_seconds=np.ones(3))
+    return WorkloadAnswers((asked,), measured(), 100.0 * MIB, room, not_computed, least_s)
+
+
+def answer(size: float, label: str = "") -> Answer:
+    """Return the answer at a limit in MiB."""
+    return answers().at(size * MIB, label)
+
+
+@pytest.mark.parametrize(("size", "slowdown"), [(50, 26.0), (60.1, 1.43), (80, 1.01)])
+def test_what_was_measured_is_not_predicted(size: float, slowdown: float) -> None:
+    """The trials' median, how many finished, and their interval."""
     found = answer(size)
     total = found.phase("total")
     assert total is not None
-    assert (found.kind, total.slowdown) == ("measured", slowdown)
+    assert (found.source, total.slowdown) == (Source.MEASURED, slowdown)
     assert total.slowdown_high == pytest.approx(slowdown * 1.1)
-    assert found.probability == found.finished / found.ended
+    assert found.finished == TRIED[round(size)][0]
 
 
-def test_a_share_of_demand_is_the_limit_with_that_label():
+def test_a_share_of_demand_is_the_limit_with_that_label() -> None:
     """Demand differs between trials: the label tells what was meant."""
     assert answer(62, label="60%").limit_bytes == 60 * MIB
 
 
-def test_a_measured_kill_is_no_finish():
-    """Nothing finished there: no time; half of the trials did: their time, and that kills vary."""
-    killed, half = answer(40), answer(50)
+def test_a_measured_kill_is_no_finish() -> None:
+    """Nothing finished there: no time. Half of the trials did: their time."""
+    killed = answer(40)
     assert (killed.outcome, killed.viable, killed.phases) == ("oom-killed", False, ())
-    assert half.viable
-    assert AnswerDoubt.KILLS_VARY in half.doubts
+    assert answer(50).viable
 
 
-@pytest.mark.parametrize(("told", "slowdown"), [(3.0, 3.0), (90.0, 26.0), (1.0, 1.03)])
-def test_between_measured_limits_the_neighbours_bound(told: float, slowdown: float):
-    """The time stays between theirs, and the interval is all that they leave."""
-    found = answer(55, told)
+def test_at_a_cliff_without_points_the_answer_is_both_sides() -> None:
+    """1.43 or 26 times, between 50 and 60 MiB: no middle that no trial would take."""
+    found = answer(55)
     total = found.phase("total")
     assert total is not None
-    assert (found.kind, total.slowdown) == ("between", slowdown)
-    assert total.slowdown_low == pytest.approx(1.03 * 0.9)
-    assert total.slowdown_high == pytest.approx(26 * 1.1)
-    assert AnswerDoubt.CLIFF in found.doubts
-    assert found.probability is not None
-    assert 0.5 <= found.probability <= 1
+    assert (found.source, found.tighter_bytes, found.wider_bytes) == (
+        *(Source.BETWEEN, 50 * MIB, 60 * MIB),
+    )
+    assert total.slowdown is None
+    assert (total.slowdown_low, total.slowdown_high) == (1.43, 26.0)
 
 
-def test_above_all_limits_no_limit_is_the_neighbour():
-    """No slower than at the widest limit, no faster than without one."""
-    total = answer(90).phase("total")
+def test_between_limits_that_are_alike_the_neighbours_bound() -> None:
+    """The time stays between theirs, and the interval is all that they leave."""
+    found = answer(70)
+    total = found.phase("total")
     assert total is not None
-    assert total.slowdown == 1.01
-    assert AnswerDoubt.CLIFF not in answer(90).doubts
+    assert total.slowdown is not None
+    assert found.source is Source.BETWEEN
+    assert 1.01 < total.slowdown < 1.43
+    assert total.slowdown_low == pytest.approx(1.01 * 0.9)
+    assert total.slowdown_high == pytest.approx(1.43 * 1.1)
 
 
-def test_above_all_that_a_free_trial_used_nothing_is_slower():
-    """The model says 3 times, and repeats differ: a limit that is never met slows nothing."""
-    limits = measured()
-    limits[-1] = replace(limits[-1], peak_bytes=131 * MIB)
-    known: Any = Told(3.0)
-    asked = replace(curve(limits=(50.0, 60.0)), unlimited_seconds=np.ones(3))
-    answers = WorkloadAnswers((asked,), limits, 100.0 * MIB, None, lambda: known, lambda _: True)
-    total = answers.at(132 * MIB).phase("total")
+def test_above_all_that_a_free_trial_used_nothing_is_slower() -> None:
+    """A limit that is never met slows nothing."""
+    made = answers()
+    made._measured[-1] = replace(made._measured[-1], peak_bytes=131 * MIB)  # type: ignore[index]
+    total = made.at(132 * MIB).phase("total")
     assert total is not None
-    assert (total.slowdown, total.slowdown_low, total.slowdown_high) == (1.0, 1.0, 1.0)
+    assert (total.seconds, total.slowdown) == (1.0, 1.0)
 
 
-def test_tighter_than_all_that_were_killed_is_killed():
-    """No more of them finish than at the tightest limit tried."""
-    found = answer(30)
-    assert (found.kind, found.viable, found.probability) == ("simulated", False, 0)
-    assert AnswerDoubt.EXTRAPOLATED in found.doubts
+def test_below_the_tightest_limit_seconds_are_a_lower_bound() -> None:
+    """No fewer than there, and none fewer than what must be read takes."""
+    tight = answers(Room(30.0 * MIB, 0.0, 0.03))
+    tight._limited[:] = [one for one in tight._limited if one.finished]
+    tight._measured = [one for one in tight._measured if one.finished]
+    found = tight.at(45 * MIB)
+    total = found.phase("total")
+    assert total is not None
+    assert (total.at_least, total.seconds, found.outcome) == (True, 26.0, "ok")
+    slow = answers(Room(30.0 * MIB, 0.0, 0.03), lambda size: 31.0 if size < 48 * MIB else 0.0)
+    slow._measured = [one for one in slow._measured if one.finished]
+    slow._limited[:] = [one for one in slow._limited if one.finished]
+    bound = slow.at(45 * MIB).phase("total")
+    assert bound is not None
+    assert (bound.at_least, bound.seconds) == (True, 31.0)
 
 
-def test_a_kill_above_a_limit_that_was_enough_is_not_for_memory() -> None:
-    """As in a walk that was killed with swap free: another storage need not kill there."""
-    ends = {30: ("oom-killed", 0), 40: ("timeout", 0), 60: ("", 1), 90: ("oom-killed", 0)}
-    limits = [
-        MeasuredLimit(f"{mib}M", mib * MIB, finished, 1, lost)
-        for mib, (lost, finished) in ends.items()
+def test_a_measured_kill_is_never_called_safe() -> None:
+    """Whatever the need says: at and below a limit that killed every trial."""
+    roomy = answers(Room(10.0 * MIB, 0.0, 0.03))
+    assert roomy.at(39 * MIB).outcome == "oom-killed"
+    assert answers(Room(400.0 * MIB, 0.0, 0.03)).at(65 * MIB).outcome == "ok"
+
+
+def predict(asked: Curve, *limits: str, here: Context | None = None, **about: Any) -> Any:
+    """Return the prediction of one workload on the device made up."""
+    data = DeviceData("board", "file", (asked,), here or context())
+    return Predictor(data, **about).predict(QueriedWorkload((asked,)), limits)
+
+
+def test_never_run_below_a_limit_is_told_from_its_table() -> None:
+    """Below 308 MiB 900 MiB are read again in 18 s; above 350 nothing, in a narrow interval."""
+    found = predict(curve({}), "300M", "900M")
+    slow, free = (at.phase("total") for at in found.at)
+    assert {at.source for at in found.at} == {Source.LAYER_TABLE}
+    assert slow.seconds == pytest.approx(22.0)
+    assert slow.low_s < 15 < 22 < 30 < slow.high_s
+    assert free.seconds == pytest.approx(4.0)
+    assert free.high_s / free.low_s < 1.5
+
+
+def test_layers_share_the_added_time_by_their_bytes() -> None:
+    """18 s: 220, 50 and 30 of 300 MiB; where nothing is added there are none."""
+    found = predict(curve({}), "300M", "400M")
+    layers = found.at[0].layers
+    assert [(one.name, round(one.added_s, 2)) for one in layers] == [
+        *[("layer.2", 13.2), ("layer.1", 3.0), ("layer.0", 1.8)]
     ]
-    assert [one.label for one in killed_for_memory(limits)] == ["30M"]
+    assert found.at[1].layers == ()
+
+
+def test_a_working_set_goes_before_the_table() -> None:
+    """One that was counted says 300 MiB, where the table says 350."""
+    asked = replace(curve({}), working_set_bytes=300.0 * MIB)
+    found = predict(asked, "310M")
+    assert (found.at[0].source, found.at[0].phase("total").seconds) == (Source.WORKING_SET, 4.0)
+
+
+def counted(reads: dict[int, int]) -> dict[str, Counted]:
+    """Return a walk's curve: limits in MiB, MiB that a round reads again."""
+    key: Any = None
+    points = tuple(MissPoint(at * MIB, "down", read * MIB) for at, read in reads.items())
+    return {"w": Counted(key, points, direction="down")}
+
+
+def test_counted_bytes_tell_of_another_storage() -> None:
+    """700 MiB at 20 MB/s; below the tightest limit that was counted it is a lower bound."""
+    asked = curve({100: 18.0})
+    known = calibration().held_to(parse_storage("read=20MB/s"))
+    there = Context(context().tables, known, base_bytes=80.0 * MIB)
+    found = predict(asked, "100M", "90M", counted=counted({100: 700, 350: 0}), there=there)
+    at, tighter = found.at
+    read_s = 700 * MIB / 20e6
+    assert at.source is Source.COUNTED
+    # Loading 300 MiB at that speed takes longer than the round computes.
+    assert at.phase("total").seconds == pytest.approx(4.0 + read_s)
+    assert not at.phase("total").at_least
+    assert tighter.phase("total").at_least
+
+
+def test_counted_bytes_tell_where_the_cliff_is() -> None:
+    """Between 100 and 400 MiB nothing was timed, but at 200 MiB nothing is read again."""
+    asked = curve({100: 22.0, 380: 4.0})
+    spread = {100: 22.0, 380: 4.0}
+    limits = [
+        MeasuredLimit(
+            f"{mib}M", mib * MIB, 1, 1, "", {"total": Spread(s, s, s, 1)}, {"total": Ratio(s / 4)}
+        )
+        for mib, s in spread.items()
+    ]
+    known = {("None", "w"): limits}
+    said = counted({100: 900, 190: 0, 380: 0})
+    found = predict(asked, "200M", counted=said, measured=known)
+    assert (found.at[0].source, found.at[0].phase("total").slowdown) == (Source.COUNTED, 1.0)
+    without = predict(asked, "200M", measured=known).at[0].phase("total")
+    assert (without.slowdown, without.slowdown_low, without.slowdown_high) == (None, 1.0, 5.5)
+
+
+def test_threads_wait_for_one_another_as_their_slowed_rounds_show() -> None:
+    """Two threads at a held speed: 1.25 times what is computed at the one limit that was slow."""
+    known = context().calibration
+    assert known is not None
+    held = replace(context(), calibration=known.held_to(parse_storage("read=20MB/s")))
+    computed = Computed((), held)
+    plain = curve({}, threads=2)
+    said = float(computed.phase(plain, ()).seconds(np.array([300.0 * MIB]))[0])
+    slowed = curve({300: 4.0 + 1.25 * (said - 4.0)}, threads=2)
+    assert computed.phase(slowed, ()).seen == pytest.approx(1.25)
+    assert computed.phase(curve({300: 900.0}, threads=2), ()).seen == 1.5
+    assert computed.phase(curve({300: 900.0}), ()).seen == 1.0
+
+
+def test_without_a_calibration_only_a_declared_speed_tells() -> None:
+    """Assumed constants decide nothing: a disk that is held does."""
+    bare = Context(context().tables, assumed=calibration(), base_bytes=80.0 * MIB)
+    with pytest.raises(CannotPredictError, match="not calibrated"):
+        Computed((), bare).phase(curve({}), ())
+    held = calibration().held_to(parse_storage("read=20MB/s"))
+    slow = Computed((), replace(bare, assumed=held)).phase(curve({}), ())
+    assert slow.seconds(np.array([300.0 * MIB]))[0] > 40
+
+
+def test_phases_of_a_round_are_told_where_they_were_measured() -> None:
+    """No formula tells a load."""
+    with pytest.raises(CannotPredictError, match="where it was measured"):
+        Computed((), context()).phase(curve({}, "load"), ())
+
+
+def test_from_a_limit_up_it_is_not_slowed() -> None:
+    """By the formula from about 350 MiB up; what is killed is not called fast."""
+    found = predict(curve({}), "400M")
+    assert 335 * MIB < found.unslowed_bytes < 358 * MIB
+    assert found.least_viable_bytes == 0
+    tight = predict(curve({}, swap_bytes=20.0 * MIB), "400M", "300M")
+    assert tight.least_viable_bytes == 390 * MIB
+    assert tight.unslowed_bytes >= 390 * MIB
+    assert [at.outcome for at in tight.at] == [None, "oom-killed"]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from edgebench.errors import ResultsError
-from edgebench.slowdown.context import CannotPredictError
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.fit_files import curve_fits_as_json, fingerprint
 from edgebench.slowdown.models.fitting import (
@@ -84,19 +83,6 @@ def test_the_cubic_meets_its_points():
     assert curve.medians[1] < slowdown(np.sqrt(80 * 40))[0] < curve.medians[0]
     assert slowdown(500)[0] == 1
     assert slowdown(20)[0] == pytest.approx(curve.medians[0])
-
-
-def test_one_limit_above_the_demand_says_what_lies_between():
-    """From the demand up it is as fast; a curve with a limit below the demand is no such curve."""
-    curve = made_curve((300,), demand=100)
-    limits, slowdowns = map(np.exp, Interpolated.above_demand(curve).points)
-    assert limits / MIB == pytest.approx([100, 300])
-    assert set(slowdowns) == {1.0}
-    at_demand = made_curve((100,), demand=100)
-    asked = np.array([100.0, 300.0]) * MIB
-    assert Interpolated.above_demand(at_demand).predict(at_demand, asked).slowdown[0] >= 1
-    with pytest.raises(CannotPredictError):
-        Interpolated.above_demand(made_curve((300, 80), demand=100))
 
 
 def test_a_confirmed_point_is_never_passed_by():

@@ -8,19 +8,23 @@ from pathlib import Path
 
 import pytest
 from made_sweep import make
-from verb_making import SHAPE, calibration
+from verb_making import SHAPE, calibration, predicted
 
 from edgebench.boards.storage import AS_IS, parse_storage
-from edgebench.results.results import load
+from edgebench.errors import ResultsError
+from edgebench.results.results import Results, load
+from edgebench.slowdown import prediction_source
 from edgebench.slowdown.calibration.device import Calibration, Constant, save_calibration
+from edgebench.slowdown.computed import Computed
 from edgebench.slowdown.context import (
+    Context,
     DeviceData,
     device_data,
     machine_of,
     matching_device_data,
 )
-from edgebench.slowdown.models.simulated import Simulated, learn
-from edgebench.slowdown.prediction_source import source_of
+from edgebench.slowdown.prediction import Predictor
+from edgebench.slowdown.prediction_source import PredictionSource, at_storage, source_of
 from edgebench.slowdown.query import workload_query
 
 SLOW = "read=5MB/s"
@@ -46,10 +50,14 @@ def by_storage(root: Path) -> dict[str, DeviceData]:
 
 
 def slowed(data: DeviceData) -> float:
-    """How much AlexNet's loading is slowed at a tight limit, by the constants alone."""
-    asked = next(c for c in data.curves if (c.network, c.phase) == ("alexnet", "load"))
-    model = Simulated(learn([], data.context), data.context)
-    return float(model.predict(asked.unseen(), asked.limits[:1]).slowdown[0])
+    """Return how much AlexNet is slowed at a tight limit, by the constants alone."""
+    asked = next(
+        one
+        for one in data.curves
+        if (one.network, one.phase, one.settings["schedule"]) == ("alexnet", "total", "bulk")
+    )
+    made = Computed((), data.context).phase(replace(asked.unseen(), workload=""), ())
+    return float(made.seconds(asked.limits[:1])[0] / made.unlimited_s)
 
 
 def test_a_declared_speed_counts_for_its_own_storage_alone(both: Path) -> None:
@@ -117,9 +125,38 @@ def test_machines_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert any("another machine" in words for words in lacking)
 
 
-def test_what_was_counted_goes_before_what_was_only_tried(both: Path) -> None:
+def test_what_was_counted_goes_before_what_was_only_tried(
+    both: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Elsewhere is answered from the storage on which the network's bytes were counted."""
     source = source_of(both, workload_query("alexnet"))
     held = {curve.workload for curve in by_storage(both)[SLOW].curves if curve.network == "alexnet"}
-    assert source.tried().storage == AS_IS
-    assert source.tried(held).storage == SLOW
+    fast = parse_storage("read=50MB/s")
+    assert at_storage(source, fast).data.storage == AS_IS
+    monkeypatch.setattr(prediction_source, "counted_by_workload", lambda _: dict.fromkeys(held))
+    assert at_storage(source, fast).data.storage == SLOW
+
+
+def test_a_storage_on_which_nothing_ran_is_computed(both: Path) -> None:
+    """From the layer table, at that speed; unlimited trials stay what they were."""
+    asked = ("alexnet", "--results", both, "--schedule", "bulk", "--memory", "85M")
+    slow, fast = (predicted(*asked, "--storage", f"read={mb}MB/s") for mb in (2, 250))
+    found = [one["at"][0] for (one, *_) in (slow, fast)]
+    assert {at["source"] for at in found} == {"layer table"}
+    totals = [next(t for t in at["phases"] if t["phase"] == "total") for at in found]
+    assert totals[0]["slowdown"] > totals[1]["slowdown"] > 1
+
+
+def test_constants_of_a_held_disk_are_those_of_the_disk() -> None:
+    """Trials whose storage was held tell of another speed; without constants nothing does."""
+    held = calibration().held_to(parse_storage("read=20MB/s"))
+    here = DeviceData("jetson-nano", "file", (), Context({}, held))
+    source = PredictionSource(here, Predictor(here), Results([]), [])
+    there = at_storage(source, parse_storage(SLOW)).predictor
+    assert there._there is not None
+    assert there._there.calibration is not None
+    assert there._there.calibration.held is not None
+    assert there._there.calibration.held.storage == SLOW
+    bare = replace(source, data=replace(here, context=Context({})))
+    with pytest.raises(ResultsError, match="edgebench calibrate"):
+        at_storage(bare, parse_storage(SLOW))

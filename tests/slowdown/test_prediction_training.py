@@ -13,9 +13,9 @@ from verb_making import SHAPE, calibration
 from edgebench.records import PhaseSum, TrialRecord
 from edgebench.results.results import Results, load
 from edgebench.slowdown.calibration.device import save_calibration
-from edgebench.slowdown.context import CannotPredictError, device_data
+from edgebench.slowdown.context import device_data
 from edgebench.slowdown.models.fitting import fit_all
-from edgebench.slowdown.simulator.profile import workload_for
+from edgebench.slowdown.workload import CannotPredictError, workload_of
 
 TRAINING: dict[str, Any] = {
     "kind": "training",
@@ -70,24 +70,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 def test_a_training_is_told_by_its_own_curves_alone(trained: Results):
-    """Each phase of its steps has a curve through its points; nothing of it is simulated."""
+    """Each phase of its steps has a curve through its points; nothing of it is computed."""
     (known,), _ = device_data(trained)
     assert {curve.phase for curve in known.curves} == {*PHASES, "total"}
-    fits, _ = fit_all(list(known.curves), "", known.context)
+    fits, _ = fit_all(list(known.curves), "")
     assert all(one.best and one.best.model == "interpolated" for one in fits)
-    with pytest.raises(CannotPredictError, match="training, which is not simulated"):
-        workload_for(known.curves[0], known.context)
-
-
-def test_the_allocator_s_variables_are_settings_of_curves(trained: Results):
-    """A sweep that ran with them has other curves."""
-    words = "MALLOC_MMAP_THRESHOLD_=131072"
-    variables = {"MALLOC_MMAP_THRESHOLD_": "131072", "OMP_NUM_THREADS": "1"}
-    sweeps = [
-        replace(one, environment={**one.environment, "variables": variables})
-        for one in trained.sweeps
-    ]
-    (known,), _ = device_data(Results(sweeps))
-    assert {curve.settings["malloc"] for curve in known.curves} == {words}
-    (plain,), _ = device_data(trained)
-    assert "malloc" not in plain.curves[0].settings
+    with pytest.raises(CannotPredictError, match="a training"):
+        workload_of(known.curves[0].settings, known.context.tables)

@@ -15,7 +15,6 @@ from edgebench.results.results import load
 from edgebench.slowdown.curves import curves
 
 MIB = 1 << 20
-MODELS = ["interpolated", "simulated"]
 
 
 def test_slowdowns_are_those_of_the_sweep(tmp_path: Path):
@@ -101,14 +100,13 @@ def test_fit_prints_every_model_and_keeps_the_fits(tmp_path: Path):
     assert "not fitted" not in brief.stdout
     done = CliRunner().invoke(fit, [str(path), "--verbose"])
     assert done.exit_code == 0, done.output
-    for word in (*MODELS, "not fitted: simulated: the device is not calibrated"):
-        assert word in done.stdout
+    assert "interpolated" in done.stdout
     assert f"next: edgebench predict --results {path}" in done.stderr
     files = {file.stem: json.loads(file.read_text()) for file in (path / "fits").iterdir()}
     assert len(files) == 4
     for stored in files.values():
         assert stored["recommended"] == "interpolated"
-        assert [one["model"] for one in stored["models"]] == MODELS
+        assert [one["model"] for one in stored["models"]] == ["interpolated"]
 
 
 def test_fit_as_json(tmp_path: Path):

@@ -4,38 +4,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from curve_making import curve
 from made_records import MIB, NETWORK, record, repeats, sweep
-from verb_making import calibration
 
-from edgebench.boards.storage import parse_storage
 from edgebench.records import PhaseSum, TrialRecord, WalkReport, WorkingSet
-from edgebench.results.miss_curve import MissCurve, MissPoint
 from edgebench.results.results import Results
 from edgebench.results.spread import Ratio, Spread
 from edgebench.slowdown.answer import (
-    Answer,
-    AnswerDoubt,
     MeasuredLimit,
     WorkloadAnswers,
+    killed_for_memory,
     measured_limits,
 )
-from edgebench.slowdown.counted import (
-    CountedRound,
-    StorageCosts,
-    counted_models,
-    counted_rounds,
-    storage_costs,
-)
+from edgebench.slowdown.computed import ComputedPhase
 from edgebench.slowdown.curves import Curve, curves, lost_limits, upward_seconds, upward_slowdown
-from edgebench.slowdown.models.base import CurvePrediction
 from edgebench.slowdown.models.intervals import interval_at, reach_of, with_interval
 from edgebench.slowdown.slowdown_function import SlowdownFunction
+from edgebench.slowdown.workload import CannotPredictError
 
 
 def of_phases(*records: TrialRecord, **about: Any) -> dict[str, Curve]:
@@ -132,99 +121,6 @@ def test_limits_that_ended_trials_are_told_by_how_they_did() -> None:
     }
 
 
-# Counted rounds on another storage
-
-
-@pytest.mark.parametrize(
-    ("storage", "kind", "expected"),
-    [
-        # 1 / 500e6 + 80e-6 / 32768; 1 / 700e6 + 80e-6 / 131072; 1 / 900e6.
-        (None, "file", (4.44141e-9, 2.03892e-9, 1.11111e-9, True, False)),
-        # And 1 / 400e6 to write, 0.8 · 0.5e-6 / 4096 to reclaim.
-        (None, "zram", (7.03906e-9, 2.03892e-9, 1.11111e-9, False, False)),
-        # Held to 450 MB/s: 2.22 ns a byte, but where it takes longer in any case.
-        ("read=450MB/s", "file", (4.44141e-9, 2.22222e-9, 2.22222e-9, True, True)),
-        ("read=5MB/s", "file", (2e-7, 2e-7, 2e-7, True, True)),
-    ],
-)
-def test_what_a_byte_takes(storage: str | None, kind: str, expected: tuple[Any, ...]) -> None:
-    """From swap, from a mapped file and from one that is read in order: three numbers."""
-    known = replace(calibration(), swap_kind=kind)
-    found = storage_costs(known.held_to(parse_storage(storage)) if storage else known)
-    assert (found.swap_s, found.mapped_s, found.file_s) == pytest.approx(expected[:3], rel=1e-4)
-    assert (found.waits, found.held) == expected[3:]
-    assert found.fault_s == 80e-6
-    assert found.again_s("mmap") == found.mapped_s
-    assert found.again_s("copy") == found.swap_s
-
-
-def timed(seconds: dict[int, float], phase: str = "total", **about: Any) -> Curve:
-    """A phase of 4 s with these seconds at limits in MiB; a demand of 400 MiB."""
-    free_s = about.pop("unlimited_s", 4.0)
-    limits = sorted(seconds)
-    settings = {"kind": "inference", "schedule": "bulk", "loader": "copy", "warm": 3}
-    return Curve(
-        "net",
-        phase,
-        {**settings, "pipeline": "net", "threads": 1, **about},
-        np.array(limits, dtype=float) * MIB,
-        np.array([seconds[at] for at in limits]),
-        np.array([free_s]),
-        400.0 * MIB,
-        workload="w",
-    )
-
-
-def misses(reads: dict[int, int], faults: dict[int, int] | None = None) -> MissCurve:
-    """Limits in MiB → MiB read again, and faults, on the way down."""
-    workload: Any = None
-    made = [
-        MissPoint(at * MIB, "down", read * MIB, faults=(faults or {}).get(at), rounds=9)
-        for at, read in reads.items()
-    ]
-    return MissCurve(workload, tuple(made), direction="down")
-
-
-@pytest.mark.parametrize(
-    ("loader", "computing_s", "least_s"),
-    # Three executions of 0.4 s and the first of 1.5; without loading. Mapped, the first one reads.
-    [("copy", 2.7, 3.3), ("mmap", 1.2, 2.9)],
-)
-def test_what_of_a_round_is_computed(loader: str, computing_s: float, least_s: float) -> None:
-    """Of 4 s, 0.7 are loading."""
-    seconds = {"total": 4.0, "load": 0.7, "first": 1.5, "execute": 0.4}
-    every = [timed({100: 9.0}, phase, unlimited_s=s, loader=loader) for phase, s in seconds.items()]
-    (found,) = counted_rounds(every, {"w": misses({100: 300})})
-    assert (found.computing_s, found.least_s) == pytest.approx((computing_s, least_s))
-
-
-def test_bytes_and_faults_lie_between_counted_limits_and_end_at_the_demand() -> None:
-    """In proportion to the logarithm of the limit: half way at 141.4 and 282.8 MiB."""
-    known = misses({200: 50, 100: 300}, {200: 10, 100: 40})
-    one = CountedRound(timed({100: 9.0}), known, 1.0, 4.0)
-    at = np.array([50, 100, 100 * 2**0.5, 200, 200 * 2**0.5, 400, 500]) * MIB
-    assert one.again_bytes(at) / MIB == pytest.approx([300, 300, 175, 50, 25, 0, 0], abs=1e-6)
-    assert one.again_faults(at) == pytest.approx([40, 40, 25, 10, 5, 0, 0], abs=1e-6)
-
-
-def test_threads_wait_for_each_other_by_the_median_of_slowed_limits() -> None:
-    """Added 6, 3 and 2.5 s where one thread would wait 2, 2 and 0.6: 3, 1.5 and 4.2 times."""
-    here = StorageCosts(1 / (100 * MIB), 1, 1)
-    slowed = timed({100: 8.0, 150: 5.0, 200: 4.5}, unlimited_s=2.0, threads=2)
-    one = CountedRound(slowed, misses({100: 300, 150: 300, 200: 120}), 1.0, 2.0)
-    assert one.factor(here) == pytest.approx(3.0)
-    other = replace(slowed, settings={**slowed.settings, "pipeline": "free", "threads": 4})
-    unseen = CountedRound(replace(other, seconds=other.seconds * 0 + 2.0), one.misses, 1.0, 2.0)
-    made = counted_models([one, unseen], here, replace(here, swap_s=2 / (100 * MIB)))
-    assert made[slowed.key].factor == pytest.approx(3.0)
-    # Four threads are no two: nothing shows theirs.
-    assert made[unseen.curve.key].factor == 1.0
-    assert made[slowed.key].tightest_bytes == 100 * MIB
-    # 300 MiB take 6 s, of which computing hides one: three times 5 s more.
-    found = made[slowed.key].predict(slowed, np.array([100.0 * MIB]))
-    assert found.slowdown[0] * found.unlimited_s == pytest.approx(2 + 15)
-
-
 # Intervals
 
 
@@ -277,27 +173,6 @@ def test_a_measured_limit_has_its_trials_ends_and_times() -> None:
     assert limited.ratios["throughput"].median == 2.5
 
 
-class Square:
-    """A model: as many times slower as the square of what lacks of 100 MiB, times a factor."""
-
-    name = "square"
-
-    def __init__(self, factor: float = 1.0) -> None:
-        self._factor, self.fitted = factor, {"total": self}
-
-    def check(self, limit_bytes: Any, name: str) -> None:
-        """It holds everywhere."""
-
-    def tells(self, curve: Curve) -> bool:
-        """Every curve."""
-        return True
-
-    def predict(self, curve: Curve, limit_bytes: Any) -> CurvePrediction:
-        """With a tenth more or less."""
-        found = self._factor * (100 * MIB / limit_bytes) ** 2
-        return CurvePrediction(curve.unlimited_s, found, (found * 0.9, found * 1.1))
-
-
 def limit(size: float, finished: int, ended: int, slowdown: float = 0.0) -> MeasuredLimit:
     """A limit in MiB; a slowdown lies between a fifth less and a fifth more."""
     s = slowdown * 2.0
@@ -313,135 +188,58 @@ def limit(size: float, finished: int, ended: int, slowdown: float = 0.0) -> Meas
 
 
 FREE = MeasuredLimit("max", math.inf, 3, 3)
-FINE = (limit(50, 3, 3, 3.0), limit(80, 3, 3, 1.5), FREE)
-TORN = (limit(40, 0, 3), limit(50, 2, 3, 3.0), limit(60, 3, 3, 1.2), limit(80, 2, 3, 1.1), FREE)
 
 
-def answers(
-    measured: tuple[MeasuredLimit, ...], factor: float = 1.0, edge: Any = None
-) -> WorkloadAnswers:
+def not_computed(curve: Curve) -> ComputedPhase:
+    """Refuse every curve."""
+    raise CannotPredictError("not computed")
+
+
+def answers(*measured: MeasuredLimit) -> WorkloadAnswers:
     """A workload that needs 100 MiB and takes 2 s (2.0, 2.6 and 1.9) without a limit."""
+    sizes = [one.limit_bytes / MIB for one in measured]
+    slowdowns = [one.ratios["total"].median for one in measured]
     asked = replace(
-        curve(limits=tuple(one.limit_bytes / MIB for one in measured[:-1])),
+        curve(limits=sizes, repeats=1),
+        seconds=2.0 * np.array(slowdowns),
         demand_bytes=100.0 * MIB,
         unlimited_seconds=np.array([2.0, 2.6, 1.9]),
     )
-    model: Any = Square(factor)
-    return WorkloadAnswers((asked,), measured, 100.0 * MIB, edge, lambda: model, lambda _: True)
-
-
-def total(found: Answer) -> tuple[float, ...]:
-    """Seconds and slowdown of a round, both with their intervals, and what more memory saves."""
-    time = found.phase("total")
-    assert time is not None
-    ends = (time.low_s, time.high_s, time.slowdown_low, time.slowdown_high, time.saved_s)
-    return (time.seconds, time.slowdown, *(math.nan if one is None else one for one in ends))
-
-
-@pytest.mark.parametrize(
-    ("size", "factor", "kind", "expected"),
-    [
-        # From 3 to 1.5 times 2 s by 50 to 80 MiB: a tenth more is ln 1.1 / ln 1.6 of it.
-        (50, 1.0, "measured", (6.0, 3.0, 4.8, 7.2, 2.4, 3.6, 3 * math.log(1.1) / math.log(1.6))),
-        # And of the demand.
-        (80, 1.0, "measured", (3.0, 1.5, 2.4, 3.6, 1.2, 1.8, math.log(1.1) / math.log(1.25))),
-        # (100 / 60)² between 1.5 and 3, and (100 / 66)²; the interval is all that both leave.
-        (60, 1.0, "between", (5.5556, 2.7778, 2.4, 7.2, 1.2, 3.6, 2 * (2.7778 - 2.2957))),
-        # More than 3 at the tighter limit: no slower; with a tenth more memory 3 · (100 / 66)².
-        (60, 3.0, "between", (6.0, 3.0, 2.4, 7.2, 1.2, 3.6, 0.0)),
-        # Tighter than all that were tried: (100 / 40)² and (100 / 44)².
-        (40, 1.0, "simulated", (12.5, 6.25, 11.25, 13.75, 5.625, 6.875, 2 * (6.25 - 5.1653))),
-        # 2 there would be faster than at 50 MiB.
-        (40, 0.32, "simulated", (6.0, 3.0, 3.6, 6.0, 1.8, 3.0, 0.0)),
-    ],
-)
-def test_a_rounds_time_and_what_a_tenth_more_memory_saves(
-    size: float, factor: float, kind: str, expected: tuple[float, ...]
-) -> None:
-    """Measured, between and beyond."""
-    found = answers(FINE, factor).at(size * MIB)
-    assert (found.kind, found.share) == (kind, size / 100)
-    assert total(found) == pytest.approx(expected, rel=1e-3, abs=1e-9)
-    assert (AnswerDoubt.CLIFF in found.doubts) == (kind == "between")
-
-
-def test_no_more_is_saved_than_the_next_limit_saves() -> None:
-    """It is nearer than a tenth: from 3 to 1.5 times 2 s."""
-    near = (limit(50, 3, 3, 3.0), limit(52, 3, 3, 1.5), FREE)
-    assert total(answers(near).at(50 * MIB))[-1] == pytest.approx(3.0)
+    return WorkloadAnswers((asked,), (*measured, FREE), 100.0 * MIB, None, not_computed)
 
 
 def test_repeats_are_the_interval_where_no_ratio_is_known() -> None:
     """4.8 to 7.2 s over 2 s; one trial has none."""
-    bare = replace(FINE[0], ratios={})
-    found = answers((bare, *FINE[1:])).at(50 * MIB)
-    assert total(found)[:6] == pytest.approx((6.0, 3.0, 4.8, 7.2, 2.4, 3.6))
-    once = replace(bare, finished=1, ended=1, times_s={"total": Spread(6.0, 6.0, 6.0, 1)})
-    found = answers((once, *FINE[1:])).at(50 * MIB)
-    assert all(math.isnan(one) for one in total(found)[2:6])
-    assert AnswerDoubt.ONE_TRIAL in found.doubts
+    fine = limit(80, 3, 3, 1.5)
+    bare = limit(50, 3, 3, 3.0)
+    found = answers(bare, fine)
+    found._limited[0] = replace(bare, ratios={})
+    time = found.at(50 * MIB).phase("total")
+    assert time is not None
+    ends = (time.low_s, time.high_s, time.slowdown_low, time.slowdown_high)
+    assert (time.seconds, time.slowdown, *ends) == pytest.approx((6.0, 3.0, 4.8, 7.2, 2.4, 3.6))
+    once = replace(bare, ratios={}, finished=1, ended=1)
+    found._limited[0] = replace(once, times_s={"total": Spread(6.0, 6.0, 6.0, 1)})
+    alone = found.at(50 * MIB).phase("total")
+    assert alone is not None
+    assert (alone.low_s, alone.high_s, alone.slowdown_low, alone.slowdown_high) == (None,) * 4
 
 
 @pytest.mark.parametrize(
-    ("size", "edge", "probability", "outcome"),
-    [
-        # In proportion to the logarithm: ln(45 / 40) / ln(50 / 40) of two thirds.
-        (45, None, 0.35190, "timeout"),
-        (45, 0.1, 0.1, "timeout"),
-        (45, 0.9, 2 / 3, "ok"),
-        (50, 0.1, 2 / 3, "ok"),
-        (30, 0.9, 0.0, "oom-killed"),
-        # Above 80 MiB as much of what lacks to the demand: ln(90 / 80) / ln(100 / 80).
-        (90, None, 2 / 3 + 0.52785 / 3, "ok"),
-        (90, 0.2, 2 / 3, "ok"),
-    ],
+    ("factor", "low", "high"), [(1.3, 60, 60), (1.15, 60, 80), (1.05, 80, 100), (9.0, 50, 51)]
 )
-def test_how_many_finish_between_limits(
-    size: float, edge: float | None, probability: float, outcome: str
+def test_from_which_limit_up_a_round_is_hardly_slower(
+    factor: float, low: float, high: float
 ) -> None:
-    """By the edge, but within what was seen at both neighbours."""
-    told: Any = None if edge is None else SimpleNamespace(probability=lambda _: edge)
-    found = answers(TORN, edge=told).at(size * MIB)
-    assert found.probability == pytest.approx(probability, abs=1e-4)
-    assert found.outcome == outcome
-
-
-def test_where_kills_vary_and_where_there_is_no_cliff() -> None:
-    """Fewer finish at the wider neighbour; slowdowns that are near each other."""
-    torn = answers(TORN)
-    vary = {
-        at: AnswerDoubt.KILLS_VARY in torn.at(at * MIB).doubts for at in (40, 45, 50, 60, 70, 80)
-    }
-    assert vary == {40: False, 45: False, 50: True, 60: False, 70: True, 80: True}
-    assert AnswerDoubt.CLIFF not in torn.at(70 * MIB).doubts
-    assert torn.at(50 * MIB, label="60%").limit_bytes == 60 * MIB
-
-
-@pytest.mark.parametrize(
-    ("edge", "share", "least"),
-    [(58, 0.5, 58), (70, 0.5, 60), (45, 0.5, 60), (None, 0.5, 60), (45, 0.9, None), (90, 0.9, 90)],
-)
-def test_the_least_limit_is_above_all_that_failed_and_at_most_the_next(
-    edge: float | None, share: float, least: float | None
-) -> None:
-    """By the edge between these."""
-    ends = {40: 0, 50: 1, 60: 2, 80: 2}
-    tried = (*(limit(at, finished, 3, finished and 1.2) for at, finished in ends.items()), FREE)
-    told: Any = None if edge is None else SimpleNamespace(least_bytes=lambda _: edge * MIB)
-    assert answers(tried, edge=told).least_bytes(share) == (least and least * MIB)
-
-
-@pytest.mark.parametrize(("factor", "mib"), [(1.3, 60), (1.15, 80), (1.05, None), (9.0, 50)])
-def test_from_which_limit_up_a_round_is_hardly_slower(factor: float, mib: float | None) -> None:
     """As far down as all trials finish and none is slower."""
-    fine = (limit(40, 2, 3, 3.2), limit(50, 3, 3, 3.0), limit(60, 3, 3, 1.2), limit(80, 3, 3, 1.1))
-    assert answers((*fine, FREE)).unslowed_bytes(factor) == (mib and mib * MIB)
+    tried = (limit(40, 2, 3, 3.2), limit(50, 3, 3, 3.0), limit(60, 3, 3, 1.2), limit(80, 3, 3, 1.1))
+    found = answers(*tried).unslowed_bytes(factor)
+    assert found is not None
+    assert low <= found / MIB <= high
 
 
 def test_kills_are_for_memory_below_the_tightest_limit_that_finished() -> None:
     """60 and 95 MiB finish: a kill at 70 or 90 had another cause, as a timeout at 40 has."""
-    from edgebench.slowdown.answer import killed_for_memory
-
     ends = {30: "oom-killed", 40: "timeout", 60: "", 70: "oom-killed", 90: "oom-killed", 95: ""}
     limits = [replace(limit(at, int(not lost), 1), lost=lost) for at, lost in ends.items()]
     assert [one.label for one in killed_for_memory(limits)] == ["30%"]

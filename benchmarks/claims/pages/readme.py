@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from claims import edgecaffe
-from claims import model_scores as m
+from claims.pages.slowdown_model import scored
 from claims.texts import Claim, says
 
 PAGE = "README.md"
@@ -23,12 +23,12 @@ def claims() -> Iterator[Claim]:
 
 
 def _predictions() -> Iterator[Claim]:
-    given = m.points(m.COLUMNS[0], m.UNLIMITED, "total", m.SIMULATED)
-    found, nothing = m.error(given), m.unslowed(given)
-    assert found is not None
-    assert nothing is not None
+    found = scored()
+    known, free = (
+        found["validation-one-thread", "steady", use] for use in ("unlimited known", "not slowed")
+    )
     yield says(
         'the median error is {} % at points slowed 1.5 times or more (predicting "no slowdown": {} %)',
-        *(f"{100 * one[0]:.1f}" for one in (found, nothing)),
+        *(row[2].split()[0] for row in (known, free)),
     )
-    yield says("contain {} % there", f"{100 * (m.coverage(m.UNLIMITED, m.COLUMNS[0]) or 0):.0f}")
+    yield says("contain {} % there", known[4].split()[0])

@@ -13,7 +13,6 @@ from matplotlib.patches import Patch
 from edgebench.report.figures import naming, scales, style
 from edgebench.slowdown.curves import WHOLES
 from edgebench.slowdown.models.base import LEVEL
-from edgebench.slowdown.models.interpolated import INTERPOLATED
 from edgebench.units import MIB
 
 if TYPE_CHECKING:
@@ -57,12 +56,12 @@ def figures(
             pairs = [(curve, own) for curve, own in pairs if curve.phase in WHOLES]
         how = "measured before" if one.subject.was_run else "not measured"
         title = f"Predicted slowdown of {naming.title_of(network)}"
-        words = naming.subtitle(settings, how, f"by {one.model}" if one.model else "")
+        words = naming.subtitle(settings, how)
         figure = style.new_figure(title, words, results, _HEIGHT_IN)
         row = figure.subplots(1, len(pairs), sharey=True, squeeze=False)[0]
         for axes, (curve, own) in zip(row, pairs, strict=True):
             _panel(axes, one, curve, own, limits, len(pairs))
-        highest = max(float(np.max(own.slowdown)) for _, own in pairs)
+        highest = max(float(np.nanmax(own.slowdown)) for _, own in pairs)
         measured = [s for curve, _ in pairs for s in curve.slowdown] if one.subject.was_run else []
         scales.slowdown_axis(row[0], min([1.0, *measured]), max([highest, *measured]), 0)
         row[0].set_ylabel("slowdown (time ÷ unlimited time)")
@@ -74,7 +73,7 @@ def _range(one: Prediction) -> np.ndarray:
     """From the tightest to the widest limit that is asked for or known."""
     known = [float(m) for curve in one.subject.curves for m in curve.limits]
     sizes = [*(at.limit_bytes for at in one.at), *known]
-    sizes += [one.demand_bytes] if one.demand_bytes else []
+    sizes += [one.needs_bytes] if one.needs_bytes else []
     ends = min(sizes), max(sizes)
     if ends[0] == ends[1]:
         ends = ends[0] / 1.5, ends[1] * 1.5
@@ -93,34 +92,35 @@ def _panel(
     axis.apply(axes)
     axes.set_title(style.PHASE_TITLES[curve.answer])
     axes.axhline(1, color=style.MUTED, linewidth=0.8, zorder=1)
-    colour = style.model_looks(one.model or INTERPOLATED)["color"]
+    colour = style.series_style(7)[0]
     sizes = limits / MIB
     axes.plot(sizes, predicted.slowdown, color=colour, lw=1.7, zorder=3)
     if predicted.interval is not None:
         axes.fill_between(sizes, *predicted.interval, color=colour, alpha=0.15, lw=0, zorder=2)
     asked = [at for at in one.at if at.viable]
-    places = [at.limit_bytes for at in asked]
-    heights = np.interp(np.log(places), np.log(limits), predicted.slowdown)
-    axes.plot(np.array(places) / MIB, heights, "o", color=colour, ms=5.5, mec="white", zorder=4)
+    told = [
+        (at.limit_bytes / MIB, time.slowdown)
+        for at in asked
+        for time in at.phases
+        if (time.network, time.phase) == (curve.network, curve.phase) and time.slowdown
+    ]
+    axes.plot(*np.array(told).reshape(-1, 2).T, "o", color=colour, ms=5.5, mec="white", zorder=4)
     if len(curve.limits):
         measured = curve.limit_bytes / MIB, curve.slowdown
         axes.plot(*measured, "o", color=style.INK, ms=3.2, alpha=0.45, mew=0, zorder=3.5)
-    if one.demand_bytes:
-        scales.draw_demand(axes, one.demand_bytes)
+    if one.needs_bytes:
+        scales.draw_demand(axes, one.needs_bytes)
     _shade(axes, one, float(limits[0]))
 
 
 def _shade(axes: Axes, one: Prediction, lowest: float) -> None:
-    """What lies below all trials, and what is not viable."""
-    if one.fitted and one.demand_bytes and lowest < one.fitted[0] * one.demand_bytes:
-        ends = lowest / MIB, one.fitted[0] * one.demand_bytes / MIB
-        axes.axvspan(*ends, facecolor="none", edgecolor=style.MUTED, hatch="////", alpha=0.25, lw=0)
+    """What is not viable."""
     if one.least_viable_bytes and lowest < one.least_viable_bytes:
         axes.axvspan(lowest / MIB, one.least_viable_bytes / MIB, color="#c0392b", alpha=0.14, lw=0)
 
 
 def _keys(one: Prediction) -> list[Artist]:
-    colour = style.model_looks(one.model or INTERPOLATED)["color"]
+    colour = style.series_style(7)[0]
     keys: list[Artist] = [
         Line2D([], [], color=colour, lw=1.7, marker="o", ms=5.5, mec="white", label="predicted"),
         Patch(color=colour, alpha=0.2, lw=0, label=f"its {LEVEL:.0%} interval"),
@@ -129,12 +129,8 @@ def _keys(one: Prediction) -> list[Artist]:
         keys.append(
             Line2D([], [], color=style.INK, ls="", marker="o", ms=3.2, alpha=0.5, label="trial")
         )
-    if one.demand_bytes:
+    if one.needs_bytes:
         keys.append(scales.demand_key())
-    if any(at.extrapolated for at in one.at):
-        keys.append(
-            Patch(facecolor="none", edgecolor=style.MUTED, hatch="////", label="extrapolated")
-        )
     if any(not at.viable for at in one.at):
         keys.append(Patch(color="#c0392b", alpha=0.2, lw=0, label="more likely killed"))
     return keys

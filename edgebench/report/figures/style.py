@@ -202,19 +202,6 @@ def series_style(number: int) -> tuple[Colour, str]:
     return COLOUR_BLIND[number % len(COLOUR_BLIND)], _MARKERS[number % len(_MARKERS)]
 
 
-#: Models keep their colour and marker in every figure.
-_MODELS = ("interpolated", "simulated", "counted")
-
-
-def model_looks(model: str) -> dict[str, Any]:
-    """How a model's line is drawn; an unknown one looks like the first."""
-    place = _MODELS.index(model) if model in _MODELS else 0
-    # The palette's seventh is a grey, the first model's.
-    colours = [COLOUR_BLIND[7], *COLOUR_BLIND]
-    marker = _MARKERS[place % len(_MARKERS)]
-    return {"color": colours[place], "marker": marker, "ms": 4.5, "lw": 1.5}
-
-
 def legend_beside(axes: Axes, **options: Any) -> None:
     """A legend right of the axes, where no data can be."""
     axes.legend(

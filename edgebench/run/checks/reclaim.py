@@ -66,8 +66,6 @@ def lru_gen_check(target: CheckTarget) -> Observation:
     """The multi-generation LRU kills rather than push out what was used within ``min_ttl_ms``."""
     found = environment.lru_gen(target.machine)
     says = f"{'on' if found['enabled'] else 'off'}, min_ttl_ms {found['min_ttl_ms']}"
-    if found["enabled"]:
-        says += "; predictions simulate two page lists instead"
     disturbs = found["enabled"] and found["min_ttl_ms"]
     return Observation(says, LRU_GEN_REMEDY if disturbs else None)
 

@@ -28,7 +28,7 @@ SWAP_ONLY = ("swap_in_bytes_per_s", "swap_out_bytes_per_s")
 #: Constants that schema 1 had not, and that not every machine can tell.
 OF_STORAGE = (
     *("disk_read_bytes_per_s", "disk_read_iops", "request_s"),
-    *("swap_request_bytes", "file_request_bytes", "held_share"),
+    *("swap_request_bytes", "file_request_bytes", "held_share", "seen_share"),
 )
 #: Each kind of swap as it is written on the command line.
 _SWAP_WORDS = {"file": "2G", "zram": "zram:1G"}
@@ -124,6 +124,8 @@ class Calibration:
     #: it holds. None: swap is on no disk, or the kernel counts none.
     swap_request_bytes: Constant | None = None
     file_request_bytes: Constant | None = None
+    #: Seconds that a slowed network added ÷ what the other constants say; None: none was run.
+    seen_share: Constant | None = None
     #: How fast scans were that a declared speed held ÷ what that speed allows; None: not tried.
     held_share: Constant | None = None
     #: What a declared storage allows at most; None: the storage as it is.
@@ -320,8 +322,8 @@ def assumed_constants(
     """Constants of a device that was not calibrated, with ``repeats`` 0.
 
     The runtime's footprint is that of its trials, what a fault brings is what the kernel's settings
-    say, and the costs are those of a common computer. No prediction rests on them alone: trials
-    below limits tell by which factor they are off (:mod:`edgebench.slowdown.models.simulated`).
+    say, and the costs are those of a common computer. They count only where a declared speed
+    decides how long bytes take.
     """
     swap_in, swap_out, fault = _RAM if swap_kind in _IN_RAM else _DISK
     swaps = swap_kind != _NO_SWAP

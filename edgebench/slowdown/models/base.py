@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from edgebench.slowdown.context import CannotPredictError
 from edgebench.slowdown.curves import Curve, FloatArray
+from edgebench.slowdown.workload import CannotPredictError
 
 #: Of the intervals that are reported.
 LEVEL = 0.9

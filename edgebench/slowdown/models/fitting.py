@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from edgebench.errors import ResultsError
-from edgebench.slowdown.context import CannotPredictError, Context
-from edgebench.slowdown.curves import Curve, by_engine
+from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.models.base import CurveModel
-from edgebench.slowdown.models.interpolated import INTERPOLATED, Interpolated, measured_points
-from edgebench.slowdown.models.simulated import SIMULATED, Learnt, learn
+from edgebench.slowdown.models.interpolated import INTERPOLATED, Interpolated
+from edgebench.slowdown.workload import CannotPredictError
 
 LEAST_LIMITS = 2
 #: Of more curves than this the others are counted, not named.
@@ -105,20 +104,6 @@ def fit_interpolated(curve: Curve) -> ModelFit:
     return _fit_interpolated(_SameTrials(curve))
 
 
-def fit_moved(curve: Curve, learnt: Learnt, context: Context) -> ModelFit:
-    """What is simulated of the curve, moved through its own other points, at each limit."""
-    try:
-        unlimited_s, shape = learnt.predict(curve, context)
-    except CannotPredictError as error:
-        return ModelFit(SIMULATED, None, reason=str(error))
-
-    def without(limit: float) -> float:
-        moved = shape.through(*measured_points(curve.without(limit)))
-        return float(moved.at(np.array([limit]))[0]) * unlimited_s
-
-    return ModelFit(SIMULATED, None, left_out(curve, without))
-
-
 def left_out(curve: Curve, predicted_s: Callable[[float], float]) -> tuple[HeldOut, ...]:
     """Each limit of a curve that has some, and the seconds that are predicted of it."""
     limits = curve.limits if len(curve.limits) >= LEAST_LIMITS else ()
@@ -158,12 +143,8 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) if left < 2 else f"{', '.join(names[:_MOST_NAMES])}, {left} more"
 
 
-def fit_all(
-    curves: Sequence[Curve], where: str | None = None, context: Context | None = None
-) -> tuple[list[CurveFits], list[str]]:
+def fit_all(curves: Sequence[Curve], where: str | None = None) -> tuple[list[CurveFits], list[str]]:
     """Fit the models to every curve of two limits or more; the others are named in warnings.
-
-    With a context also the simulation, moved through each curve's points.
 
     Raises:
         ResultsError: no curve has two limits.
@@ -180,21 +161,7 @@ def fit_all(
     skipped = (
         [f"not fitted, since trials finished at only one limit: {_listed(lone)}"] if lone else []
     )
-    found = [fit_curve(curve) for curve in usable]
-    if context is not None:
-        for own in by_engine(usable).values():
-            moved = _moved(own, context)
-            found = [replace(one, fits=(*one.fits, *moved.get(one.curve.key, ()))) for one in found]
-    return found, skipped
-
-
-def _moved(curves: Sequence[Curve], context: Context) -> dict[str, tuple[ModelFit]]:
-    try:
-        learnt = learn(curves, context)
-    except CannotPredictError as error:
-        reason = str(error)
-        return {curve.key: (ModelFit(SIMULATED, None, reason=reason),) for curve in curves}
-    return {curve.key: (fit_moved(curve, learnt, context),) for curve in curves}
+    return [fit_curve(curve) for curve in usable], skipped
 
 
 def fit_curve(curve: Curve) -> CurveFits:

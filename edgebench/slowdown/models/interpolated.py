@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgebench.slowdown.context import CannotPredictError
 from edgebench.slowdown.curves import Curve, FloatArray
 from edgebench.slowdown.models.base import CurvePrediction, TooFewLimitsError
 from edgebench.slowdown.models.intervals import (
@@ -22,6 +21,7 @@ from edgebench.slowdown.models.intervals import (
     with_interval,
 )
 from edgebench.slowdown.slowdown_function import SlowdownFunction, falling_values
+from edgebench.slowdown.workload import CannotPredictError
 
 INTERPOLATED = "interpolated"
 Points = tuple[FloatArray, FloatArray]
@@ -32,8 +32,6 @@ _SAME = 1e-9
 #: Nine of ten normal values are nearer than so many times their median distance; of a median that
 #: is of few trials itself, and of no less noise than this.
 _WIDER, _LEAST_NOISE = 2.44 * 1.4, 0.01
-#: So many times the demand lies beside it.
-_BESIDE = 1.01
 #: Limits between two that were measured, at which the cubic is computed.
 _STEPS = 16
 
@@ -134,20 +132,6 @@ class Interpolated:
             raise TooFewLimitsError("needs two limits, or one and the demand")
         reach = reach_of(_left_out_scores(curve, SLOWED) or _left_out_scores(curve, 0.0))
         return cls((x, y), bracket_reach(curve), reach)
-
-    @classmethod
-    def above_demand(cls, curve: Curve) -> Interpolated:
-        """From the demand up: as fast as at the tightest limit measured, which lies above it.
-
-        Raises:
-            CannotPredictError: it does not, or the demand is unknown.
-        """
-        demand = curve.demand_bytes
-        if demand is None or not len(curve.limits) or curve.limits.min() < demand:
-            raise CannotPredictError("it was measured at no limit above its demand alone")
-        # A limit may be the demand itself, and one point is no curve.
-        ends = np.log([demand, max(float(curve.limits.max()), _BESIDE * demand)])
-        return cls((ends, np.full(2, max(0.0, float(np.log(curve.medians[0]))))))
 
     def predict(self, curve: Curve, limit_bytes: FloatArray) -> CurvePrediction:
         """Along the cubic.

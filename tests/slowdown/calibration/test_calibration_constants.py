@@ -142,7 +142,7 @@ def test_every_constant_is_there():
     """Their names are the calibration's own."""
     found = constants_of([Device().block()], [5.0], [3.0], swaps=True)
     found |= disk_constants([DiskSpeed(*[ProbeResult(2e8, 5e4, 1e-4)] * 3)])
-    found["held_share"] = None
+    found["held_share"] = found["seen_share"] = None
     fields = Calibration.__dataclass_fields__.values()
     assert set(found) == {f.name for f in fields if "Constant" in str(f.type)}
     assert found["request_s"] == Constant(1e-4, 1e-4, 1e-4, "s", 1)

@@ -23,7 +23,6 @@ from edgebench.slowdown.calibration.device import (
     save_calibration,
 )
 from edgebench.slowdown.calibration.scans import WIDE, Scan, blocks_of
-from edgebench.slowdown.simulator.simulation import device_of
 
 PAGE = mmap.PAGESIZE
 RESULTS = Path(__file__).parents[3] / "results"
@@ -87,18 +86,6 @@ def test_files_of_schema_1_are_read() -> None:
     assert [getattr(found, name) for name in OF_STORAGE] == [None] * len(OF_STORAGE)
     assert Calibration.from_json(found.to_json()) == found
     assert load_calibration(RESULTS, "vm-2core-24g", "file").swap_in_bytes_per_s is not None
-
-
-def test_the_simulator_waits_for_the_held_disk() -> None:
-    """Its floor is a byte's time at the held rate; without one it is nothing."""
-    held = device_of(counted().held_to(parse_storage("read=100MB/s")))
-    assert held.held_in_s == held.held_file_s == pytest.approx(1 / 0.99e8)
-    assert held.mapped_s == held.held_file_s
-    free = device_of(counted())
-    assert (free.held_in_s, free.held_file_s) == (0.0, 0.0)
-    # Where the disk by itself is slower than declared, its own time counts.
-    fast = device_of(counted().held_to(parse_storage("read=100GB/s")))
-    assert fast.mapped_s == free.mapped_s
 
 
 def test_requests_are_counted() -> None:

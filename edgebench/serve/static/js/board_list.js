@@ -81,7 +81,7 @@ function verdict(board, onBoard) {
 function onItsStorage(there, room) {
   const total = there.phases.find((one) => one.phase === "total");
   if (!there.viable) return ["bad", `is killed with ${room} (predicted)`];
-  if (!total) return ["unknown", `finishes with ${room}; how long it takes is unknown`];
+  if (!total?.slowdown) return ["unknown", `finishes with ${room}; how long it takes is unknown`];
   return ["slow", `finishes with ${room}, taking about ${times(total.slowdown)} the time (${there.source})`];
 }
 

@@ -69,7 +69,8 @@ export class WhatIf {
 
   // One predicted limit, for the chosen phase. A pipeline has a phase for each of its networks.
   step(at) {
-    const phases = at.phases.filter((one) => one.phase === this.phase);
+    // At a cliff without points between there are two times, not one.
+    const phases = at.phases.filter((one) => one.phase === this.phase && one.slowdown !== null);
     if (phases.length !== 1) return null;
     const [one] = phases;
     return { ...at, phase: one, slowdown: one.slowdown, low: one.low_s && one.low_s / one.unlimited_s, high: one.high_s && one.high_s / one.unlimited_s };
@@ -116,14 +117,9 @@ const spread = (point, phase) => {
   return { limit_bytes: point.limit_bytes, low, median, high };
 };
 
-// What a predicted time follows from.
-const KINDS = { counted: " from counted bytes", simulated: " from simulated bytes" };
-
 function predictedWords(at, workload) {
-  const chance = at.probability === null || at.probability > 0.99 ? "" : ` It finishes with probability ${percent(at.probability)}.`;
-  if (!at.point && !at.viable) return `predicted to be killed for memory.${chance}`;
+  if (!at.point && !at.viable) return "predicted to be killed for memory.";
   const interval = at.low && at.high ? ` (90 % of trials between ${times(at.low)} and ${times(at.high)})` : "";
-  const saved = at.phase.saved_s > 0.01 * at.phase.seconds ? ` A tenth more memory saves ${seconds(at.phase.saved_s)}.` : "";
-  const far = at.extrapolated ? " This is beyond the limits that were measured." : "";
-  return `predicted${KINDS[at.kind] ?? ""}, ${subject(at.phase.phase, workload)} takes ${seconds(at.phase.seconds)}, ${times(at.slowdown)} the time without a limit${interval}.${chance}${saved}${far}`;
+  const least = at.phase.at_least ? " or more" : "";
+  return `predicted, ${subject(at.phase.phase, workload)} takes ${seconds(at.phase.seconds)}${least}, ${times(at.slowdown)} the time without a limit${interval} (${at.source}).`;
 }

@@ -1,1 +1,0 @@
-"""How right the models are about limits, networks and families that were left out."""

@@ -1,0 +1,205 @@
+"""What bytes and seconds of a workload follow from: its layer table, schedule and loader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from edgebench.errors import ResultsError
+from edgebench.layers.names import GENERATE, WEIGHT_PRECISIONS
+from edgebench.throughput import generates_text
+from edgebench.workloads.engines.engine import WHOLE
+from edgebench.workloads.engines.registry import TORCH
+
+#: Schedules in which nothing overlaps. The first hold all weights at once, ``linear`` a layer's.
+_AT_ONCE = ("bulk", WHOLE)
+_IN_ORDER = (*_AT_ONCE, "linear")
+Tables = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+class CannotPredictError(Exception):
+    """No formula tells this; the message names what is lacking."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A row of a layer table at the workload's batch size.
+
+    ``working_bytes`` are the most that is alive beside weights while it is executed.
+    """
+
+    name: str
+    weight_bytes: int
+    output_bytes: int
+    working_bytes: int
+    flops: float
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A network whose layers are loaded and executed one after another.
+
+    Args:
+        network: its name.
+        layers: in their order.
+        schedule: ``bulk`` (or ``whole``) holds all weights at once, ``linear`` those of a layer.
+        loader: ``copy`` or ``mmap``.
+        passes: executions in a round, warm ones among them.
+    """
+
+    network: str
+    layers: tuple[Layer, ...]
+    schedule: str
+    loader: str
+    passes: int
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        """All weights."""
+        return sum(layer.weight_bytes for layer in self.layers)
+
+    @property
+    def mapped(self) -> bool:
+        """Whether weights are clean pages of their file, which need no swap."""
+        return self.loader == "mmap"
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all weights are held at once."""
+        return self.schedule in _AT_ONCE
+
+    @cached_property
+    def held_bytes(self) -> int:
+        """Weights that are held at once."""
+        largest = max((layer.weight_bytes for layer in self.layers), default=0)
+        return self.weight_bytes if self.at_once else largest
+
+    @cached_property
+    def table_bytes(self) -> float:
+        """The most that weights, tensors and copies take together, by the layer table."""
+        if self.at_once:
+            return self.weight_bytes + max((one.working_bytes for one in self.layers), default=0)
+        return max((one.weight_bytes + one.working_bytes for one in self.layers), default=0)
+
+    @cached_property
+    def amounts(self) -> tuple[float, float, float, float]:
+        """What a round's time is made of: bytes loaded, layers called, FLOPs, bytes touched."""
+        touched = sum(one.weight_bytes + one.output_bytes for one in self.layers)
+        flops = sum(one.flops for one in self.layers)
+        calls = self.passes * len(self.layers)
+        return (
+            float(self.weight_bytes),
+            float(calls),
+            self.passes * flops,
+            float(self.passes * touched),
+        )
+
+
+def table_key(network: str, image: object = None) -> str:
+    """Return the key of a network's layer table: inputs of another size have another table."""
+    # NaN is not itself.
+    return network if image is None or image != image else f"{network} at {image:.0f} pixels"
+
+
+def workload_of(settings: Mapping[str, Any], tables: Tables) -> Workload:
+    """Return the workload of a curve's settings.
+
+    Raises:
+        CannotPredictError: the formulas don't hold for it, or there is no layer table.
+    """
+    why = _not_computed(settings)
+    network = str(settings.get("pipeline") or settings.get("network"))
+    key = table_key(network, settings.get("image"))
+    if why is None and key not in tables:
+        why = f"no layer table of {key}"
+    if why is not None:
+        raise CannotPredictError(why)
+    schedule, warm = str(settings["schedule"]), int(settings.get("warm") or 0)
+    return Workload(
+        network=network,
+        layers=layers_of(tables[key], int(settings.get("batch") or 1)),
+        schedule=schedule,
+        loader=str(settings["loader"]),
+        passes=1 + (warm if schedule in _AT_ONCE else 0),
+    )
+
+
+def _not_computed(settings: Mapping[str, Any]) -> str | None:
+    """Say why only trials tell how slow such a workload is; None: the formulas do."""
+    accelerator = settings.get("accelerator")
+    reasons = {
+        "a training": settings.get("kind") != "inference",
+        f"the engine {settings.get('engine')}": settings.get("engine", TORCH) != TORCH,
+        # NaN is not itself.
+        "computing on an accelerator": accelerator is not None and accelerator == accelerator,
+        "text generation": generates_text(settings),
+        "advice about pages": bool(settings.get("page_advice")),
+        "weights of another precision": settings.get("precision") in WEIGHT_PRECISIONS,
+        "several networks": "+" in str(settings.get("pipeline")),
+        f"the schedule {settings.get('schedule')}": settings.get("schedule") not in _IN_ORDER,
+    }
+    found = next((words for words, holds in reasons.items() if holds), None)
+    return found and f"{found} is answered from its own trials alone"
+
+
+def layers_of(rows: Sequence[Mapping[str, Any]], batch: int = 1) -> tuple[Layer, ...]:
+    """Return the rows of a layer table, which is of batch size 1, at a batch size.
+
+    Raises:
+        CannotPredictError: the table has no sizes, as that of an ONNX file's nodes.
+        ResultsError: a figure in it is none.
+    """
+    seen: set[str] = set()
+    found = []
+    try:
+        for row in rows:
+            part = str(row["part"])
+            weights = int(row.get("file_bytes") or 0) if part not in seen else 0
+            seen.add(part)
+            output = int(row["output_bytes"]) * batch
+            found.append(
+                Layer(
+                    name=str(row["name"]),
+                    weight_bytes=weights,
+                    output_bytes=output,
+                    working_bytes=_working_bytes(row, batch) or 2 * output,
+                    flops=float(row["flops"]) * batch,
+                )
+            )
+    except KeyError as error:
+        raise CannotPredictError(f"its layer table has no {error.args[0]}") from None
+    except (TypeError, ValueError) as error:
+        raise ResultsError(f"networks.json has a damaged layer table: {error}") from None
+    return tuple(found)
+
+
+def _working_bytes(row: Mapping[str, Any], batch: int) -> int:
+    """Tensors that are alive during a layer, and what it copies; 0 where the table has neither."""
+    if not row.get("live_after_bytes"):
+        return 0
+    copied = int(row["workspace_bytes"])
+    # Copies of the weights are as many at any batch size.
+    weights = min(copied, int(row.get("file_bytes") or 0))
+    return int(row["live_peak_bytes"]) * batch + weights + (copied - weights) * batch
+
+
+def least_read_bytes(settings: Mapping[str, Any], tables: Tables, limit_bytes: float) -> float:
+    """Return the bytes of weights that no eviction can spare a round to read again.
+
+    Of weights that are used one after another, a pass finds at most a limit's worth in memory
+    (Belady, "A study of replacement algorithms", IBM Systems Journal 5(2), 1966).
+    """
+    at_once = settings.get("schedule") in (*_AT_ONCE, GENERATE)
+    if settings.get("kind") != "inference" or not at_once:
+        return 0.0
+    networks = str(settings.get("pipeline") or settings.get("network")).split("+")
+    sizes = {
+        (name, row["part"]): int(row.get("file_bytes") or 0)
+        for name in networks
+        for row in tables.get(table_key(name, settings.get("image")), ())
+    }
+    passes = int(settings.get("new_tokens") or 1 + int(settings.get("warm") or 0))
+    again = passes - (settings.get("loader") == "mmap")
+    return float(again * max(0.0, sum(sizes.values()) - limit_bytes))

@@ -1,0 +1,134 @@
+"""What layer tables tell: sizes, what is refused, needs and times of networks that never ran."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from made_workloads import MIB, WEIGHTS, context, curve, rows
+
+from edgebench.errors import ResultsError
+from edgebench.slowdown.kills import Room, mapped_bytes
+from edgebench.slowdown.unlimited import needs_of_others, seconds_of_others
+from edgebench.slowdown.workload import (
+    CannotPredictError,
+    layers_of,
+    least_read_bytes,
+    table_key,
+    workload_of,
+)
+
+TABLES = {"net": rows(*WEIGHTS)}
+
+
+def test_a_workload_is_its_table_s_sizes() -> None:
+    """Three passes over 300 MiB; a layer at a time holds the largest."""
+    bulk = workload_of(curve({}).settings, TABLES)
+    assert (bulk.weight_bytes, bulk.held_bytes, bulk.passes) == (300 * MIB, 300 * MIB, 3)
+    assert bulk.table_bytes == 304 * MIB
+    linear = workload_of(curve({}, schedule="linear").settings, TABLES)
+    assert (linear.held_bytes, linear.passes, linear.table_bytes) == (220 * MIB, 1, 224 * MIB)
+
+
+def test_a_batch_makes_tensors_larger_and_weights_not() -> None:
+    """Four pictures: 8 MiB out of each layer; a shared part's weights count once."""
+    table = [{**row, "part": "shared"} for row in rows(30, 30)]
+    one, two = layers_of(table, 4)
+    assert (one.weight_bytes, two.weight_bytes) == (30 * MIB, 0)
+    assert (one.output_bytes, one.working_bytes) == (8 * MIB, 16 * MIB)
+    live = {"live_after_bytes": 1, "live_peak_bytes": 5 * MIB, "workspace_bytes": 33 * MIB}
+    (told,) = layers_of([{**rows(30)[0], **live}], 4)
+    # 20 MiB of tensors, a copy of the weights, and 3 MiB for each picture.
+    assert told.working_bytes == (20 + 30 + 12) * MIB
+
+
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [
+        ({"kind": "training"}, "a training"),
+        ({"engine": "onnxruntime"}, "the engine onnxruntime"),
+        ({"accelerator": "cuda"}, "an accelerator"),
+        ({"new_tokens": 8}, "text generation"),
+        ({"page_advice": "cold"}, "advice about pages"),
+        ({"precision": "int8"}, "another precision"),
+        ({"pipeline": "net+other"}, "several networks"),
+        ({"schedule": "deepeye"}, "the schedule deepeye"),
+        ({"pipeline": "unknown"}, "no layer table of unknown"),
+        ({"image": 448}, "no layer table of net at 448 pixels"),
+    ],
+)
+def test_what_the_formulas_do_not_hold_for_is_refused(about: dict[str, Any], words: str) -> None:
+    """Each in its own words."""
+    with pytest.raises(CannotPredictError, match=words):
+        workload_of(curve({}, **about).settings, TABLES)
+
+
+def test_damaged_tables() -> None:
+    """A missing figure is a reason; one that is no number is damage."""
+    row = rows(30)[0]
+    with pytest.raises(CannotPredictError, match="no flops"):
+        layers_of([{k: v for k, v in row.items() if k != "flops"}])
+    with pytest.raises(ResultsError, match="damaged layer table"):
+        layers_of([{**row, "flops": "many"}])
+
+
+def test_inputs_of_another_size_have_a_table_of_their_own() -> None:
+    """The wrong answer that was seen: 448 pixels were answered by the table of 224."""
+    tables = {"net": rows(*WEIGHTS), table_key("net", 448): rows(*WEIGHTS, batch_bytes=9 * MIB)}
+    small, large = (workload_of(curve({}, image=n).settings, tables) for n in (None, 448))
+    assert (small.table_bytes, large.table_bytes) == (304 * MIB, 318 * MIB)
+
+
+def test_what_no_eviction_can_spare_a_round() -> None:
+    """Of 300 MiB 90 fit: each of 3 passes reads 210; a text reads them for each token."""
+    settings = curve({}).settings
+    assert least_read_bytes(settings, TABLES, 90.0 * MIB) == 3 * 210 * MIB
+    mapped = {**settings, "loader": "mmap"}
+    assert least_read_bytes(mapped, TABLES, 90.0 * MIB) == 2 * 210 * MIB
+    text = {**settings, "schedule": "generate", "new_tokens": 8}
+    assert least_read_bytes(text, TABLES, 90.0 * MIB) == 8 * 210 * MIB
+    assert least_read_bytes({**settings, "schedule": "linear"}, TABLES, 90.0 * MIB) == 0
+    assert least_read_bytes(settings, TABLES, 301.0 * MIB) == 0
+
+
+def test_needs_of_a_network_that_never_ran() -> None:
+    """The runtime, its table, and as much of its own for each layer as the other one has."""
+    known = context()
+    ran = replace(curve({}, network="other"), demand_bytes=(80 + 124 + 14) * float(MIB))
+    asked = workload_of(curve({}).settings, known.tables)
+    # The other one has 7 MiB a layer.
+    assert needs_of_others(asked, 80.0 * MIB, [ran], known) == (80 + 304 + 21) * MIB
+    # Its own curve tells nothing of it.
+    own = replace(curve({}), demand_bytes=1.0)
+    assert needs_of_others(asked, 80.0 * MIB, [own, ran], known) == (80 + 304 + 21) * MIB
+
+
+def test_time_of_a_network_that_never_ran() -> None:
+    """In proportion where one network is known; other phases and loaders tell nothing."""
+    known = context()
+    ran = replace(curve({}, network="other"), unlimited_seconds=np.array([1.0]))
+    mapped = replace(curve({}, network="other", loader="mmap"), unlimited_seconds=np.array([9.0]))
+    asked = workload_of(curve({}).settings, known.tables)
+    other = workload_of(ran.settings, known.tables)
+    rates = [a / b for a, b in zip(asked.amounts, other.amounts, strict=True)]
+    said = seconds_of_others(asked, "total", [ran, mapped], known)
+    assert min(rates) <= said <= max(rates)
+    with pytest.raises(CannotPredictError, match="no unlimited trial"):
+        seconds_of_others(asked, "start", [ran], known)
+
+
+def test_a_margin_on_both_sides_of_the_need() -> None:
+    """A need of 200 MiB beside 50 of swap, known to 3 %: 156 is enough, 144 is not."""
+    room = Room(200.0 * MIB, 50.0 * MIB, 0.03)
+    assert [room.finishes(mib * MIB) for mib in (157, 150, 143)] == [True, None, False]
+    assert room.least_bytes == 150 * MIB
+    assert Room(200.0 * MIB, 900.0 * MIB, 0.03).least_bytes == 0
+
+
+def test_mapped_weights_need_no_swap() -> None:
+    """All of a network at once, or its largest layer; of a pipeline the larger network."""
+    tables = {"net": rows(30, 50, 220), "other": rows(100, 20)}
+    assert mapped_bytes(tables, "net+other", {"schedule": "bulk"}) == 300 * MIB
+    assert mapped_bytes(tables, "net", {"schedule": "linear"}) == 220 * MIB
