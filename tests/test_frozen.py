@@ -14,9 +14,9 @@ from benchmarks.frozen.made_up import made_up
 from edgebench.results.facts import sweep_facts
 from edgebench.results.results import load
 from edgebench.results.sweep_reader import read_sweep
-from edgebench.slowdown.prediction import Predictor
 from edgebench.slowdown.prediction_source import source_of
 from edgebench.slowdown.query import WorkloadQuery, tried_workloads
+from edgebench.slowdown.source import Source
 
 
 def test_numbers_and_identities_are_kept_and_sentences_are_not() -> None:
@@ -74,12 +74,8 @@ def kept_sweeps() -> Iterator[Any]:
 @pytest.mark.heavy
 @pytest.mark.process
 @pytest.mark.parametrize("sweep", [*kept_sweeps()])
-def test_verbs_agree_about_each_measured_limit(
-    sweep: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verbs_agree_about_each_measured_limit(sweep: Path) -> None:
     """``predict`` and ``fit`` have the outcomes and slowdowns that ``show`` has, at every limit."""
-    # Simulating the layers takes most of the time, and is no part of it.
-    monkeypatch.setattr(Predictor, "_layers", lambda self, subject, size: ())
     results = load(sweep)
     source = source_of(sweep, WorkloadQuery())
     facts = {one.key.id: one for one in sweep_facts(results.sweeps[0]).workloads}
@@ -89,7 +85,7 @@ def test_verbs_agree_about_each_measured_limit(
             points = [p for p in facts[subject.workload].tried if p.made and p.limit_bytes]
             found = predictor.predict(subject, [str(p.limit_bytes) for p in points])
             for point, at in zip(points, found.at, strict=True):
-                if at.kind != "measured":
+                if at.source is not Source.MEASURED:
                     assert not {"ok", "oom-killed", "timeout"} & {*point.outcomes}
                     continue
                 compared += 1
@@ -98,7 +94,8 @@ def test_verbs_agree_about_each_measured_limit(
                 total, seen = at.phase("total"), point.slowdowns.get("total")
                 if seen is not None and total is not None:
                     assert total.slowdown == pytest.approx(seen)
-                for curve in subject.curves if seen is not None else ():
+                # A curve has what the clock said of a limit that was never met.
+                for curve in subject.curves if seen is not None and point.meets_limit else ():
                     here = abs(curve.limits / float(point.limit_bytes or 1) - 1) < 1e-6
                     if curve.phase == "total" and here.any():
                         assert curve.medians[here][0] == pytest.approx(seen)

@@ -54,7 +54,7 @@ def _swap(kind: object, swap_bytes: object) -> str:
     return f"{format_size(float(swap_bytes))} {name}"
 
 
-def rows(one: Prediction) -> tuple[tuple[str, ...], list[list[str]]]:
+def prediction_rows(one: Prediction) -> tuple[tuple[str, ...], list[list[str]]]:
     """Return titles and cells: the widest limit first, columns without a cell left out."""
     stage = shown_phase("total", one.subject.settings)
     titles = ("limit", "ok", START, _ROUND.get(stage, "time"), "slower", "how it is known")

@@ -145,14 +145,14 @@ _LAYERS = 3
 
 def print_predictions(found: Sequence[Prediction], verbose: bool, source: PredictionSource) -> None:
     """A headline and a table for each workload; with ``verbose`` the layers too."""
-    from edgebench.answers.predictions import headline, rows
+    from edgebench.answers.predictions import headline, prediction_rows
 
     storage = source.storage.label if source.storage else ""
     for number, one in enumerate(found):
         if number:
             click.echo()
         click.echo(headline(one, found, storage))
-        titles, cells = rows(one)
+        titles, cells = prediction_rows(one)
         print_table(titles, cells, words=("how it is known",))
         if verbose:
             _print_layers(one)

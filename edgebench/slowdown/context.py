@@ -220,9 +220,9 @@ def matching_device_data(
 ) -> tuple[list[DeviceData], list[str]]:
     """The data of one device, by kind of swap and storage; and warnings about what is missing.
 
-    The first is of the machine that is calibrated here, if one is, and has the most curves. A kind
-    without any trial is known from its calibration alone: unlimited times and layer tables still
-    hold.
+    The first is of the machine that is calibrated here, if one is, has swap, and the most curves.
+    A kind without any trial is known from its calibration alone: unlimited times and layer tables
+    still hold.
 
     Raises:
         UsageError: several devices, and none was named.
@@ -233,7 +233,13 @@ def matching_device_data(
     own = _of_device(found, device)
     calibrated = {data.machine for data in own if data.context.calibration}
     home = calibrated or {data.machine for data in own}
-    own.sort(key=lambda data: (data.machine not in home, -len(data.curves)))
+    # Swap that isn't given is one that the device was calibrated with, never silently none.
+    own.sort(
+        key=lambda data: (
+            *(data.machine not in home, data.context.calibration is None),
+            *(data.swap_kind == "none", -len(data.curves)),
+        )
+    )
     matching = [data for data in own if swap_kind in (None, data.swap_kind)]
     if matching:
         return matching, warnings

@@ -12,7 +12,7 @@ from calibration_making import calibration
 from click.testing import CliRunner, Result
 from device_made_up import Device
 
-from edgebench.cli.calibrate import MEANINGS, calibrate
+from edgebench.cli.calibrate import calibrate
 from edgebench.errors import CgroupError, MachineError, ResultsError
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run import calibration as module
@@ -52,9 +52,9 @@ def test_one_command_calibrates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert 50e6 < found.base_bytes.value < 2e9
     assert 0 < found.hot_base_bytes.value < found.base_bytes.value + (64 << 20)
     assert len(blocks_of(found.scans)) == 2
-    assert done.stdout.startswith("board reads files at")
-    for meaning in MEANINGS.values():
-        assert meaning in done.stdout
+    assert done.stdout.startswith("board   swap none")
+    # What a device without swap has not is left out.
+    assert [line.split("  ")[0] for line in done.stdout.splitlines()[2:4]] == ["file read", "fault"]
     assert str(tmp_path / "board" / "calibration-none.json") in done.stdout
     assert "next: edgebench" in done.stderr
 
@@ -74,17 +74,18 @@ def test_json_is_the_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.heavy
 def test_the_table_says_each_constant_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """First the speeds; values carry units, with --verbose the lowest, the highest and names."""
+    """Four rows with units; with --verbose the lowest, the highest and names."""
     made = made_up()
     (tmp_path / "board").mkdir()
     kept = tmp_path / "board" / "calibration-file.json"
     monkeypatch.setattr(module, "run_calibration", lambda *about: (made, kept))
-    done = run("--results", tmp_path)
-    first = " ".join(done.stdout.splitlines()[:2])
-    assert "reads from swap (file) at 476.8 MiB/s" in first
-    assert "swap_in_bytes_per_s" not in done.stdout
+    lines = run("--results", tmp_path).stdout.splitlines()
+    names = [line.split("  ")[0].rstrip() for line in lines[2:6]]
+    assert names == ["swap read", "swap write", "file read", "fault"]
+    assert "476.8 MiB/s" in lines[2]
+    assert lines[6].startswith("calibration: ")
     verbose = run("--results", tmp_path, "--verbose").stdout
-    rows = [line for line in verbose.splitlines() if line.startswith("reading from swap")]
+    rows = [line for line in verbose.splitlines() if line.startswith("swap read")]
     assert "476.8 MiB/s" in rows[0]
     assert "swap_in_bytes_per_s" in verbose
     assert "0.50 µs" in verbose
