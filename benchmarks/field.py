@@ -4,11 +4,14 @@
 
 Each case is a report rebuilt as a small program: its source, the command as a person would type it,
 and words that a right answer holds (and words that a wrong one held). Right values were checked by
-hand in a bare control group. It writes ``results/field.md`` and ends with 1 if an answer is wrong.
+hand in a bare control group. Sizes of the programs of ``TRUTHS`` were found by bisection in one,
+too: what each uses, and the least limit at which it finishes. ``sizes`` tries only these.
+It writes ``results/field.md`` and ends with 1 if an answer is wrong.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -257,6 +260,96 @@ CASES = (
 )
 
 
+#: Each word is a step: f fills so many MiB, h gives the last back, l frees lazily, s is shared,
+#: t is in a memfd, c in a child; g touches a byte of each huge page.
+_STEPS = """
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int c, char **v) {
+  char *last = 0; size_t size = 0;
+  for (int i = 1; i < c; i++) {
+    size_t n = (size_t)atoi(v[i] + 1) << 20;
+    int fd = -1, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    if (*v[i] == 'h') { munmap(last, size); continue; }
+    if (*v[i] == 's') flags = MAP_SHARED | MAP_ANONYMOUS;
+    if (*v[i] == 't') { fd = memfd_create("t", 0); if (ftruncate(fd, n)) return 1; }
+    if (*v[i] == 't') flags = MAP_SHARED;
+    if (*v[i] == 'c' && fork()) continue;
+    if (*v[i] == 'g') {
+      if (posix_memalign((void **)&last, 2 << 20, n)) return 1;
+      madvise(last, n, MADV_HUGEPAGE);
+      for (size_t at = 0; at < n; at += 2 << 20) last[at] = 1;
+      continue;
+    }
+    size = *v[i] == 'l' ? 1 << 20 : n;
+    for (size_t at = 0; at < n; at += size) {
+      last = mmap(0, size, PROT_READ | PROT_WRITE, flags, fd, 0); memset(last, 1, size);
+      if (*v[i] == 'l') madvise(last, size, MADV_FREE);
+    }
+    if (*v[i] == 'c') { usleep(400000); return 0; }
+  }
+  usleep(200000); while (wait(0) > 0); return 0;
+}
+"""
+_AGAIN = """
+import os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+for epoch in range(int(sys.argv[2])):
+    for at in range(0, os.fstat(file).st_size, 1 << 16): os.pread(file, 1 << 16, at)
+"""
+#: The command, what it needs in MiB, and the least limit to give it; None: that depends on storage.
+TRUTHS: tuple[tuple[str, float, float | None], ...] = (
+    ("./steps f7", 7.5, 7.6),
+    ("./steps f23", 23.5, 24),
+    ("./steps f83", 83.5, 84),
+    ("./steps f151", 151.5, 152),
+    ("./steps f412", 412.6, 413),
+    ("./steps f90 h f30", 90.5, 91),
+    ("./steps f40 f60 h f35", 100.4, 101),
+    ("./steps f200 h f10", 200.5, 201),
+    ("./steps s71", 71.5, 72),
+    ("./steps s133", 133.6, 134),
+    ("./steps t45", 45.5, 46),
+    ("./steps t30 f60", 90.6, 91),
+    ("./steps c20 c20 c20", 60.8, 61),
+    ("./steps c31 f50", 81.7, 82),
+    ("./steps l123 f37", 160.5, 38),
+    ("./steps f37 l123", 160.5, 39),
+    ("./steps f64 l200", 264.8, 66),
+    ("./steps g194", 194.8, 2),
+    ("python3 -S -c x=bytearray(100<<20)", 103, 103),
+    ("python3 -S -c x=[i*1.5for(i)in(range(1000000))]", 41.3, 42),
+    ("python3 -S again.py data.bin 1", 4, 4),
+    ("python3 -S again.py data.bin 4", 65, None),
+)
+
+
+def sizes(command: str) -> tuple[float, float | None]:
+    """What edgebench says that a command needs, and what to give it, in MiB."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        (folder / "steps.c").write_text(_STEPS)
+        subprocess.run(["gcc", "-O1", "-o", "steps", "steps.c"], cwd=folder, check=True)
+        (folder / "again.py").write_text(_AGAIN)
+        (folder / "data.bin").write_bytes(os.urandom(61 * MIB))
+        words = [*EDGEBENCH, "minimum", "--json", "--", *command.split()]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return 0.0, None
+    found = json.loads(done.stdout)
+    give = found["give"] and found["give"]["limit_bytes"] / MIB
+    return found["demand_bytes"] / MIB, give
+
+
+def is_close(said: float | None, truth: float | None) -> bool:
+    """Whether it is the truth to 2 % or 2 MiB."""
+    return truth is None or (said is not None and abs(said - truth) <= max(2, 0.02 * truth))
+
+
 def answer(case: Case) -> str:
     """What edgebench says of a case, stdout and stderr."""
     with tempfile.TemporaryDirectory() as made:
@@ -314,6 +407,13 @@ def main(names: list[str]) -> int:
         said = answer(case)
         rows.append([case.name, in_short(said), case.right, is_right(case, said), said])
         sys.stderr.write(f"{'right' if rows[-1][3] else 'WRONG'}: {case.name}\n")
+    for command, needs, give in TRUTHS if not names or names == ["sizes"] else ():
+        said_needs, said_give = sizes(command)
+        right = is_close(said_needs, needs) and is_close(said_give, give)
+        truth = f"needs {needs} MiB, give {give or '?'}"
+        said = f"needs {said_needs:.1f} MiB, give {said_give or '?'}"
+        rows.append([command, said, truth, right, said])
+        sys.stderr.write(f"{'right' if right else 'WRONG'}: {command}: {said}; {truth}\n")
     report.write(
         "field",
         "What edgebench says of programs that public reports are about.",
