@@ -33,6 +33,7 @@ from edgebench.workloads.engines.engine import WHOLE
 if TYPE_CHECKING:
     from edgebench.slowdown.prediction import Prediction
     from edgebench.slowdown.prediction_source import PredictionSource
+    from edgebench.slowdown.query import WorkloadQuery
 
 
 _RANGE = ("120%", "40%", 9)
@@ -53,11 +54,18 @@ _RANGE = ("120%", "40%", 9)
 @click.option("--device", help="Device whose results to use [default: the only one].")
 @click.option("--swap-kind", type=click.Choice(SWAP_KINDS), help="Only this kind of swap.")
 @click.option("--storage", help="Storage held to this speed, as read=100MB/s; or as-is.")
+@click.option("--probe", is_flag=True, help="First run it: once freely, once slowed (20 s).")
 @click.option("--figure", is_flag=True, help="Also draw slowdown against limit.")
 @verbose_option("the layers that take the added time")
 @json_option("the predictions")
 def predict(
-    network: str | None, results: Path, figure: bool, verbose: bool, as_json: bool, **asked: Any
+    network: str | None,
+    results: Path,
+    probe: bool,
+    figure: bool,
+    verbose: bool,
+    as_json: bool,
+    **asked: Any,
 ) -> None:
     """Predict time, slowdown and kills of NETWORK at any limit.
 
@@ -74,6 +82,8 @@ def predict(
     _refuse_folder(network)
     wanted = workload_query(network, *how)
     source = source_of(results, wanted, asked["device"], asked["swap_kind"], asked["storage"])
+    if probe:
+        source = _probe(network, wanted, source)
     found = source.predict(wanted, _limits(asked))
     files = _draw(source, found, results) if figure else []
     if as_json:
@@ -85,7 +95,7 @@ def predict(
     print_predictions(found, verbose, source)
     print_figures(files)
     print_warnings(source.warnings, None if verbose else "--verbose")
-    print_next(_next(results, found[0]))
+    print_next(_next(network, results, found[0], source, asked))
 
 
 def _refuse_folder(network: str | None) -> None:
@@ -132,11 +142,50 @@ def _as_json(one: Prediction) -> dict[str, Any]:
     return {**about, "was_run": subject.was_run, **row}
 
 
-def _next(results: Path, one: Prediction) -> str:
-    network = one.subject.network
-    if "+" in network or ":" in network or one.subject.settings.get("kind") == "training":
+def _next(
+    network: str | None,
+    results: Path,
+    one: Prediction,
+    source: PredictionSource,
+    asked: dict[str, Any],
+) -> str:
+    """A probe where the network can run here and its own trials don't tell; else a measurement."""
+    from edgebench.measures.machine.environment import device_name
+    from edgebench.slowdown.source import Source
+
+    name = one.subject.network
+    if "+" in name or ":" in name or one.subject.settings.get("kind") == "training":
         return f"edgebench fit {typed_path(results)}"
-    return f"edgebench minimum {network} --slowdown 1.5"
+    computed = any(at.source in (Source.LAYER_TABLE, Source.COUNTED) for at in one.at)
+    if computed and network and source.storage is None and source.data.device == device_name():
+        words = [f"--memory {limit}" for limit in asked["memory"]]
+        flags = ("schedule", "loader", "batch", "image", "threads", "swap_kind")
+        words += [f"--{k.replace('_', '-')} {asked[k]}" for k in flags if asked[k] is not None]
+        words += [f"--results {typed_path(results)}", "--probe"]
+        return f"edgebench predict {network} {' '.join(words)}"
+    return f"edgebench minimum {name} --slowdown 1.5"
+
+
+def _probe(
+    network: str | None, wanted: WorkloadQuery, source: PredictionSource
+) -> PredictionSource:
+    """Run the network once freely and once slowed; what this shows of it."""
+    from edgebench.cli.progress import shown_progress
+    from edgebench.run.probe import run_probe
+    from edgebench.slowdown.prediction_source import source_of
+
+    workloads = source.workloads(wanted) if network else []
+    limit = workloads[0][1].probed_bytes(workloads[0][0]) if len(workloads) == 1 else None
+    if network is None or limit is None or source.storage is not None:
+        raise UsageError(
+            f"{len(workloads)} workloads match: a probe is of one whose layers are known, here",
+            where="--probe",
+            remedy="name a network, and choose with --schedule, --loader and --threads",
+        )
+    root = source.results.sweeps[0].path.resolve().parent.parent
+    with shown_progress() as progress:
+        folder = run_probe(network, workloads[0][0].settings, limit, root, progress)
+    return source_of(folder, wanted)
 
 
 #: How many layers are named at each limit.

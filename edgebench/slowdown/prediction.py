@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: A round that is slower by no more than this factor is not slowed.
 UNSLOWED = 1.1
+#: Of what a steady round uses, the part that a probe leaves it.
+_PROBED = 0.8
 NO_MODEL_REMEDY = "edgebench calibrate, and then some networks: edgebench run quickstart"
 
 
@@ -126,6 +128,15 @@ class Predictor:
             unlimited_s = next((t.unlimited_s for t in times if t), 0.0)
             found.append(CurvePrediction(unlimited_s, middle, (low, high)))
         return found
+
+    def probed_bytes(self, subject: QueriedWorkload) -> float | None:
+        """Return a limit that should slow a workload; None where no formula tells of it."""
+        curve = next((one for one in subject.curves if one.phase == "total"), None)
+        try:
+            found = self._computed.phase(curve, subject.curves) if curve else None
+        except CannotPredictError:
+            return None
+        return _PROBED * float(found.misses.limit_bytes[-1]) if found else None
 
     def _answers(self, subject: QueriedWorkload, needs: float | None) -> WorkloadAnswers:
         tables, settings = self._data.context.tables, subject.settings
