@@ -137,7 +137,7 @@ def study_lines() -> Iterator[str]:
     yield cores_sentence({"forward": 1.83, "backward": 1.9}, 2)
     yield bends_sentence(4, 8)
     yield watched_differently_sentence("with memory.stat", "without memory.stat")
-    yield best_model_sentence("simulated", 0.09)
+    yield best_model_sentence("interpolated", 0.09)
     yield no_cause_sentence(None)
     yield ""
 

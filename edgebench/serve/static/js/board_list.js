@@ -49,7 +49,7 @@ function draw() {
   if (!whatIf.workload.demand_bytes) return;
   fill(byId("board-list"), ...BOARDS.map(row));
   byId("boards-note").textContent =
-    `The answer is about memory, with the swap of this sweep. Where it doesn't fit, its time is predicted with the board's storage, from counted bytes where a walk counted them, else from simulated ones; the CPU is this machine's, so read “×2” as twice as slow as with memory to spare. What its system uses is as published for the board, or 256 MiB where nothing is: free --mebi on the board tells it.`;
+    `The answer is about memory, with the swap of this sweep. Where it doesn't fit, its time is predicted with the board's storage, from counted bytes where a walk counted them, else from the sizes of its layers; the CPU is this machine's, so read “×2” as twice as slow as with memory to spare. What its system uses is as published for the board, or 256 MiB where nothing is: free --mebi on the board tells it.`;
 }
 
 function row(board) {
