@@ -275,7 +275,7 @@ class TrialRecord(Struct, frozen=True, gc=False):
 
     def __repr__(self) -> str:
         """Which trial it is, and what it came to; all fields: ``to_json()``."""
-        from edgebench.words.record import record_line
+        from edgebench.answers.trial import record_line
 
         return record_line(self)
 

@@ -107,11 +107,6 @@ def joined_words(words: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def as_sentence(words: str) -> str:
-    """With a capital and a full stop."""
-    return f"{words[0].upper()}{words[1:]}."
-
-
 def shortened(text: str, most: int = 40) -> str:
     """The text, or as many of its characters as that, the last one ``…``."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -114,16 +114,6 @@ def format_size(size_bytes: float | None) -> str:
     return f"{value:.2f} GiB"
 
 
-def brief_size(size_bytes: float) -> str:
-    """``"412 MiB"``, ``"8.4 MiB"``, ``"1.52 GiB"``: as many digits as a sentence needs."""
-    value = float(size_bytes)
-    for unit in ("B", "KiB", "MiB"):
-        if round(value) < 1024:
-            return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.2f} GiB"
-
-
 def format_limit(label: str, size_bytes: float | None) -> str:
     """``150.0 MiB``, or ``75% (242.1 MiB)`` for a share; ``unlimited``."""
     if size_bytes is None:
@@ -154,13 +144,3 @@ def format_duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def format_times(factor: float) -> str:
-    """``"1.21 times"``, ``"26 times"``, ``"1820 times"``: a factor in a sentence."""
-    return f"{factor:{'.0f' if factor >= 100 else '.3g'}} times"
-
-
-def times_as_long(factor: float) -> str:
-    """``"1.21 times as long"``, ``"just as long"``: a slowdown in a sentence."""
-    return "just as long" if f"{factor:.3g}" == "1" else f"{format_times(factor)} as long"

@@ -15,6 +15,7 @@ import pytest
 from terminal import Terminal
 
 import edgebench
+from edgebench.answers.warnings import WarningKind
 from edgebench.cli.verbs import VERBS
 
 if sys.version_info >= (3, 11):
@@ -245,14 +246,13 @@ def hard_to_read(text: str) -> Iterator[str]:
 
 
 def test_pages_and_messages_are_read_once():
-    """No page, and no sentence of the program's, has a long part or a word that is not plain."""
+    """No page, and no warning of the program's, has a long part or a word that is not plain."""
     found = [
         f"{page.relative_to(ROOT)}: {one}"
         for page in PAGES
         for one in hard_to_read(page.read_text())
     ]
-    messages = (ROOT / "tests" / "words" / "sentences.txt").read_text().splitlines()
-    found += [one for line in messages for one in hard_to_read(line)]
+    found += [one for kind in WarningKind for one in hard_to_read(kind.value)]
     assert found == []
 
 

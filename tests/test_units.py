@@ -12,7 +12,6 @@ from edgebench.units import (
     DURATION_HELP,
     MIB,
     SIZE_HELP,
-    brief_size,
     format_duration,
     format_limit,
     format_size,
@@ -21,7 +20,6 @@ from edgebench.units import (
     parse_size,
     parse_swap,
     swap_words,
-    times_as_long,
 )
 
 
@@ -137,23 +135,10 @@ WORDS: dict[Callable[..., str], list[tuple[Any, str]]] = {
         *((1024**2 - 1024, "1023.0 KiB"), (1024**2, "1.0 MiB"), (157_286_400, "150.0 MiB")),
         *((1024**3, "1.00 GiB"), (5 * 1024**4 // 2, "2560.00 GiB")),
     ],
-    # One digit behind the point below ten; never 1024 of a unit.
-    brief_size: [
-        *((0, "0 B"), (9, "9 B"), (1023.4, "1023 B"), (1023.6, "1.0 KiB")),
-        *((8.44 * 1024, "8.4 KiB"), (10 * 1024, "10 KiB"), (412.4 * 1024**2, "412 MiB")),
-        *((8.4 * 1024**2, "8.4 MiB"), (1023.7 * 1024**2, "1.00 GiB"), (1.52 * 1024**3, "1.52 GiB")),
-    ],
     format_duration: [
         *((0, "0 s"), (850e-6, "850 µs"), (1e-3, "1.0 ms"), (0.0123, "12.3 ms"), (1, "1.0 s")),
         *((4.24, "4.2 s"), (60, "1 min 00 s"), (200.4, "3 min 20 s"), (3599, "59 min 59 s")),
         *((3600, "1 h 00 min"), (3900, "1 h 05 min"), (90_000, "25 h 00 min")),
-    ],
-    # Three digits, and never an exponent.
-    times_as_long: [
-        *((0.976, "0.976 times as long"), (2.0, "2 times as long"), (2.014, "2.01 times as long")),
-        *((26.04, "26 times as long"), (181.6, "182 times as long")),
-        *((1820.4, "1820 times as long"), (1.0, "just as long"), (1.004, "just as long")),
-        (1.006, "1.01 times as long"),
     ],
     # With its bytes; where they are not known yet, the label.
     format_limit: [

@@ -18,6 +18,7 @@ def _compare() -> Iterator[Claim]:
 
 
 def _minimum() -> Iterator[Claim]:
+    from edgebench.answers.limits import _ALIKE
     from edgebench.run.minimum_answer import _CLEARLY_LESS
     from edgebench.run.search import (
         _BUDGET_S,
@@ -35,6 +36,7 @@ def _minimum() -> Iterator[Claim]:
     )
     from edgebench.run.used_files import _READ_AGAIN
 
+    yield says("a range where runs differ by more than {} %", _whole(100 * (_ALIKE - 1)))
     yield says("without `--slowdown`, at most {} times", f"{USUAL_SLOWDOWN:g}")
     yield says("may take {} s longer", f"{USUAL_LATER_S:g}")
     yield says("with less than {} of the need", f"{_CLEARLY_LESS:g}")
@@ -50,11 +52,25 @@ def _minimum() -> Iterator[Claim]:
     yield says("after {} seconds or the time of {} unlimited", f"{_BUDGET_S:g}", _BUDGET_TRIALS)
 
 
+def _answers() -> Iterator[Claim]:
+    from edgebench.answers.limits import _ALIKE
+    from edgebench.answers.table import _AGREE
+    from edgebench.results.spread import SLIGHT
+
+    yield says("a range where runs differ by more than {} %", _whole(100 * (_ALIKE - 1)))
+    yield says("took at most {} times as long", f"{SLIGHT:g}")
+    yield says("from their median by more than {} %", _whole(100 * _AGREE))
+
+
+def _layers() -> Iterator[Claim]:
+    from edgebench.answers.layers import _LEAST_SHARE
+
+    yield says("if it has at least {} % of the extra time", _whole(100 * _LEAST_SHARE))
+
+
 def _report() -> Iterator[Claim]:
     from edgebench.report.pictures import LARGEST_ALL
-    from edgebench.words.model import _FACTORS
 
-    yield says("the slowdown passes {}, {} and {}", *(f"{factor:g}" for factor in _FACTORS))
     yield says("figures beyond {} MB are left out", f"{LARGEST_ALL / 1e6:g}")
 
 
@@ -88,7 +104,9 @@ CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
     "docs/verbs/boards.md": _boards,
     "docs/glossary.md": _glossary,
     "docs/verbs/compare.md": _compare,
+    "docs/verbs/layers.md": _layers,
     "docs/verbs/minimum.md": _minimum,
     "docs/verbs/report.md": _report,
+    "docs/verbs/show.md": _answers,
     "docs/explanation/why-numbers-differ.md": _ledgers,
 }

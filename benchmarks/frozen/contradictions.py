@@ -5,8 +5,9 @@
 ``show`` is what was measured: how trials ended, and the slowdown. Compared with it:
 
 - ``predict`` at each measured limit: how many trials finished, and the slowdown of a whole pass;
-- ``report``: how many finished and the slowdown in its table of limits;
-- ``fit``: the slowdown at each measured limit, and the error of the model that ``report`` names.
+- ``fit``: the slowdown at each measured limit.
+
+A report has the rows of ``show``.
 
 Exits with 1 at a contradiction.
 """
@@ -32,8 +33,6 @@ from edgebench.slowdown.curves import curves
 
 #: Slowdowns that differ by no more than this share are the same.
 SAME = 1e-3
-#: A reported slowdown contradicts one that lies further from it than this factor.
-FACTOR = 1.25
 
 
 @dataclass(frozen=True)
@@ -53,26 +52,12 @@ def contradictions(sweep: Path) -> Iterator[Contradiction]:
     name = sweep.name.split("-", 1)[1]
     measured = sweep_facts(load(sweep).sweeps[0]).workloads
     predicted = _predictions(sweep, measured)
-    report = _or_nothing(freeze.report, sweep)
     for one in measured:
         for point in one.tried:
             label = point.limits.label
-            for about, first, second in (
-                *_predicted(one, point, predicted),
-                *_reported(point, report.get(f"{one.name} Limits", [])),
-            ):
+            for about, first, second in _predicted(one, point, predicted):
                 yield Contradiction(name, one.name, label, about, first, second)
     yield from _slowdowns_of_fits(sweep, name, measured)
-    for curve, first, second in _fitted(sweep, report.get("Fits", [])):
-        yield Contradiction(name, curve, "", "a model's error", first, second)
-
-
-def _or_nothing(verb: Any, sweep: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = verb(sweep)
-    except EdgebenchError:
-        return {}
-    return found
 
 
 def _predictions(sweep: Path, measured: Sequence[WorkloadFacts]) -> list[dict[str, Any]]:
@@ -118,21 +103,6 @@ def _at(point: PointFacts, at: Mapping[str, Any]) -> Iterator[tuple[str, str, st
         yield "slowdown", f"show: {seen:.3g}", f"predict: {slower[0]:.3g}"
 
 
-def _reported(
-    point: PointFacts, rows: Sequence[Mapping[str, Any]]
-) -> Iterator[tuple[str, str, str]]:
-    for row in rows:
-        if row["row"] != point.limits.label:
-            continue
-        finished = point.outcomes.get("ok", 0)
-        if row.get("finished") and row["finished"][0] != finished:
-            yield "finishes", f"show: {finished}", f"report: {row['finished'][0]:g}"
-        if point.slowdown and row.get("slowdown"):
-            ratio = row["slowdown"][0] / point.slowdown
-            if not 1 / FACTOR <= ratio <= FACTOR:
-                yield "slowdown", f"show: {point.slowdown:.3g}", f"report: {row['slowdown'][0]:g}"
-
-
 def _slowdowns_of_fits(
     sweep: Path, name: str, measured: Sequence[WorkloadFacts]
 ) -> Iterator[Contradiction]:
@@ -152,23 +122,6 @@ def _slowdowns_of_fits(
             if seen and fitted and abs(fitted / seen - 1) > SAME:
                 words = f"show: {seen:.3g}", f"fit: {fitted:.3g}"
                 yield Contradiction(name, one.name, point.limits.label, "slowdown", *words)
-
-
-def _fitted(sweep: Path, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    fits = _or_nothing(freeze.fit, sweep).get("fits", []) if rows else []
-    # Both list the same curves in the same order.
-    for row, fit in zip(rows, fits, strict=False):
-        models = [one for one in fit["models"] if one["fit"]]
-        same = next((m for m in models if m["model"] == row.get("recommended")), None)
-        errors = same and same["leave_one_limit_out"]
-        told = f"{row['error'][0]:.1f} %" if "error" in row else "no error"
-        # A dash stands for no model.
-        named = same["model"] if same else "–"
-        error = f"{100 * errors['mape']:.1f} %" if errors else "no error"
-        first = f"report: {row.get('recommended')}, {told}"
-        second = f"fit: {named}, {error}"
-        if first.removeprefix("report") != second.removeprefix("fit"):
-            yield str(row["row"]), first, second
 
 
 def main() -> int:

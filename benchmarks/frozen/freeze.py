@@ -8,7 +8,7 @@ A change of the code leaves them as they are, or the change is explained. Senten
 what differs each time (paths, names of folders, versions), and values that are null. Floats have 6
 significant digits, and compare equal within 1 of 100,000.
 
-``show``, ``report`` (its tables, without figures) and ``export`` (each frame's columns, summed up
+``show``, ``answers`` (what headlines say) and ``export`` (each frame's columns, summed up
 by network and limit) are of every sweep; ``compare`` of the pairs in PAIRS. A fit costs up
 to half a minute, so ``fit`` and ``predict`` are of the sweeps in FITTED and of those made up;
 ``layers`` and ``reconcile`` of those in DETAILED and made up.
@@ -29,7 +29,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -63,8 +62,6 @@ IDENTITIES = {
     *("workload", "network", "phase", "point", "outcome", "label", "limit", "model", "recommended"),
     *("row", "verdict", "refused", "strategy", "part", "layer", "device", "swap_kind", "name"),
 }
-#: The report's column of a model's name.
-MODEL = "model"
 #: Columns of what was asked for, which an export only passes on.
 _ASKED = {
     *("block", "repeat", "seed", "batch", "warm", "rounds", "workers", "round", "limit_bytes"),
@@ -75,7 +72,6 @@ _VOLATILE = {
 }
 #: Written as a list in this order, without what is equal to an earlier value: a third of the room.
 _SPREAD = ("median", "low", "high", "count", "sure_low", "sure_high", "off")
-_NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 _CLOSE = 1e-5
 _LEFT_OUT = object()
 
@@ -129,39 +125,24 @@ def show(sweep: Path) -> Any:
     return made
 
 
-def report(sweep: Path) -> Any:
-    """The cells of the report's tables that are numbers, by title, row and column."""
-    from edgebench.report.builder import make_report
-    from edgebench.results.results import load
+def answers(sweep: Path) -> Any:
+    """What the headlines say: each workload's need, the limit to give, its knee, how slow it is."""
+    from edgebench.answers.limits import workload_answer
+    from edgebench.results.facts import sweep_facts
+    from edgebench.results.sweep_reader import read_sweep
 
-    def undrawn(results: Any, pngs: Any, meanwhile: Callable[[], None]) -> Any:
-        meanwhile()
-        return [], []
-
-    # Drawing takes most of a report's time, and its numbers are those of the tables.
-    with patch("edgebench.report.builder.draw_pictures", undrawn):
-        made = make_report(load(sweep))
-    tables = [("summary", made.summary), *(("", table) for table in made.tables)]
-    tables += [(one.name, table) for one in made.chapters for table in one.tables]
-    return {
-        f"{of} {table.title}".strip(): [
-            {"row": row[0], **_cells(table.columns, row)} for row in table.rows
-        ]
-        for of, table in tables
-        # The machine is none of the numbers.
-        if table.title != "Environment"
-    }
-
-
-def _cells(columns: tuple[str, ...], row: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, cell in zip(columns[1:], row[1:], strict=False):
-        values = [float(number.replace(",", "")) for number in _NUMBER.findall(cell)]
-        if name == MODEL:
-            found["recommended"] = cell
-        elif values:
-            found[name] = values
-    return found
+    found = map(workload_answer, sweep_facts(read_sweep(sweep)).workloads)
+    return [
+        {
+            "name": one.name,
+            "needs_bytes": one.needs_bytes,
+            "refuted": one.refuted,
+            "give_bytes": one.give_bytes,
+            "knee_bytes": one.knee_bytes,
+            "slow": one.slow,
+        }
+        for one in found
+    ]
 
 
 def fit(sweep: Path) -> Any:
@@ -247,7 +228,7 @@ def _networks(sweep: Path) -> list[str]:
 
 
 VERBS: dict[str, Callable[..., Any]] = {
-    one.__name__: one for one in (show, report, fit, predict, layers, compare, reconcile, export)
+    one.__name__: one for one in (show, answers, fit, predict, layers, compare, reconcile, export)
 }
 
 

@@ -26,6 +26,7 @@ from edgebench.analysis.environments import environment_differences
 from edgebench.analysis.overall import PointTime, compare_overall
 from edgebench.analysis.shared_points import shared_points
 from edgebench.analysis.significance import moderated_t_tests
+from edgebench.answers.warnings import Warned, WarningKind, warning_lines
 from edgebench.errors import UsageError
 from edgebench.records import TrialRecord
 from edgebench.results.rounds import START, STEADY, TIMES, trial_times
@@ -33,7 +34,6 @@ from edgebench.results.sweep_reader import Sweep
 from edgebench.results.watched import how_watched
 from edgebench.results.workload_key import workload_label
 from edgebench.throughput import THROUGHPUT, throughput_unit
-from edgebench.words.comparison import watched_differently_sentence
 
 #: Changes up to this share are ignored. Half of the least change that the default repeats must
 #: find: at the change itself every second one would fall short of it by chance.
@@ -79,7 +79,7 @@ def _watched_differently(a: Sweep, b: Sweep) -> list[str]:
     ways = how_watched(a), how_watched(b)
     if ways[0] is None or ways[1] is None or ways[0] == ways[1]:
         return []
-    return [watched_differently_sentence(ways[0], ways[1])]
+    return warning_lines([Warned(WarningKind.WATCHED, workload="one of both")])
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from edgebench.answers.table import factor, seconds, size
 from edgebench.boards.storage import AS_IS
 from edgebench.results.rounds import START
 from edgebench.slowdown.curves import shown_phase
@@ -20,7 +21,9 @@ _APART = ("schedule", "loader", "optimizer", "batch", "image", "threads", "sweep
 _ROUND = {"steady": "round", "start": "start", "total": "time"}
 
 
-def headline(one: Prediction, others: Sequence[Prediction] = (), storage: str = "") -> str:
+def prediction_headline(
+    one: Prediction, others: Sequence[Prediction] = (), storage: str = ""
+) -> str:
     """Return its name, the settings that tell it from others, its swap, what it needs, its knee."""
     about = one.subject.settings
     alike = [other for other in others if other.subject.network == one.subject.network]
@@ -106,23 +109,3 @@ def _how(at: Answer) -> str:
     elif total and total.at_least and at.wider_bytes:
         words = f"below the tightest, {size(at.wider_bytes)}"
     return words
-
-
-def size(size_bytes: float) -> str:
-    """Return ``412 MiB``, ``8.4 MiB``, ``12.1 GiB``."""
-    if size_bytes >= 10 * 1024 * MIB:
-        return f"{size_bytes / 1024 / MIB:.3g} GiB"
-    value = size_bytes / MIB
-    return f"{value:.0f} MiB" if value >= 99.95 else f"{value:.1f} MiB"
-
-
-def seconds(time_s: float) -> str:
-    """Return ``0.31 s``, ``12.3 s``."""
-    if 0 < time_s < 0.01:
-        return f"{1e3 * time_s:.2f} ms"
-    return f"{time_s:.2f} s" if time_s < 9.995 else f"{time_s:.1f} s"
-
-
-def factor(value: float) -> str:
-    """Return ``1.07x``, ``15.3x``, ``120x``."""
-    return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}x"

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgebench.answers.advice import advice_headline, advice_table
+from edgebench.answers.boards import board_line
+from edgebench.answers.warnings import unmeasured_warnings, warning_lines
 from edgebench.cli import options
 from edgebench.cli.options import offer_networks, search_settings
 from edgebench.cli.output import (
-    print_answer,
+    print_headline,
     print_json,
     print_lines,
     print_next,
     print_table,
-    print_title,
+    print_warnings,
     shown_path,
     typed_path,
 )
 from edgebench.errors import UsageError
-from edgebench.report.remedies import remedy_time
-from edgebench.text import printable
-from edgebench.words.advice import left_out_sentences
-from edgebench.words.boards import advice_board_sentence
 
 if TYPE_CHECKING:
-    from edgebench.results.advice_file import TriedRemedy
     from edgebench.run.advice_answer import Advice
     from edgebench.run.advice_request import AdviceRequest
     from edgebench.run.sweep import SweepOptions
@@ -59,7 +56,7 @@ _EXAMPLE = "edgebench advise --memory 250M -- python3 train.py"
     help="Executions after the first, each time that a network is loaded.",
 )
 @options.search_options
-@options.verbose_option("what was not tried, and why")
+@options.verbose_option("what the remedy does and costs, what was not tried, and why")
 @options.json_option("the result")
 @click.pass_context
 def advise(
@@ -130,51 +127,26 @@ def _refuse_unfit(context: click.Context, *, from_file: bool, program: bool) -> 
         options.refuse_given(context, _OF_PROGRAMS, "programs (after --)")
 
 
-#: No name of a command is shown longer.
-_NAME = 40
-
-
 def print_advice_json(found: Advice, request: AdviceRequest) -> None:
     """The answer as JSON."""
     print_json({"asked": asdict(request), **found.to_json()})
 
 
 def print_advice(found: Advice, board: str | None, *, verbose: bool) -> None:
-    """The sentence, what to type, a table of what was tried; with ``verbose`` all that was not.
-
-    With a board also whether what it has is enough.
-    """
-    name = found.name if len(found.name) <= _NAME else f"{found.name[: _NAME - 1]}…"
-    print_answer([f"{name} {found.sentence}", *filter(None, [advice_board_sentence(found, board)])])
-    best = found.best if found.best and found.best.confirmed else None
-    if best:
-        _print_typed(best.typed)
-        print_lines([f"What it does: {'; '.join(best.titles)}.", f"Its cost: {best.costs}."])
-        if best.changes:
-            print_lines([f"It may change {best.changes}."])
+    """Print what was tried, and what to type; with ``verbose`` what was not tried, and why."""
+    print_headline(advice_headline(found))
     if found.tried:
-        compared = any(one.ratio for one in found.tried)
-        told = " (×0.30: takes 0.30 of the plain workload's time)" if compared else ""
-        print_title(f"tried under the limit{told}")
-        # Where plain does not finish there is nothing to compare with.
-        kept = (0, 1, 2, 3) if any(one.low for one in found.tried) else (0, 1, 3)
-        titles = ("remedy", "time", "90 % interval", "trials")
-        rows = [[_row(one)[n] for n in kept] for one in found.tried]
-        print_table([titles[n] for n in kept], rows, words=("remedy",))
-    print_lines(left_out_sentences(found, verbose=verbose))
-    click.echo(f"results: {shown_path(found.folder)}")
+        print_table(advice_table(found))
+    finished = found.limit_bytes if found.plain_end == "ok" else None
+    fits = board_line(board, found.needed_bytes, finished, found.library_bytes)
+    print_lines(filter(None, [fits]))
+    best = found.best if found.best and found.best.confirmed else None
+    if best and verbose:
+        print_lines([f"{'; '.join(best.titles)}; cost: {best.costs}"])
+    if found.out_of_time:
+        print_lines([f"not tried for lack of time: {', '.join(found.out_of_time)} (--budget)"])
+    if verbose and found.pressed:
+        print_lines(f"not tried: {one.name}: {one.reason}" for one in found.untried)
+    print_lines([f"results: {shown_path(found.folder)}"])
+    print_warnings(warning_lines(unmeasured_warnings(found.unmeasured)))
     print_next(f"edgebench show {typed_path(found.folder)}")
-
-
-def _print_typed(typed: Sequence[str]) -> None:
-    """Each line as it is, so that it can be copied."""
-    click.echo("type:" if len(typed) == 1 else "type or write, where each line says:")
-    for line in typed:
-        click.echo(f"  {printable(line)}")
-
-
-def _row(one: TriedRemedy) -> tuple[str, ...]:
-    between = ""
-    if one.end == "ok" and one.low is not None and one.high is not None:
-        between = f"{one.low:.2f} to {one.high:.2f}"
-    return one.name, remedy_time(one), between, str(one.trials)

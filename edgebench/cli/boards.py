@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgebench.answers.table import Table, headline
 from edgebench.cli.options import json_option, offer_boards
 from edgebench.cli.output import (
-    print_answer,
     print_fields,
+    print_headline,
     print_json,
     print_lines,
     print_next,
     print_table,
-    print_title,
 )
 from edgebench.errors import UsageError
 from edgebench.units import format_size
@@ -63,8 +63,6 @@ def _print_boards(every: Sequence[Board], as_json: bool) -> None:
     if as_json:
         print_json({"boards": [_board_json(board) for board in every]})
         return
-    what = "their memory, cores, storage and swap, not the speed of their CPU"
-    print_answer([f"{len(every)} boards can be emulated with --board: {what}."])
     titles = ("board", "RAM", "left", "cores", "storage", "swap")
     rows = [
         [
@@ -77,7 +75,7 @@ def _print_boards(every: Sequence[Board], as_json: bool) -> None:
         ]
         for board in every
     ]
-    print_table(titles, rows, words=("board", "storage", "swap"))
+    print_table(Table(titles, rows, ("board", "storage", "swap")))
     print_next("edgebench boards raspberry-pi-4-4g")
 
 
@@ -90,7 +88,7 @@ def _print_board(board: Board, as_json: bool) -> None:
     if as_json:
         print_json({"board": _board_json(board)})
         return
-    print_answer([f"{board.title} leaves {format_size(board.left_bytes)} for programs."])
+    print_headline(headline(board.title, f"leaves {format_size(board.left_bytes)}"))
     print_fields(_rows(board))
     _print_sources(board.sources)
     print_next(f"edgebench minimum resnet18 --board {board.name}")
@@ -126,7 +124,7 @@ def _numbers(sources: Sequence[Source], keys: Sequence[str]) -> str:
 
 
 def _print_sources(sources: Sequence[Source]) -> None:
-    print_title("Sources")
+    print_headline("sources")
     for n, source in enumerate(sources, start=1):
         print_lines([f"[{n}] {source.title}, seen {source.seen}:"])
         click.echo(f"    {source.address}")
@@ -136,11 +134,10 @@ def _print_storage(presets: Sequence[StoragePreset], as_json: bool) -> None:
     if as_json:
         print_json({"storage": [asdict(preset) for preset in presets]})
         return
-    print_answer([f"{len(presets)} kinds of storage can be named with --storage."])
     rows = [[preset.name, preset.speed.label] for preset in presets]
-    print_table(("storage", "speeds"), rows, words=("storage", "speeds"))
+    print_table(Table(("storage", "speeds"), rows, ("storage", "speeds")))
     for preset in presets:
-        print_title(f"{preset.name}: {preset.title}")
+        print_headline(f"{preset.name}: {preset.title}")
         for source in preset.sources:
             print_lines([f"{', '.join(source.of)}: {source.title}, seen {source.seen}:"])
             click.echo(f"  {source.address}")

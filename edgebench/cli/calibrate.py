@@ -7,9 +7,11 @@ from pathlib import Path
 import click
 
 from edgebench.answers.calibration import calibration_rows
+from edgebench.answers.table import Table
 from edgebench.boards.storage import AS_IS, RAM
 from edgebench.cli.options import device_option, json_option, results_option, verbose_option
 from edgebench.cli.output import (
+    print_headline,
     print_json,
     print_next,
     print_table,
@@ -65,8 +67,9 @@ def calibrate(
         print_warnings(made.warnings)
         print_json({**made.to_json(), "path": path})
         return
-    click.echo(f"{made.device}   swap {made.swap_kind}")
-    print_table(*calibration_rows(made, verbose), words=("what", "constant"))
+    print_headline(f"{made.device}   swap {made.swap_kind}")
+    titles, cells = calibration_rows(made, verbose)
+    print_table(Table(tuple(titles), cells, ("what", "constant")))
     click.echo(f"calibration: {shown_path(path)}")
     print_warnings(made.warnings, None if verbose else "--verbose")
     print_next(f"edgebench run quickstart --device {made.device} --results {typed_path(results)}")

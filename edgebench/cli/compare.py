@@ -9,36 +9,29 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgebench.answers.comparison import (
+    comparison_headline,
+    comparison_table,
+    least_changes,
+    regression_words,
+)
+from edgebench.answers.table import Table, factor, seconds
 from edgebench.cli.options import json_option, offer_sweeps, verbose_option
 from edgebench.cli.output import (
-    print_answer,
+    print_headline,
     print_json,
     print_lines,
     print_next,
     print_table,
-    print_title,
     print_warnings,
     typed_path,
 )
 from edgebench.errors import RegressionError, UsageError
 from edgebench.text import printable
-from edgebench.throughput import THROUGHPUT, throughput_words
-from edgebench.units import format_duration, format_size, parse_duration, parse_share
-from edgebench.words.comparison import (
-    comparison_notes,
-    comparison_sentences,
-    device_sentences,
-    quantity_word,
-    regression_words,
-)
+from edgebench.units import parse_duration, parse_share
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from edgebench.analysis.comparison import (
-        PointComparison,
-        SweepComparison,
-    )
+    from edgebench.analysis.comparison import SweepComparison
     from edgebench.analysis.devices import DevicePoint, DevicesRow, EnoughAnswer
     from edgebench.results.results import Sweep
 
@@ -79,7 +72,7 @@ def compare(
 ) -> None:
     """Compare sweep B with the earlier sweep A, point by point; or several devices (--devices).
 
-    The first sentence is about all times together. A change counts if it is larger than the
+    The first line is about all times together. A change counts if it is larger than the
     threshold and statistically significant, over all times or at one point. The exit code is 4 if
     something got worse.
     """
@@ -135,78 +128,47 @@ def _compare_two(
         print_next(f"edgebench show {typed_path(sweeps[1].path)}")
 
 
-_COLOURS = {"slower": "red", "more": "red", "lost": "red", "unsure": "yellow"}
-_COLOURS |= {"faster": "green", "less": "green", "gained": "green"}
 #: Verdicts that are listed with --all only.
 _UNCHANGED = ("same", "unsure")
+#: More points of one sweep alone are counted.
+_MOST_POINTS = 4
 
 
 def print_comparisons(
     sweeps: Sequence[Sweep], compared: SweepComparison, all_rows: bool, verbose: bool
 ) -> None:
-    """The answer over all times, the answer of single ones, then tables of what changed."""
-    print_answer(comparison_sentences(compared))
+    """Print all times together, then what changed; with ``verbose`` what repeats can show."""
+    print_headline(comparison_headline(compared))
     print_lines(
-        f"{n}: {sweep.name} on {sweep.device}" for n, sweep in zip("ab", sweeps, strict=True)
+        f"{name}: {sweep.name} on {sweep.device}"
+        for name, sweep in zip(("old", "new"), sweeps, strict=True)
     )
-    groups: dict[str, list[PointComparison]] = {}
-    for row in compared.rows:
-        if all_rows or row.verdict not in _UNCHANGED:
-            groups.setdefault(row.workload, []).append(row)
-    titles = ["limit", "swap", "of", "a", "b", "b / a", "verdict", "95 %", "p"]
-    titles = titles if verbose else titles[:-2]
-    for workload, rows in groups.items():
-        print_title(workload)
-        cells = [_row(row, compared.rows)[: len(titles)] for row in rows]
-        print_table(titles, cells, words=("limit", "swap", "of", "verdict"), gap=1, keys=3)
-    print_lines(comparison_notes(compared, verbose))
+    rows = [row for row in compared.rows if all_rows or row.verdict not in _UNCHANGED]
+    if rows:
+        print_table(comparison_table(rows, compared.rows))
+    if verbose:
+        print_lines(least_changes(compared))
+    for name, points in (("old", compared.only_a), ("new", compared.only_b)):
+        listed = verbose or len(points) <= _MOST_POINTS
+        if points:
+            print_lines([f"only in {name}: {'; '.join(points) if listed else len(points)}"])
+    print_lines(f"the machines differ: {words}" for words in compared.machine)
 
 
 def print_github(sweeps: Sequence[Sweep], compared: SweepComparison, all_rows: bool) -> None:
     """The same as Markdown for a step's summary or a comment; a regression is annotated."""
-    from edgebench.report.markdown import escaped
+    from edgebench.report.markdown import escaped, table_lines
 
-    lines = ["### edgebench", "", *map(escaped, comparison_sentences(compared)), ""]
-    shown = [row for row in compared.rows if all_rows or row.verdict not in _UNCHANGED]
-    if shown:
-        lines += ["| workload | limit | of | a | b | b / a | verdict |"]
-        lines += ["| --- | --- | --- | ---: | ---: | ---: | --- |"]
-    for row in shown:
-        about = [row.workload, row.limits.label, quantity_word(row, compared.rows)]
-        cells = [*about, *_numbers(row)[:3], row.verdict]
-        lines.append(f"| {' | '.join(map(escaped, cells))} |")
-    ends = (f"{n}: {escaped(one.name)}" for n, one in zip("ab", sweeps, strict=True))
-    click.echo("\n".join([*lines, "", "; ".join(ends)]))
+    rows = [row for row in compared.rows if all_rows or row.verdict not in _UNCHANGED]
+    lines = ["### edgebench", "", escaped(comparison_headline(compared)), ""]
+    lines += table_lines(comparison_table(rows, compared.rows)) if rows else []
+    ends = zip(("old", "new"), sweeps, strict=True)
+    lines.append("; ".join(f"{name}: {escaped(sweep.name)}" for name, sweep in ends))
+    click.echo("\n".join(lines))
     if compared.regressions or compared.is_slower_overall:
         # A percent sign begins an escape there.
         words = regression_words(compared).replace("%", "%25")
         click.echo(f"::error title=edgebench::{printable(words)}", err=True)
-
-
-def _row(row: PointComparison, among: Sequence[PointComparison]) -> list[str | Text]:
-    from rich.text import Text
-
-    verdict = Text(row.verdict, style=_COLOURS.get(row.verdict, ""))
-    a, b, ratio, *statistics = _numbers(row)
-    about = [row.limits.label, row.limits.swap_kind, quantity_word(row, among)]
-    return [*about, a, b, ratio, verdict, *statistics]
-
-
-def _numbers(row: PointComparison) -> tuple[str, ...]:
-    if row.quantity == "viable":
-        ends = ((row.a, row.repeats_a), (row.b, row.repeats_b))
-        return (*(f"{share * count:.0f}/{count}" for share, count in ends), "", "", "")
-    a, b = (_value(row, number) for number in (row.a, row.b))
-    interval = "" if row.ratio_low is None else f"{row.ratio_low:.2f}–{row.ratio_high:.2f}"
-    chance = "" if row.p is None else f"{row.p:.2g}"
-    return (a, b, f"{row.ratio:.2f}", interval, chance)
-
-
-def _value(row: PointComparison, number: float) -> str:
-    """Bytes, seconds, or what is done in a second."""
-    if row.quantity == THROUGHPUT:
-        return throughput_words(number, row.unit)
-    return format_size(number) if row.quantity == "demand" else format_duration(number)
 
 
 def compare_devices(paths: Sequence[Path], within: str | None, as_json: bool) -> None:
@@ -227,7 +189,6 @@ def compare_devices(paths: Sequence[Path], within: str | None, as_json: bool) ->
             }
         )
         return
-    print_answer(device_sentences(rows, answers, within_s))
     print_lines(f"{sweep.device}: {sweep.name}" for sweep in sweeps)
     _print_rows(rows, [sweep.device for sweep in sweeps])
     if answers:
@@ -254,15 +215,14 @@ def _newest(paths: Sequence[Path]) -> list[Sweep]:
 
 
 def _print_rows(rows: Sequence[DevicesRow], devices: Sequence[str]) -> None:
-    titles = ["limit", *(title for device in devices for title in (f"{device}\ns", "slow-\ndown"))]
+    titles = ("limit", *(title for device in devices for title in (device, "slower")))
     for workload in dict.fromkeys(row.workload for row in rows):
-        print_title(workload)
         cells = []
         for row in rows:
             if row.workload == workload:
                 own = [cell for device in devices for cell in _cells(row.of(device))]
                 cells.append([row.limit_label, *own])
-        print_table(titles, cells, words=("limit",))
+        print_table(Table(titles, cells, ("limit",), workload))
 
 
 def _cells(point: DevicePoint | None) -> tuple[str, str]:
@@ -271,20 +231,18 @@ def _cells(point: DevicePoint | None) -> tuple[str, str]:
     if point.seconds is None or not point.finished:
         ended = ", ".join(f"{n} {name}" for name, n in sorted(point.outcomes.items()))
         return ended or "none", ""
-    slowdown = "" if point.slowdown is None else f"{point.slowdown:.2f}"
-    return format_duration(point.seconds.median), slowdown
+    return seconds(point.seconds.median), factor(point.slowdown)
 
 
 def _print_answers(answers: Sequence[EnoughAnswer]) -> None:
-    print_title("fast enough")
-    titles = ["device", "down to", "takes", "workload"]
+    titles = ("device", "fast enough down to", "takes", "workload")
     rows = [
         [
             one.device,
             one.limit_label or "not at any limit",
-            "" if one.seconds is None else format_duration(one.seconds),
+            "" if one.seconds is None else seconds(one.seconds),
             one.workload,
         ]
         for one in answers
     ]
-    print_table(titles, rows, words=("device", "down to", "workload"))
+    print_table(Table(titles, rows, ("device", "fast enough down to", "workload")))

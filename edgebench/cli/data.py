@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from edgebench.answers.table import Table
 from edgebench.cli.options import json_option
-from edgebench.cli.output import print_answer, print_json, print_next, print_table
+from edgebench.cli.output import print_headline, print_json, print_next, print_table
 from edgebench.errors import UsageError
 from edgebench.extras import need
-from edgebench.text import joined_words
 from edgebench.workloads.training.names import (
     DATA_SETS,
     DATA_SHAPES,
@@ -45,19 +44,13 @@ def data(name: str | None, folder: Path, download: bool, as_json: bool) -> None:
         print_json({"folder": folder, "data_sets": rows})
         return
     if name:
-        print_answer([f"{name} can be trained on: {rows[0]['state']}."])
+        print_headline(f"{name}   {rows[0]['state']}")
     else:
-        print_answer([_answer(rows, folder)])
+        ready = sum(_is_there(row["name"], folder) for row in rows)
+        print_headline(f"{ready} of {len(rows)} data sets are ready in {folder}/")
         cells = [[row["name"], row["shape"], row["state"]] for row in rows]
-        print_table(("data set", "shape", "state"), cells, words=("data set", "state"))
+        print_table(Table(("data set", "shape", "state"), cells, ("data set", "state")))
     print_next("edgebench run hyperparameters --dry-run")
-
-
-def _answer(rows: Sequence[dict[str, str]], folder: Path) -> str:
-    """How many data sets can be used at once."""
-    missing = [row["name"] for row in rows if not _is_there(row["name"], folder)]
-    ready = f"{len(rows) - len(missing)} of {len(rows)} data sets are ready to train on"
-    return f"{ready}; not in {folder}/: {joined_words(missing)}." if missing else f"{ready}."
 
 
 def _download(name: str | None, folder: Path) -> None:

@@ -9,22 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from edgebench.cli.options import json_option, verbose_option
-from edgebench.cli.output import (
-    as_typed,
-    is_typed,
-    print_answer,
-    print_fields,
-    print_json,
-    print_lines,
-    print_next,
-)
+from edgebench.cli.output import print_json, print_next, shown
 from edgebench.errors import NotFitError
-from edgebench.text import joined_words, printable
 
 if TYPE_CHECKING:
     from edgebench.run.checks import CheckResult
 
-_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "absent": "bright_black"}
 #: Shown only with --verbose: nothing to do about them.
 _QUIET = ("ok", "absent")
 
@@ -45,8 +35,7 @@ def doctor(verbose: bool, as_json: bool) -> None:
     if as_json:
         print_json({"fit": fit, "checks": [asdict(answer) for answer in answers]})
     else:
-        print_answer([_answer(answers)])
-        _print_checks([one for one in answers if verbose or one.status not in _QUIET])
+        _print_checks(answers, verbose)
     if not fit:
         failed = ", ".join(answer.check for answer in answers if answer.status == "fail")
         raise NotFitError(
@@ -69,38 +58,33 @@ def next_step(answers: Sequence[CheckResult]) -> str:
     return f"edgebench minimum{swap} resnet18"
 
 
-def _answer(answers: Sequence[CheckResult]) -> str:
-    """Whether and what this machine can measure, and how many checks found something."""
-    statuses = {answer.check: answer.status for answer in answers}
-    failed = [name for name, status in statuses.items() if status == "fail"]
-    if failed:
-        fix = "its fix" if len(failed) == 1 else "their fixes"
-        return f"This machine can't measure: {joined_words(failed)} failed; {fix} below."
-    what = [
-        "any command" + (" and networks" if statuses.get("torch") == "ok" else ""),
-        "under memory limits" + (" with swap" if statuses.get("swap") == "ok" else " without swap"),
-    ]
-    warned = sum(status == "warn" for status in statuses.values())
-    doubts = "no warnings" if not warned else "1 warning" if warned == 1 else f"{warned} warnings"
-    return f"This machine can measure: {' '.join(what)} ({len(answers)} checks, {doubts})."
+#: Status of a check → its word and colour.
+_WORDS = {
+    "ok": ("ok", "green"),
+    "warn": ("warn", "yellow"),
+    "fail": ("no", "red"),
+    "absent": ("none", "bright_black"),
+}
+#: Named in the row of what is fine.
+_NAMED = ("limits enforced", "swap", "torch", "storage")
 
 
-def _print_checks(answers: Sequence[CheckResult]) -> None:
-    """The checks that found the same are one; the remedy stands below."""
+def _print_checks(answers: Sequence[CheckResult], verbose: bool) -> None:
+    """What is fine in one row, then each problem, with what to type below it."""
+    fine = [one.check for one in answers if one.status == "ok"]
     groups: dict[tuple[str, str, str | None], list[str]] = {}
     for one in answers:
-        groups.setdefault((one.status, one.says, one.remedy), []).append(one.check)
+        if verbose or one.status not in _QUIET:
+            groups.setdefault((one.status, one.says, one.remedy), []).append(one.check)
+    if not verbose:
+        named = ", ".join(name for name in _NAMED if name in fine)
+        _print_row("ok", f"{named} ({len(fine)} of {len(answers)} checks)")
     for (status, says, remedy), names in groups.items():
-        width = max(map(len, _COLOURS)) + 2
-        head = click.style(f"{status:<{width}}", fg=_COLOURS[status])
-        print_fields([(head, f"{joined_words(names)}: {says}")], width)
+        _print_row(status, f"{', '.join(names)}: {says}")
         for line in (remedy or "").splitlines():
-            _print_remedy(line)
+            click.echo(f"        {shown(line.strip())}")
 
 
-def _print_remedy(line: str) -> None:
-    """A sentence wrapped, a command as it is: one that is wrapped can't be copied."""
-    if is_typed(line):
-        click.echo(f"    {as_typed(printable(line))}")
-    else:
-        print_lines([line], "    ")
+def _print_row(status: str, text: str) -> None:
+    word, colour = _WORDS[status]
+    click.echo(f"  {click.style(f'{word:<6}', fg=colour)}{shown(text)}")

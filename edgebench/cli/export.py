@@ -101,9 +101,9 @@ def _deliver(
 
 def _points(results: Path, kind: str) -> tuple[Results, str]:
     """The points of the newest sweep in that format."""
+    from edgebench.answers.limits import limits_table, workload_answer
     from edgebench.report.junit import junit_xml
     from edgebench.report.markdown import table_lines
-    from edgebench.report.tables import limits_table
     from edgebench.results.facts import workload_facts
     from edgebench.results.point_facts import point_facts
     from edgebench.results.results import latest, load
@@ -115,7 +115,10 @@ def _points(results: Path, kind: str) -> tuple[Results, str]:
         return loaded, junit_xml(sweep, points)
     found = workload_facts(points)
     names = brief_names(one.name for one in found)
-    tables = [replace(limits_table(one), title=names[one.name]) for one in found]
+    tables = [
+        replace(limits_table(workload_answer(one), every=True, peaks=True), title=names[one.name])
+        for one in found
+    ]
     lines = [line for table in tables for line in table_lines(table, "##")]
     return loaded, "\n".join(lines)
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgebench.answers.table import Table
 from edgebench.cli.options import json_option, offer_scenarios, results_option
 from edgebench.cli.output import (
-    print_answer,
+    print_headline,
     print_json,
     print_lines,
     print_next,
@@ -77,15 +78,16 @@ def fleet(
     if as_json:
         print_json({"devices": found})
     else:
-        print_answer([f"{len(whole)} of {len(found)} sweeps are complete."])
+        print_headline(f"{len(whole)} of {len(found)} sweeps are complete")
         rows = []
         for one in found:
             outcomes = ", ".join(f"{n} {name}" for name, n in sorted(one["outcomes"].items()))
             trials = f"{one['trials']} of {one['planned']}"
             rows.append([one["device"], trials, outcomes, one["state"]])
-        print_table(["device", "trials", "outcomes", "state"], rows, words=("device", "state"))
+        titles = ("device", "trials", "outcomes", "state")
+        print_table(Table(titles, rows, ("device", "outcomes", "state")))
         folders = [one.sweep.folder.path for one in sweeps if one.sweep]
-        print_lines(["", *(f"results: {shown_path(path)}" for path in folders)])
+        print_lines(f"results: {shown_path(path)}" for path in folders)
     problems = [one.problem for one in sweeps if one.problem]
     if problems and len(problems) == len(sweeps):
         raise problems[0]

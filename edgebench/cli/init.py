@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgebench.cli.options import NetworkOrCommand, offer_networks
-from edgebench.cli.output import print_answer, print_next, shown_path, typed_path
+from edgebench.cli.output import print_headline, print_next, shown_path, typed_path
 from edgebench.errors import UsageError
 from edgebench.processes import find_program
 
@@ -80,7 +80,7 @@ def init(context: click.Context, /, network: str | None, out: Path | None, **fla
         raise _exists(file)
     text, scenario = scenario_text(wanted, file)
     _write(file, text)
-    print_answer([_summary(file, scenario)])
+    print_headline(_summary(file, scenario))
     print_next(f"edgebench run {typed_path(file)}")
 
 

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgebench.analysis.layer_costs.selection import SORTS
+from edgebench.answers.layers import layer_warnings
+from edgebench.boards.board import emulation_words
+from edgebench.boards.storage import AS_IS, storage_words
 from edgebench.cli import options
 from edgebench.cli.options import board_option, offer_networks, with_board
 from edgebench.cli.output import (
@@ -24,11 +27,11 @@ from edgebench.cli.output import (
 )
 from edgebench.errors import UsageError
 from edgebench.extras import need
+from edgebench.results.workload_key import brief_names
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.peaks import LayerPeakTable
     from edgebench.analysis.layer_costs.table import LayerCostTable, PassCost
-    from edgebench.results.facts import WorkloadFacts
     from edgebench.results.results import Results
     from edgebench.run.sweep import SweepSummary
 
@@ -121,14 +124,17 @@ def layers(
     memory = layer_peak_tables(loaded, tables)
     draw = partial(_draw, loaded, tables, costs)
     files, why_not = figures_or_reason(draw) if figure else ([], [])
-    unsure = (*loaded.warnings, *warnings, *why_not)
+    doubts = [one for table in tables for one in layer_warnings(table)]
+    unsure = (*loaded.warnings, *warnings, *why_not, *doubts)
     if as_json:
         print_warnings(unsure)
         rows = [_as_json(table, seen) for table, seen in zip(tables, memory, strict=True)]
         data = {"path": loaded.path, "files": files, "tables": rows, **_schema()}
         print_json(data)
     else:
-        print_layers(tables, costs, memory, view, _facts(loaded, tables))
+        names = brief_names(map(_workload, tables))
+        own = [names[_workload(one)] for one in tables]
+        print_layers(tables, costs, memory, view, own, _needs(loaded))
         print_figures(files)
         click.echo(f"results: {shown_path(loaded.path)}")
         print_warnings(unsure, None if view.verbose else "--verbose")
@@ -195,23 +201,26 @@ def _draw(
 
 
 def _as_json(table: LayerCostTable, seen: LayerPeakTable | None) -> dict[str, Any]:
-    from edgebench.words.layers import layer_cost_sentences
-
-    memory = seen and seen.to_json()
-    return {**table.to_json(), "memory": memory, "says": layer_cost_sentences(table)}
+    return {**table.to_json(), "memory": seen and seen.to_json()}
 
 
-def _facts(loaded: Results, tables: Sequence[LayerCostTable]) -> list[WorkloadFacts]:
-    """What was measured of the networks of the tables."""
+def _needs(loaded: Results) -> dict[str, str]:
+    """What each workload needs, by its id."""
+    from edgebench.answers.limits import needs_words, workload_answer
     from edgebench.results.facts import sweep_facts
 
-    cut = {(table.sweep, table.network) for table in tables}
-    return [
-        one
-        for sweep in loaded.sweeps
-        for one in sweep_facts(sweep).workloads
-        if (sweep.path.name, "+".join(one.settings.get("networks", ()))) in cut
-    ]
+    found = (one for sweep in loaded.sweeps for one in sweep_facts(sweep).workloads)
+    return {one.key.id: needs_words(workload_answer(one)) for one in found}
+
+
+def _workload(table: LayerCostTable) -> str:
+    words = [table.network, *(str(table.settings.get(key)) for key in ("schedule", "loader"))]
+    words.append(f"batch {table.settings.get('batch', 1):g}")
+    words.append(f"swap {table.settings.get('swap_kind')}")
+    board, held = table.settings.get("board"), table.settings.get("storage", AS_IS)
+    words += [emulation_words(board)] if board else []
+    words += [] if held == AS_IS else [storage_words(held)]
+    return " · ".join(words)
 
 
 def _schema() -> dict[str, int]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.boards.board import emulation_words
-from edgebench.boards.storage import AS_IS, parse_storage
+from edgebench.answers.trial import trial_fields, trial_headline
+from edgebench.answers.warnings import is_warm, trial_warnings, warning_lines
+from edgebench.boards.storage import parse_storage
 from edgebench.cli.options import (
     board_option,
     files_option,
@@ -22,32 +23,19 @@ from edgebench.cli.options import (
     verbose_option,
     with_board,
 )
-from edgebench.cli.output import print_answer, print_fields, print_json, print_next, print_warnings
-from edgebench.measures.machine.noise import trial_doubts
-from edgebench.need import need_of
-from edgebench.results.unmeasured import is_stopped, unmeasured
-from edgebench.text import as_sentence
-from edgebench.units import (
-    format_duration,
-    format_size,
-    parse_duration,
-    parse_size,
-    parse_swap,
+from edgebench.cli.output import (
+    print_fields,
+    print_headline,
+    print_json,
+    print_next,
+    print_warnings,
 )
-from edgebench.words.boards import trial_board_sentence
-from edgebench.words.doubts import doubt_sentences
-from edgebench.words.ends import cause_of_signal, remedy_for_end
-from edgebench.words.measure import measure_sentence, not_held_sentences
-from edgebench.words.need import can_be_evicted, warm_files_words
-from edgebench.words.outcomes import reason_words
-from edgebench.words.swap_ram import swap_ram_words
-from edgebench.words.unmeasured import unmeasured_parts
+from edgebench.results.unmeasured import is_stopped, unmeasured
+from edgebench.units import parse_duration, parse_size, parse_swap
 
 if TYPE_CHECKING:
     from edgebench.records import LimitSetting, TrialRecord
 
-#: A peak beyond so many times the need is explained.
-_MUCH_MORE = 1.05
 #: So many files are named.
 _MOST = 4
 
@@ -121,22 +109,14 @@ def measure(
     if as_json:
         print_json(record.to_json())
         return
-    failed = record.outcome == "failed"
-    cause = cause_of_signal(record.signal) if failed else None
-    parts = [*([cause] if cause else []), *unmeasured_parts(unmeasured([record]))]
-    sized = trial_board_sentence(record)
-    print_answer([measure_sentence(record), *map(as_sentence, parts), *([sized] if sized else [])])
-    print_fields([*_rows(record), *(_more_rows(record) if verbose else ())])
-    warm = warm_files_words(record)
-    doubts = doubt_sentences(trial_doubts(record))
-    print_warnings(
-        (*doubts, *not_held_sentences(record), *([warm] if warm else [])),
-        None if verbose else "--verbose",
-    )
-    if failed and (remedy := remedy_for_end(record.signal, record.reason or "")):
-        click.echo(f"remedy: {remedy}", err=True)
-    if warm and record.files and can_be_evicted(record.files):
-        flags = [*_limit_flags(given), *(f"--file={one}" for one in record.files.paths[:_MOST])]
+    found = unmeasured([record])
+    print_headline(trial_headline(record))
+    print_fields(trial_fields(record, verbose=verbose))
+    lines = warning_lines(trial_warnings(record, found))
+    print_warnings(lines, None if verbose else "--verbose")
+    files = record.files
+    if files and is_warm(record) and 2 * files.kept_bytes <= (files.warm_bytes or 0):
+        flags = [*_limit_flags(given), *(f"--file={one}" for one in files.paths[:_MOST])]
         print_next(f"edgebench measure {shlex.join([*flags, '--', *command])}")
     elif record.limit_bytes is None and record.peak_bytes:
         _print_next_step(record, command)
@@ -183,54 +163,3 @@ def _limits(
         storage=parse_storage(storage).label,
         board=board,
     )
-
-
-def _with_files(record: TrialRecord) -> str:
-    """Why the peak is more than the need, where it is."""
-    need, peak = need_of(record), record.peak_bytes
-    more = need is not None and peak is not None and peak > _MUCH_MORE * need.total_bytes
-    return ", with the page cache" if more else ""
-
-
-def _rows(record: TrialRecord) -> Iterator[tuple[str, str]]:
-    reason = reason_words(record)
-    yield "outcome", record.outcome + (f": {reason}" if reason else "")
-    if record.exit_code is not None:
-        yield "exit code", str(record.exit_code)
-    if record.limits.board:
-        yield "board", emulation_words(record.limits.board)
-    peak = _or_reason(record, "peak_bytes", format_size)
-    yield f"peak ({record.peak_source}'s)", peak + _with_files(record)
-    yield "swap peak", _or_reason(record, "swap_peak_bytes", format_size)
-    if record.swap_ram:
-        yield record.swap_ram.kind, swap_ram_words(record)
-    if storage := _storage(record):
-        yield "storage", storage
-    yield "CPU time", _or_reason(record, "cpu_s", format_duration)
-    yield "major faults", _or_reason(record, "major_faults", str)
-    if record.watched is not None and record.watched.flushes and record.limit_bytes is not None:
-        yield "doubt", "memory.stat was read while it ran, which can prevent a kill"
-
-
-def _more_rows(record: TrialRecord) -> Iterator[tuple[str, str]]:
-    sampler = record.sampler
-    yield "peak (sampled)", _or_reason(record, "sampled_peak_bytes", format_size)
-    yield "peak (GNU time's)", _or_reason(record, "gnu_time_maxrss_bytes", format_size)
-    if sampler and sampler.achieved_s and sampler.largest_gap_s:
-        each, gap = format_duration(sampler.achieved_s), format_duration(sampler.largest_gap_s)
-        slows_down = record.watched and record.watched.quiet_interval_s
-        when = " while memory changed" if slows_down else ""
-        yield "sampled", f"{sampler.samples} times, every {each}{when}, largest gap {gap}"
-
-
-def _storage(record: TrialRecord) -> str | None:
-    """The speed that its disks were held to; None where nothing was."""
-    if record.limits.storage == AS_IS or record.storage is None:
-        return None
-    disks = ", ".join(disk["name"] for disk in record.storage.disks)
-    return f"{disks} held to {record.limits.storage}"
-
-
-def _or_reason(record: TrialRecord, key: str, words: Any) -> str:
-    value = getattr(record, key)
-    return f"unknown: {record.missing.get(key, 'not recorded')}" if value is None else words(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgebench.cli import options
-from edgebench.cli.minimum_output import print_minimum, print_minimum_json, print_next_step
+from edgebench.cli.minimum_output import print_minimum, print_minimum_json
 from edgebench.cli.options import offer_networks, search_settings
 from edgebench.errors import EdgebenchError, MachineError, MemoryBudgetError, UsageError
 from edgebench.layers.model_files import is_model_file
@@ -98,7 +98,7 @@ class NetworkOrProgram(options.NetworkOrCommand):
 )
 @options.network_options
 @options.search_options
-@click.option("--verbose", is_flag=True, help="Also print the limits that the answer rests on.")
+@click.option("--verbose", is_flag=True, help="Also print all limits, peaks, and lines to paste.")
 @options.json_option("the result")
 @click.pass_context
 def minimum(
@@ -119,13 +119,12 @@ def minimum(
     from edgebench.run.minimum import find_minimum
 
     wanted = minimum_request(context, network, search_settings(context, settings))
-    with _kept(wanted, where.results, verbose) as progress:
+    with _kept(wanted, where.results, context.meta["words"], verbose) as progress:
         found = find_minimum(wanted, where, progress)
     if as_json:
         print_minimum_json(found, wanted)
     else:
-        print_minimum(found, wanted, verbose=verbose)
-        print_next_step(found, wanted, context.meta["words"])
+        print_minimum(found, wanted, context.meta["words"], verbose=verbose)
     if found.fits is False:
         raise MemoryBudgetError(f"it needs more than {wanted.within}")
     if wanted.within and found.fits is None:
@@ -134,7 +133,7 @@ def minimum(
 
 @contextlib.contextmanager
 def _kept(
-    wanted: MinimumRequest | ProgramRequest, results: Path, verbose: bool
+    wanted: MinimumRequest | ProgramRequest, results: Path, flags: Sequence[str], verbose: bool
 ) -> Iterator[_FolderProgress]:
     """Progress that is shown; after Ctrl-C the answer as far as it is known."""
     from edgebench.cli.progress import shown_progress
@@ -155,18 +154,21 @@ def _kept(
         except (KeyboardInterrupt, MachineError):
             # Also where only the clean-up failed: what was measured is printed first.
             stack.close()
-            _print_so_far(wanted, progress.folder, verbose)
+            _print_so_far(wanted, progress.folder, flags, verbose)
             raise
 
 
 def _print_so_far(
-    wanted: MinimumRequest | ProgramRequest, folder: Path | None, verbose: bool
+    wanted: MinimumRequest | ProgramRequest,
+    folder: Path | None,
+    flags: Sequence[str],
+    verbose: bool,
 ) -> None:
     from edgebench.run.minimum import minimum_so_far
 
     with contextlib.suppress(EdgebenchError):
         if folder and (found := minimum_so_far(wanted, folder)):
-            print_minimum(found, wanted, verbose=verbose)
+            print_minimum(found, wanted, flags, verbose=verbose)
     if folder:
         click.echo("the same command continues this search (--fresh: a new one)", err=True)
 

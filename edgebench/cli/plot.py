@@ -8,8 +8,8 @@ import click
 
 from edgebench.cli.options import json_option, results_argument
 from edgebench.cli.output import (
-    print_answer,
     print_figures,
+    print_headline,
     print_json,
     print_next,
     print_warnings,
@@ -38,7 +38,7 @@ def plot(results: Path, trial: str | None, as_json: bool) -> None:
         return
     count = sum(path.suffix == ".png" for path in gallery.paths)
     drawn = "1 figure" if count == 1 else f"{count} figures"
-    print_answer([f"Drew {drawn} of {loaded.path.name}, each as PNG and SVG."])
+    print_headline(f"{drawn} of {loaded.path.name}, each as PNG and SVG")
     print_figures(gallery.paths)
     print_warnings((*loaded.warnings, *gallery.left_out), "--json")
     print_next(f"edgebench report {typed_path(loaded.path)}")

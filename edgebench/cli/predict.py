@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgebench.answers.table import Table
 from edgebench.cli.options import (
     json_option,
     memory_option,
@@ -18,6 +19,7 @@ from edgebench.cli.options import (
 )
 from edgebench.cli.output import (
     print_figures,
+    print_headline,
     print_json,
     print_lines,
     print_next,
@@ -194,22 +196,22 @@ _LAYERS = 3
 
 def print_predictions(found: Sequence[Prediction], verbose: bool, source: PredictionSource) -> None:
     """A headline and a table for each workload; with ``verbose`` the layers too."""
-    from edgebench.answers.predictions import headline, prediction_rows
+    from edgebench.answers.predictions import prediction_headline, prediction_rows
 
     storage = source.storage.label if source.storage else ""
     for number, one in enumerate(found):
         if number:
             click.echo()
-        click.echo(headline(one, found, storage))
+        print_headline(prediction_headline(one, found, storage))
         titles, cells = prediction_rows(one)
-        print_table(titles, cells, words=("how it is known",))
+        print_table(Table(tuple(titles), cells, ("how it is known",)))
         if verbose:
             _print_layers(one)
 
 
 def _print_layers(one: Prediction) -> None:
     """The layers that take the added time at each limit where it is computed."""
-    from edgebench.answers.predictions import size
+    from edgebench.answers.table import size
 
     told = [at for at in one.at if at.viable and at.layers]
     for at in sorted(told, key=lambda at: -at.limit_bytes):

@@ -19,6 +19,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Column, Table
 
+from edgebench.answers.ends import end_words, reason_words
+from edgebench.answers.warnings import warned, warning_lines
 from edgebench.kills import needs_explanation
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.live.sweep import time_left_s
@@ -32,8 +34,6 @@ from edgebench.results.workload_key import (
 from edgebench.run.trial_record import TrialRequest
 from edgebench.text import printable, shortened
 from edgebench.units import format_duration, format_limit
-from edgebench.words.doubts import doubt_sentence
-from edgebench.words.outcomes import brief_reason, outcome_words
 
 _EXPECTED = ("ok", "oom-killed", "accelerator-oom")
 
@@ -217,16 +217,16 @@ class LiveProgress(LineProgress):
                 f"{point.ends['ok']}/{point.ends.total()}",
                 "" if seconds is None else format_duration(seconds),
                 f"{seconds / base_s:.2f}x" if seconds and base_s else "",
-                ", ".join(outcome_words(end).brief for end in point.ends if end != "ok"),
+                end_words(point.ends),
             )
         return Group(table, self._bar, "")
 
 
 def _surprises(record: TrialRecord) -> list[str]:
     """What the table of outcomes doesn't tell about the end of a trial."""
-    found = [f"limit not held: {doubt_sentence(doubt)}" for doubt in record.broken_limits]
+    found = warning_lines(warned(record.broken_limits))
     if record.outcome not in _EXPECTED or needs_explanation(record):
-        found.append(brief_reason(record) or "for an unknown reason")
+        found.append(reason_words(record) or "for an unknown reason")
     return [" ".join(words.split()) for words in found]
 
 

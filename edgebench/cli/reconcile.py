@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgebench.answers.table import Table, headline, size
 from edgebench.cli.options import (
     input_option,
     json_option,
@@ -16,17 +17,15 @@ from edgebench.cli.options import (
     verbose_option,
 )
 from edgebench.cli.output import (
-    print_answer,
+    print_headline,
     print_json,
     print_lines,
     print_next,
     print_table,
-    print_title,
     print_warnings,
     typed_path,
 )
 from edgebench.errors import UsageError
-from edgebench.words.reconciliation import reconciliation_sentence
 
 if TYPE_CHECKING:
     from edgebench.analysis.reconcile.reconciliation import LayerLedgers, Reconciliation
@@ -70,10 +69,10 @@ def reconcile(
         print_warnings(loaded.warnings)
         print_json({"path": loaded.path, "points": [one.to_json() for one in found]})
         return
-    print_answer([reconciliation_sentence(found)])
+    print_headline(_headline(found))
     for one in found:
         _print_point(one, verbose)
-    print_lines(["", *_lacking(found)])
+    print_lines(_lacking(found))
     print_warnings(loaded.warnings, None if verbose else "--verbose")
     print_next(f"edgebench export {typed_path(loaded.path)} --frame memory")
 
@@ -105,8 +104,25 @@ def _measured(source: str, results: Path, **described: Any) -> Path | None:
     return summary.folder
 
 
+def _headline(found: Sequence[Reconciliation]) -> str:
+    """How far the strategies' peaks lie apart, and how much of that nothing explains."""
+    gaps = []
+    for one in found:
+        trials = (one.chain.timed, *one.chain.own.values())
+        read = [r.peak_bytes for trial in trials for r in trial.readings.values()]
+        peaks = [peak for peak in read if peak is not None]
+        gaps += [max(peaks) - min(peaks)] if peaks else []
+    rests = [abs(ledger.unexplained_bytes) for one in found for ledger in one.ledgers]
+    gap, rest = (size(max(sizes, default=None)) for sizes in (gaps, rests))
+    return headline(
+        f"{len(found)} point{'s' * (len(found) != 1)}",
+        f"peaks differ by {gap}",
+        f"unexplained {rest}",
+    )
+
+
 def _print_point(one: Reconciliation, verbose: bool) -> None:
-    print_title(one.title)
+    print_headline(one.title)
     _print_readings(one, verbose)
     for ledger in one.ledgers:
         click.echo()
@@ -139,7 +155,7 @@ def _print_readings(one: Reconciliation, verbose: bool) -> None:
             rows.append([*about, reading.missing.get("peak_bytes", reading.method)])
     titles = ["strategy", "trial", "peak MiB", "± MiB", "cost", *(["how"] if verbose else [])]
     cells = [row[: len(titles)] for row in rows]
-    print_table(titles, cells, words=("strategy", "trial", "how"))
+    print_table(Table(tuple(titles), cells, ("strategy", "trial", "how")))
 
 
 def _print_ledger(ledger: Ledger) -> None:
@@ -151,7 +167,7 @@ def _print_ledger(ledger: Ledger) -> None:
         ["  unexplained", _signed(ledger.unexplained_bytes), rest],
         [target.strategy, _mib(target.size_bytes), target.where],
     ]
-    print_table(("from … to", "MiB", "what"), rows, words=("from … to", "what"))
+    print_table(Table(("from … to", "MiB", "what"), rows, ("from … to", "what")))
 
 
 def _print_layers(layers: Sequence[LayerLedgers]) -> None:
@@ -165,8 +181,9 @@ def _print_layers(layers: Sequence[LayerLedgers]) -> None:
         peaks = [_mib(layer.figures[name][1]) if name in layer.figures else "" for name in names]
         rest = _mib(max(rests, default=None))
         rows.append([str(layer.span.name), layer.key.phase, *peaks, rest])
-    click.echo(f"peaks in MiB of {len(shown)} of {len(layers)} layers' loads and executions")
-    print_table(("layer", "phase", *names, "unexplained"), rows, words=("layer", "phase"), keys=2)
+    title = f"peaks in MiB of {len(shown)} of {len(layers)} layers' loads and executions"
+    titles = ("layer", "phase", *names, "unexplained")
+    print_table(Table(titles, rows, ("layer", "phase"), title))
 
 
 def _rise(layer: LayerLedgers) -> int:

@@ -9,26 +9,19 @@ import click
 
 from edgebench.cli.options import json_option, results_argument, verbose_option
 from edgebench.cli.output import (
-    print_answer,
     print_json,
-    print_lines,
     print_next,
-    print_title,
     print_warnings,
     shown_path,
     typed_path,
 )
+from edgebench.cli.sweep_output import print_sweep
 from edgebench.errors import EdgebenchError
 from edgebench.extras import need
 
 if TYPE_CHECKING:
     from edgebench.report.content import Report
     from edgebench.results.sweep_reader import Sweep
-
-#: Of more workloads than this, which are a search, the file alone has all answers.
-_MOST_WORKLOADS = 6
-#: The first sentences of an answer say the most; the file has all.
-_SENTENCES = 2
 
 
 @click.command()
@@ -40,7 +33,7 @@ _SENTENCES = 2
     help="The file to write [default: report.html in the sweep's folder].",
 )
 @click.option("--markdown", is_flag=True, help="Also write Markdown, with the figures beside it.")
-@verbose_option("each question with the first sentences of its answer")
+@verbose_option("all limits and warnings")
 @json_option("the files' paths")
 def report(
     results: Path, output: Path | None, markdown: bool, verbose: bool, as_json: bool
@@ -48,7 +41,7 @@ def report(
     """Write a self-contained report of the newest sweep in RESULTS.
 
     RESULTS is a sweep's folder, or a folder of several. The report is one HTML file that opens
-    offline and prints: sentences, tables, figures, the environment, and the reasons for doubt.
+    offline and prints: tables, figures, the environment, and what is in doubt.
     """
     # Checked together, so that one command installs everything.
     need("jinja2", "pandas")
@@ -60,19 +53,15 @@ def report(
     paths = _written(made, output or loaded.path / "report.html", markdown)
     if output is None:
         paths = [*_written_headline(made, loaded.path), *paths]
-    warnings = [*loaded.warnings, *made.left_out]
     if as_json:
-        print_warnings(warnings)
+        print_warnings([*loaded.warnings, *made.left_out])
         print_json({"path": loaded.path, "files": paths})
         return
-    _print_in_short(made)
-    if verbose:
-        _print_answers(made)
+    print_sweep(loaded, verbose=verbose)
     files = [path for path in paths if path.suffix != ".png"]
-    click.echo()
     for path in files:
         click.echo(f"{'figure' if path.suffix == '.svg' else 'report'}: {shown_path(path)}")
-    print_warnings(warnings, None if verbose else "--verbose")
+    print_warnings(made.left_out, None if verbose else "--verbose")
     print_next(_next(loaded.sweeps[0]))
 
 
@@ -119,18 +108,3 @@ def _written_headline(made: Report, folder: Path) -> list[Path]:
     found = (one for one in made.pictures if one.stem.startswith("slowdown") and one.svg)
     first = next(found, None)
     return [write_derived(folder / "figures", f"{first.stem}.svg", first.svg)] if first else []
-
-
-def _print_in_short(made: Report) -> None:
-    for first, *others in made.in_short:
-        print_answer([first])
-        print_lines(others, "  ")
-
-
-def _print_answers(made: Report) -> None:
-    """The first sentences of each workload's answers."""
-    for chapter in made.chapters[:_MOST_WORKLOADS]:
-        print_title(chapter.brief)
-        for answer in chapter.answers:
-            print_lines([answer.question], "  ")
-            print_lines(answer.sentences[:_SENTENCES], "    ")

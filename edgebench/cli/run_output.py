@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
-
+from edgebench.answers.warnings import warned, warning_lines
 from edgebench.boards.storage import AS_IS
 from edgebench.cli.output import (
-    print_answer,
     print_fields,
+    print_headline,
     print_json,
     print_lines,
     print_next,
@@ -22,18 +20,7 @@ from edgebench.cli.output import (
 )
 from edgebench.errors import SweepIncompleteError
 from edgebench.records import LIMIT_WORDS, LimitSetting
-from edgebench.results.workload_key import brief_names
-from edgebench.units import format_size
-from edgebench.words.doubts import doubt_sentences
-from edgebench.words.runs import (
-    longest_words,
-    planned_words,
-    preview_sentence,
-    search_words,
-    strategies_words,
-    summary_lines,
-    unexpected_words,
-)
+from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from edgebench.run.sweep import SweepSummary
@@ -67,7 +54,11 @@ def print_dry_run(scenario: Scenario, command: str, as_json: bool) -> None:
         print_warnings(seen.warnings)
         print_json(asdict(seen))
         return
-    print_answer([preview_sentence(seen)])
+    trials, limits = seen.trials + seen.own_trials, {p.limits.label for p in seen.points}
+    longest = format_duration(seen.longest_s)
+    print_headline(
+        f"{seen.name}   valid   {trials} trials   {len(limits)} limits   at most {longest}"
+    )
     print_fields(_rows(seen, scenario))
     print_warnings(seen.warnings, "--json")
     # What would stop the run is mended first, as the warning says.
@@ -77,12 +68,15 @@ def print_dry_run(scenario: Scenario, command: str, as_json: bool) -> None:
 def _rows(seen: Preview, scenario: Scenario) -> list[tuple[str, str]]:
     rows = _settings(seen)
     if search := scenario.search:
-        rows.append(("search", search_words(search)))
+        rows.append(("search", f"{search.draws} draws of {', '.join(search.axes)}"))
     rows += [*_limits(seen), ("points", str(len(seen.points)))]
-    rows.append(("trials", planned_words(seen, scenario.repeats)))
+    each = f"{scenario.repeats} of each point"
+    if seen.walks:
+        each = f"{seen.trials - seen.walks} fresh, {seen.walks} through all limits"
+    rows.append(("trials", f"{seen.trials}: {each}"))
     if seen.own_trials:
-        rows.append(("strategies", strategies_words(seen, scenario.strategies)))
-    return [*rows, ("time", longest_words(seen, scenario))]
+        rows.append(("strategies", f"{seen.own_trials} trials: {', '.join(scenario.strategies)}"))
+    return [*rows, ("time limit", f"{format_duration(scenario.timeout_s)} a trial")]
 
 
 def _settings(seen: Preview) -> list[tuple[str, str]]:
@@ -137,14 +131,19 @@ def _swap(kind: str, size_bytes: int | None) -> str:
 
 
 def print_summary(summary: SweepSummary, verbose: bool, as_json: bool) -> None:
-    """What was found, how many trials ended how, what puts it in doubt, and what to type next."""
+    """Print the answer, where the trials are, and what to type next."""
+    from edgebench.cli.sweep_output import print_sweep
+    from edgebench.results.results import load
+
     if as_json:
-        print_json(_as_json(summary))
+        print_json({**asdict(summary), "warnings": warning_lines(warned(summary.doubts))})
         return
-    print_answer(run_answer(summary.folder))
-    results = f"results: {shown_path(summary.folder)}"
-    print_lines(["", *summary_lines(summary, verbose), results])
-    print_warnings(_warnings(summary), None if verbose else "--verbose")
+    took = f"{summary.trials} trials, {format_duration(summary.wall_s)}"
+    print_sweep(load(summary.folder), verbose=verbose, took=took)
+    each, share = summary.harness_s_per_trial, summary.harness_share
+    if verbose and each is not None and share is not None:
+        print_lines([f"harness: {format_duration(each)} a trial, {share:.1%} of the trials' time"])
+    print_lines([f"results: {shown_path(summary.folder)}"])
     print_next(f"edgebench report {typed_path(summary.folder)}")
 
 
@@ -156,29 +155,9 @@ def refuse_unexpected(summary: SweepSummary) -> None:
     """
     unexpected = {k: n for k, n in summary.outcomes.items() if k in _UNEXPECTED}
     if unexpected:
+        counts = ", ".join(f"{n} {outcome}" for outcome, n in unexpected.items())
         raise SweepIncompleteError(
-            unexpected_words(unexpected),
+            f"the sweep is done, but some trials ended unexpectedly: {counts}",
             where=str(summary.folder / "trials.jsonl"),
             remedy=f"edgebench show {typed_path(summary.folder)}",
         )
-
-
-def run_answer(folder: Path) -> list[str]:
-    """What the sweep says of each workload, in a sentence."""
-    from edgebench.results.facts import sweep_facts
-    from edgebench.results.results import load
-    from edgebench.words.in_short import sweep_sentences
-
-    found = sweep_facts(load(folder).sweeps[0]).workloads
-    return sweep_sentences(found, brief_names(one.name for one in found))
-
-
-def _as_json(summary: SweepSummary) -> dict[str, Any]:
-    return {**asdict(summary), "warnings": _warnings(summary)}
-
-
-def _warnings(summary: SweepSummary) -> list[str]:
-    names = brief_names(doubt.workload for doubt in summary.doubts if doubt.workload)
-    return doubt_sentences(
-        structs.replace(doubt, workload=names.get(doubt.workload or "")) for doubt in summary.doubts
-    )

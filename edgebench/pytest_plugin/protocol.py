@@ -14,21 +14,19 @@ from dataclasses import dataclass
 import pytest
 from _pytest.skipping import evaluate_xfail_marks, xfailed_key
 
+from edgebench.answers.marked_tests import (
+    crash_words,
+    kill_lines,
+    memory_words,
+    slowdown_lines,
+)
+from edgebench.answers.table import GAP, factor
 from edgebench.errors import EdgebenchError, MachineError, UsageError
 from edgebench.pytest_plugin.limited_test import LimitedRun, run_limited, shared_session, warn_again
 from edgebench.records import LimitSetting
 from edgebench.run.asked_limits import AskedLimits, asked_limits
 from edgebench.text import choice_hint
-from edgebench.units import (
-    parse_duration,
-    times_as_long,
-)
-from edgebench.words.marked_tests import (
-    crash_sentence,
-    kill_sentence,
-    marked_slowdown_sentence,
-    memory_words,
-)
+from edgebench.units import parse_duration
 
 _KEYS = ("memory", "swap", "slowdown", "timeout", "cores", "cpu_quota", "storage")
 
@@ -105,7 +103,7 @@ class _MarkedTest:
         """Run it as the marker asks; returns if its own reports are the answer.
 
         Raises:
-            pytest.fail.Exception: with the sentence that says what it needs.
+            pytest.fail.Exception: says what it needs.
             pytest.skip.Exception: no limit can be set here.
         """
         try:
@@ -136,16 +134,16 @@ class _MarkedTest:
             limits = wanted.asked.resolved(unlimited.record)
         limited = run(limits)
         if limited.killed:
-            sentence = kill_sentence(limited, unlimited or run(wanted.asked.unlimited))
+            words = kill_lines(limited, unlimited or run(wanted.asked.unlimited))
             self._shown = limited
-            pytest.fail(sentence, pytrace=False)
+            pytest.fail(words, pytrace=False)
         if self._is_comparable(limited) and unlimited is not None and wanted.slowdown is not None:
             self._compare(run, limited, unlimited, wanted)
 
     def _is_comparable(self, run: LimitedRun) -> bool:
         """Whether it passed; a failure of its own is reported as that."""
         if not run.finished:
-            pytest.fail(crash_sentence(run), pytrace=False)
+            pytest.fail(crash_words(run), pytrace=False)
         return run.passed
 
     def _compare(
@@ -165,8 +163,8 @@ class _MarkedTest:
                     pytest.fail(f"did not pass each time: {again.record.reason}", pytrace=False)
         self._shown, self._slowdown = limited, slowdown_of(below, free)
         if self._slowdown > allowed:
-            sentence = marked_slowdown_sentence(below, free, self._slowdown, allowed)
-            pytest.fail(sentence, pytrace=False)
+            words = slowdown_lines(below, free, self._slowdown, allowed)
+            pytest.fail(words, pytrace=False)
 
     def reports(self, call: pytest.CallInfo[None]) -> list[pytest.TestReport]:
         """Those of the last run, or the failure or skip that was raised, with set-up and end."""
@@ -189,7 +187,7 @@ class _MarkedTest:
             return
         words = memory_words(run)
         if self._slowdown is not None:
-            words += f"; {times_as_long(self._slowdown)} as unlimited"
+            words += f"{GAP}{factor(self._slowdown)}"
         # JUnit's file takes them from the teardown, the terminal from the call.
         report.user_properties.append(("edgebench", words))
         if report.when == "call" or not report.passed:

@@ -2,56 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msgspec import structs
-
-from edgebench.errors import ResultsError
-from edgebench.records import Doubt
-from edgebench.report.answers import all_answers
-from edgebench.report.content import Chapter, Report, ReportTable
-from edgebench.report.pictures import draw_pictures
-from edgebench.report.remedies import remedies_table
-from edgebench.report.tables import (
-    environment_table,
-    fits_table,
-    layers_table,
+from edgebench.answers.advice import advice_headline, advice_table
+from edgebench.answers.fits import fits_table
+from edgebench.answers.layers import blame_words, layers_table
+from edgebench.answers.limits import (
+    answer_headline,
     limits_table,
-    summary_table,
-    unfinished_table,
-    worst_layer,
+    overview_table,
+    workload_answer,
 )
+from edgebench.answers.table import GAP
+from edgebench.answers.warnings import sweep_warnings, warning_lines, warnings_of
+from edgebench.errors import ResultsError
+from edgebench.report.content import Chapter, Report
+from edgebench.report.pictures import draw_pictures
+from edgebench.report.tables import environment_table, unfinished_table
 from edgebench.results.advice_file import kept_advice
-from edgebench.results.facts import WorkloadFacts, workload_facts
-from edgebench.results.point_facts import point_facts
+from edgebench.results.facts import WorkloadFacts, sweep_facts
+from edgebench.results.rounds import START
 from edgebench.results.workload_key import brief_names
 from edgebench.text import printable
-from edgebench.words.advice import kept_advice_sentence
-from edgebench.words.doubts import collection_notes, doubt_sentences
-from edgebench.words.fits import holder_sentences
-from edgebench.words.in_short import sweep_sentences
-from edgebench.words.kills import watching_warnings
-from edgebench.words.labels import limit_label
-from edgebench.words.more_memory import largest_saving
-from edgebench.words.report import (
-    capped_warnings,
-    footer_sentence,
-    no_fit_words,
-    no_layers_words,
-    state_sentences,
-    sweep_title,
-)
-from edgebench.words.unmeasured import unmeasured_notes
+from edgebench.throughput import THROUGHPUT
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable
     from edgebench.results.results import Results
+    from edgebench.results.sweep_reader import Sweep
     from edgebench.slowdown.models.fitting import CurveFits
 
-#: With more workloads than this, only those with limits have a chapter; the summary has all.
+#: With more workloads than this, only those with limits have a chapter; the overview has all.
 _MANY = 12
+#: More warnings than these are counted.
+_MOST_WARNINGS = 40
+#: Of curves: whole rounds, or trials without any, and their throughput.
+_WHOLE_PHASES = (START, "total", THROUGHPUT)
 
 
 @dataclass(frozen=True)
@@ -70,44 +57,58 @@ def make_report(results: Results, *, pngs: bool = False) -> Report:
         ResultsError: these are several sweeps.
         MachineError: pandas is not installed.
     """
+    from edgebench import __version__
+
     sweep = results.sweeps[0]
-    summaries = point_facts(sweep)
-    points = workload_facts(summaries)
-    collected = [*unmeasured_notes(summaries), *collection_notes(summaries)]
+    workloads = sweep_facts(sweep).workloads
     found = _Found()
     # What needs no figure is found while others are drawn.
     pictures, no_picture = draw_pictures(results, pngs, lambda: _find(results, found))
-    advice = kept_advice(sweep.path)
-    advised = [[kept_advice_sentence(advice)]] if advice else []
-    tables = [remedies_table(advice)] if advice else []
-    fits = fits_table(found.fits)
-    tables += [fits] if fits.rows else []
-    unfinished = unfinished_table(points)
+    tables = []
+    if advice := kept_advice(sweep.path):
+        tables.append(replace(advice_table(advice), title=advice_headline(advice)))
+    if whole := [one for one in found.fits if one.curve.phase in _WHOLE_PHASES]:
+        tables.append(replace(fits_table(whole), title="Fits"))
+    unfinished = unfinished_table(workloads)
     tables += [unfinished] if unfinished.rows else []
-    brief = brief_names(one.name for one in points)
-    warnings = [*watching_warnings(sweep), *results.warnings, *found.warnings, *collected]
-    costs = {one.name: table for one in points if (table := _table_of(one, found.layer_costs))}
-    worst = {one.name: worst_layer(t, one) for one in points if (t := costs.get(one.name))}
+    brief = brief_names(one.name for one in workloads)
+    answers = [workload_answer(one, brief[one.name]) for one in workloads]
+    several = len(workloads) > 1
+    doubts = [w for one in workloads for w in warnings_of(one, brief[one.name] if several else "")]
+    lines = warning_lines([*doubts, *sweep_warnings(sweep)])
+    warnings = [*dict.fromkeys([*results.warnings, *found.warnings]), *lines]
+    left = len(warnings) - _MOST_WARNINGS
+    more = [f"{left} more: edgebench show --json"] if left > 0 else []
+    costs = {table.workload: table for table in found.layer_costs}
+    measured = sweep.environment.get("edgebench") or "?"
     return Report(
-        title=sweep_title(sweep),
-        about=state_sentences(sweep),
-        in_short=[*advised, *_in_short(points, costs, sweep.networks)],
-        summary=summary_table(points, worst),
-        chapters=_noted_once(
-            _chapter(one, brief[one.name], costs.get(one.name), found.fits, sweep.networks)
+        title=f"{sweep.name} on {sweep.device}",
+        about=_about(sweep),
+        overview=overview_table(answers) if several else None,
+        chapters=[
+            _chapter(one, brief[one.name], costs.get(one.key.id))
             # Of many workloads only those with a limit that was tried get a chapter.
-            for one in points
-            if one.tried or len(points) <= _MANY
-        ),
+            for one in workloads
+            if one.tried or len(workloads) <= _MANY
+        ],
         pictures=pictures,
-        warnings=capped_warnings(
-            [*dict.fromkeys(warnings), *doubt_sentences(_doubts(points, brief))]
-        ),
+        warnings=[*warnings[:_MOST_WARNINGS], *more],
         tables=[*tables, environment_table(sweep.environment)],
         scenario=printable(sweep.scenario_text),
-        footer=footer_sentence(sweep),
+        footer=f"measured by edgebench {measured}, reported by edgebench {__version__}",
         left_out=no_picture,
     )
+
+
+def _about(sweep: Sweep) -> list[str]:
+    """Its state, when its trials began, and its machine."""
+    state = "running" if sweep.running else "complete" if sweep.complete else "unfinished"
+    started = sorted(record.started_utc[:16].replace("T", " ") for record in sweep.records)
+    when = [" to ".join(dict.fromkeys((started[0], started[-1]))) + " UTC"] if started else []
+    names = ("board", "cpu_model", "os", "kernel")
+    machine = ", ".join(str(word) for name in names if (word := sweep.environment.get(name)))
+    trials = f"{state}, {len(sweep.records)} of {sweep.planned or '?'} trials"
+    return [trials, *when, *([machine] if machine else [])]
 
 
 def _find(results: Results, found: _Found) -> None:
@@ -120,67 +121,30 @@ def _find(results: Results, found: _Found) -> None:
         found.layer_costs.extend(tables)
         found.warnings.extend(left_out)
     except ResultsError as error:
-        found.warnings.append(no_layers_words(error))
+        found.warnings.append(f"no layer times: {error.what}")
     try:
         fits, skipped = fit_all(curves(results))
         found.fits.extend(fits)
         found.warnings.extend(skipped)
     except ResultsError as error:
-        found.warnings.append(no_fit_words(error))
+        found.warnings.append(f"no fit: {error.what}")
 
 
-def _in_short(
-    points: Sequence[WorkloadFacts],
-    costs: Mapping[str, LayerCostTable],
-    networks: Mapping[str, Any],
-) -> list[list[str]]:
-    from edgebench.words.layers import cause_sentence
+def _chapter(workload: WorkloadFacts, brief: str, layers: LayerCostTable | None) -> Chapter:
+    from edgebench.analysis.layer_costs.selection import sorted_layers
 
-    said = [
-        [sentence] for sentence in sweep_sentences(points, brief_names(one.name for one in points))
-    ]
-    for one, sentences in zip(points, said, strict=False) if len(said) == len(points) else ():
-        table = costs.get(one.name)
-        if table and (cost := table.slowed(one)):
-            sentences.append(cause_sentence(table, cost, alone=True))
-        sentences.extend(holder_sentences(one, networks))
-        if saving := largest_saving(one):
-            sentences.append(saving)
-    return said
-
-
-def _chapter(
-    workload: WorkloadFacts,
-    brief: str,
-    layers: LayerCostTable | None,
-    fits: Sequence[CurveFits],
-    networks: Mapping[str, Any],
-) -> Chapter:
-    tables = [limits_table(workload)]
+    answer = workload_answer(workload, brief)
+    tables = [replace(limits_table(answer, every=True, peaks=True), title="Limits")]
+    lines = [f"knee {answer.knee}"] if answer.knee else []
     cost = layers.slowed(workload) if layers else None
     if layers and cost:
-        tables.append(layers_table(layers, cost))
-    return Chapter(workload.name, brief, all_answers(workload, layers, fits, networks), tables)
-
-
-def _table_of(workload: WorkloadFacts, tables: Iterable[LayerCostTable]) -> LayerCostTable | None:
-    return next((t for t in tables if t.workload == workload.key.id), None)
-
-
-def _noted_once(chapters: Iterable[Chapter]) -> list[Chapter]:
-    """The chapters; what stands below a table stands below the first such table alone."""
-    seen: set[str] = set()
-
-    def noted(table: ReportTable) -> ReportTable:
-        new = table.note not in seen
-        seen.add(table.note)
-        return table if new else replace(table, note="")
-
-    return [replace(one, tables=[*map(noted, one.tables)]) for one in chapters]
-
-
-def _doubts(points: Iterable[WorkloadFacts], brief: Mapping[str, str]) -> Iterator[Doubt]:
-    for one in points:
-        for point in one.points:
-            for doubt in point.doubts:
-                yield structs.replace(doubt, workload=brief[one.name], limit=limit_label(point))
+        rows = sorted_layers(layers, "cost", cost.at.label)
+        tables.append(replace(layers_table(layers, rows, cost), title=f"Layers at {cost.at.limit}"))
+        lines.append(blame_words(layers, cost))
+    return Chapter(
+        workload.name,
+        brief,
+        answer_headline(answer).replace(GAP, " · "),
+        tables,
+        [*filter(None, lines)],
+    )

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-
-@dataclass(frozen=True)
-class ReportTable:
-    """Cells as text. ``numbers``: the columns that are aligned right."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: list[list[str]]
-    numbers: frozenset[int] = frozenset()
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class ReportAnswer:
-    """One question and its answer in sentences."""
-
-    question: str
-    sentences: list[str]
+from edgebench.answers.table import Table
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """One workload; ``brief`` is its name without the words that all workloads share."""
+    """One workload: its headline, its tables, and lines below them.
+
+    ``brief`` is its name without the words that all workloads share.
+    """
 
     name: str
     brief: str
-    answers: list[ReportAnswer]
-    tables: list[ReportTable]
+    headline: str
+    tables: list[Table]
+    lines: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -53,18 +40,17 @@ class Picture:
 class Report:
     """The report of one sweep. ``warnings``: what makes numbers uncertain, and what is missing.
 
-    ``in_short``: for each workload what was measured and which layer is the cause, a sentence each;
-    of many workloads one sentence for all.
+    ``overview`` has a row for each workload; None: there is only one. ``about``: the sweep's
+    state and machine.
     """
 
     title: str
     about: list[str]
-    in_short: list[list[str]]
-    summary: ReportTable
+    overview: Table | None
     chapters: list[Chapter]
     pictures: list[Picture]
     warnings: list[str]
-    tables: list[ReportTable]
+    tables: list[Table]
     scenario: str
     footer: str
     left_out: list[str] = field(default_factory=list)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from edgebench.report.content import Report, ReportTable
+from edgebench.answers.table import Table
+from edgebench.report.content import Report
 from edgebench.results.derived import write_derived, write_file
 
 #: What Markdown or the HTML in it would take for its own.
@@ -40,15 +41,15 @@ def escaped(text: str) -> str:
 
 
 def _lines(report: Report, figures: str) -> Iterator[str]:
-    yield from (f"# {escaped(report.title)}", "", " ".join(map(escaped, report.about)), "")
-    yield from table_lines(report.summary, "##")
+    yield from (f"# {escaped(report.title)}", "")
+    yield from _listed(report.about)
+    if report.overview:
+        yield from table_lines(report.overview)
     for chapter in report.chapters:
-        yield from (f"## {escaped(chapter.brief)}", "")
-        for answer in chapter.answers:
-            yield from (f"### {answer.question}", "")
-            yield from _listed(answer.sentences)
+        yield from (f"## {escaped(chapter.brief)}", "", escaped(chapter.headline), "")
         for table in chapter.tables:
             yield from table_lines(table, "###")
+        yield from _listed(chapter.lines)
     if report.pictures:
         yield from ("## Figures", "")
     for picture in report.pictures:
@@ -65,17 +66,18 @@ def _lines(report: Report, figures: str) -> Iterator[str]:
     yield escaped(report.footer)
 
 
-def _listed(sentences: Sequence[str]) -> Iterator[str]:
-    for sentence in sentences:
-        yield f"- {escaped(sentence)}"
-    if sentences:
+def _listed(lines: Sequence[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"- {escaped(line)}"
+    if lines:
         yield ""
 
 
-def table_lines(table: ReportTable, level: str) -> Iterator[str]:
-    """Render one table below its title, a heading of this level (``##``)."""
-    ruler = ["---:" if n in table.numbers else "---" for n in range(len(table.columns))]
-    yield from (f"{level} {escaped(table.title)}", "")
+def table_lines(table: Table, level: str = "") -> Iterator[str]:
+    """Render one table, below its title where there is a level of headings (``##``)."""
+    if level and table.title:
+        yield from (f"{level} {escaped(table.title)}", "")
+    ruler = ["---" if title in table.left else "---:" for title in table.columns]
     for cells in (list(map(escaped, table.columns)), ruler):
         yield f"| {' | '.join(cells)} |"
     for row in table.rows:

@@ -42,18 +42,31 @@ class TriedRemedy:
 
 @dataclass(frozen=True)
 class KeptWinner:
-    """What to type for the winner, a line each, and whether it is advised."""
+    """The winner, measured anew: what to type, a line each, and whether it is advised."""
 
+    name: str
     typed: tuple[str, ...]
+    finished: int
+    trials: int
+    ratio: float | None
     confirmed: bool
 
 
 @dataclass(frozen=True)
 class KeptAdvice:
-    """The answer: ``name`` is the workload's, the fastest remedy comes first."""
+    """The answer: ``name`` is the workload's, ``plain_…`` is it as it is, at the limit.
+
+    The fastest remedy comes first. ``pressed``: whether the limit costs anything.
+    """
 
     name: str
-    sentence: str
+    limit_bytes: int
+    plain_end: str
+    plain_s: float | None
+    slowdown: float | None
+    pressed: bool
+    trials: int
+    total_s: float
     tried: tuple[TriedRemedy, ...]
     best: KeptWinner | None = None
 

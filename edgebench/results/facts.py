@@ -1,6 +1,6 @@
 """What is known of each workload of a sweep: typed values without prose.
 
-Every verb, figure and page takes its answers from here, and :mod:`edgebench.words` its sentences.
+Every verb, figure and page takes its answers from here, and :mod:`edgebench.answers` its rows.
 Made from records alone, without pandas, also of a sweep that is still running.
 """
 
@@ -82,6 +82,14 @@ class WorkloadFacts:
     def demand_bytes(self) -> float | None:
         """Its demand; None if no trial recorded it."""
         return next((p.demand_bytes for p in self.points if p.demand_bytes is not None), None)
+
+    @property
+    def needs_bytes(self) -> tuple[float, float] | None:
+        """The least and the most that its trials without a limit needed; None: not known."""
+        found = next((p.need_bytes for p in self.points if p.need_bytes), None)
+        if found:
+            return found.low, found.high
+        return None if self.demand_bytes is None else (self.demand_bytes, self.demand_bytes)
 
     @property
     def library_bytes(self) -> float | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from edgebench.measures.machine.noise import spread_doubts
+from edgebench.need import need_of
 from edgebench.records import DEMAND, Doubt, EndedIn, LimitSetting
 from edgebench.results.columns import ColumnTable, working_sets
 from edgebench.results.limit_met import NOT_MET, is_limit_met
@@ -47,7 +48,8 @@ class PointFacts:
     ``swap_free_bytes`` is the swap that was free at kills which a lack of it can't explain; None:
     there were none. ``rounds_before_end_s``: rounds of trials that its limit ended later.
     ``ended_in``: what all trials that did not finish were doing; None where they differ.
-    ``base_bytes`` is the runtime's footprint. ``undroppable_bytes`` is the part of the demand that
+    ``base_bytes`` is the runtime's footprint. ``need_bytes`` is what each trial without a limit
+    needed. ``undroppable_bytes`` is the part of the demand that
     only swap can hold; the rest are files that are read again when dropped. ``library_bytes`` is
     beside it.
     ``working_set_bytes`` is what its steady rounds need, where that was watched.
@@ -76,6 +78,7 @@ class PointFacts:
     ended_in: EndedIn | None = None
     base_bytes: float | None = None
     demand_bytes: float | None = None
+    need_bytes: Spread | None = None
     undroppable_bytes: float | None = None
     library_bytes: float | None = None
     working_set_bytes: Spread | None = None
@@ -248,6 +251,7 @@ def _point(
         base_bytes=_median(columns, "base_bytes", rows),
         demand_bytes=_median(columns, "demand_bytes", rows),
         undroppable_bytes=_median(columns, "undroppable_bytes", rows),
+        need_bytes=_needs(sweep, rows) if limits.label == "max" else None,
         library_bytes=_median(columns, "library_bytes", rows),
         working_set_bytes=working_sets(columns, rows),
         reasons=_reasons(columns, rows),
@@ -260,6 +264,11 @@ def _point(
         unmeasured=_unmeasured(sweep, rows),
         meets_limit=is_limit_met(limits, len(rows), columns.values("limit_hits", rows)),
     )
+
+
+def _needs(sweep: Sweep, rows: Sequence[int]) -> Spread | None:
+    needs = (need_of(sweep.records[row]) for row in rows)
+    return spread_of(need.total_bytes for need in needs if need)
 
 
 def _unmeasured(sweep: Sweep, rows: Sequence[int]) -> Unmeasured | None:

@@ -1,4 +1,4 @@
-"""What ``advise`` found: the sentence, what to type, and what came of each remedy."""
+"""What ``advise`` found: what to type, and what came of each remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from msgspec import to_builtins
 from edgebench.results.advice_file import TriedRemedy
 from edgebench.results.unmeasured import Unmeasured
 from edgebench.run.advice_candidates import Candidate, UntriedRemedy
-from edgebench.words.advice import advice_sentence
 
 
 @dataclass(frozen=True)
@@ -109,15 +108,10 @@ class Advice:
         return self.plain_s / self.unlimited_s if self.plain_s and self.unlimited_s else None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, the sentence included; the folder is where it is kept."""
-        said = {"sentence": self.sentence, "slowdown": self.slowdown}
-        made: dict[str, Any] = to_builtins({**said, **asdict(self), "folder": str(self.folder)})
+        """Plain data; the folder is where it is kept."""
+        slowdown, folder = self.slowdown, str(self.folder)
+        made: dict[str, Any] = to_builtins({**asdict(self), "slowdown": slowdown, "folder": folder})
         return made
-
-    @property
-    def sentence(self) -> str:
-        """The answer: ``at 250 MiB is 3.3 times faster with mmap-threshold: …``."""
-        return advice_sentence(self)
 
 
 def typed_lines(candidate: Candidate, plain: Mapping[str, Any]) -> Iterator[str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from edgebench.need import Need
 from edgebench.results.unmeasured import Unmeasured
-from edgebench.run.search import LimitBracket, TriedLimit, differs, is_slow
+from edgebench.run.search import LimitBracket, TriedLimit, differs
 from edgebench.text import shortened
-from edgebench.words.minimum import minimum_sentence
+from edgebench.units import format_size
 
 #: Trials that finish with less than this share of the need refute it.
 _CLEARLY_LESS = 0.9
@@ -90,11 +90,6 @@ class Minimum:
         return (self.viable if self.fast is None else self.fast).good is not None
 
     @property
-    def has_varying_demand(self) -> bool:
-        """Whether runs without a limit did not all need the same."""
-        return differs(self.demand_least_bytes, self.demand_bytes)
-
-    @property
     def is_first_different(self) -> bool:
         """Whether only the first unlimited trial had another demand than the others."""
         later = self.demands_bytes[1:]
@@ -135,22 +130,11 @@ class Minimum:
         largest = max(lost, default=0.0)
         return largest if differs(self.demand_bytes, largest) else None
 
-    @property
-    def slowed(self) -> tuple[TriedLimit, ...]:
-        """The limits at which it finished, but slowly, though nobody asked; the widest first."""
-        if self.fast is not None:
-            return ()
-        slow = (one for one in self.tried if is_slow(one, None, self.unlimited_s))
-        return tuple(sorted(slow, key=lambda one: -one.limit_bytes))
-
-    @property
-    def sentence(self) -> str:
-        """``needs 412 MiB; takes 2 times as long below 300 MiB; killed below 180 MiB (…)``."""
-        return minimum_sentence(self)
-
     def __repr__(self) -> str:
-        """The answer; its fields are in ``vars(found)``."""
-        return f"<Minimum: {shortened(self.name)} {self.sentence}>"
+        """What it needs, and what to give it; its fields are in ``vars(found)``."""
+        give = format_size(self.give.limit_bytes) if self.give else "?"
+        needs = format_size(self.demand_bytes)
+        return f"<Minimum: {shortened(self.name)} needs {needs}, give {give}>"
 
     @property
     def need(self) -> Need:

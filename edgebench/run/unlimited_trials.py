@@ -10,7 +10,6 @@ from edgebench.records import TrialRecord
 from edgebench.results.sweep_reader import Sweep, end_of_output, log_of
 from edgebench.run.output_rate import NO_LINE, UNBUFFERED
 from edgebench.units import format_duration
-from edgebench.words.ends import cause_of_signal, remedy_for_end
 
 #: The last lines of its output that are quoted.
 _LINES = 5
@@ -77,9 +76,7 @@ def _end(record: TrialRecord) -> str:
     if record.outcome == "oom-killed":
         return "killed, since this machine's own memory ran out"
     if record.signal:
-        cause = cause_of_signal(record.signal)
-        words = record.reason or f"signal {record.signal}"
-        return f"{words}: {cause}" if cause else words
+        return record.reason or f"signal {record.signal}"
     return f"exit code {record.exit_code}"
 
 
@@ -89,8 +86,6 @@ def _remedy(failed: TrialRecord, unlimited: Sequence[TrialRecord], output: str) 
             "it finished once before: if it changes files, undo that before each trial with "
             "--reset COMMAND"
         )
-    if known := remedy_for_end(failed.signal, output):
-        return known
     if _TERMINAL.search(output) or ((failed.wall_s or 0.0) < _AT_ONCE_S and not output.strip()):
         return (
             "its input is no terminal, nor is its output: if it needs input, give it a file: "

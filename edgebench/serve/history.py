@@ -21,6 +21,7 @@ from typing import IO, Any
 
 from msgspec import structs
 
+from edgebench.answers.warnings import warned, warning_lines
 from edgebench.errors import ResultsError
 from edgebench.measures.machine.noise import trial_doubts
 from edgebench.records import TrialRecord
@@ -32,7 +33,6 @@ from edgebench.safe_reading import check_unpacked, open_to_read
 from edgebench.serve.live import plain_settings
 from edgebench.spans import Span, finished_spans
 from edgebench.text import csv_cell
-from edgebench.words.doubts import doubt_sentences
 
 #: The fields of a record that become columns beside its settings and limits.
 _COLUMNS = (
@@ -137,7 +137,7 @@ def _trial_row(sweep: str, record: TrialRecord) -> dict[str, Any]:
         "limit": label,
         **{name: value for name, value in limits.items() if value is not None},
         **plain_settings(record.settings),
-        "warnings": "; ".join(doubt_sentences(trial_doubts(record))),
+        "warnings": "; ".join(warning_lines(warned(trial_doubts(record)))),
     }
 
 

@@ -8,26 +8,25 @@ functions as ``edgebench predict --storage``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgebench.analysis.layer_costs.selection import sorted_layers
+from edgebench.answers.layers import blame_words, layers_table
 from edgebench.boards.board import known_boards
 from edgebench.errors import EdgebenchError, MachineError
-from edgebench.report.answers import LAYERS, SLOW, layer_sentences
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.results import load
 from edgebench.slowdown.prediction_source import at_storage, source_of
 from edgebench.slowdown.query import WorkloadQuery
 from edgebench.units import MIB
-from edgebench.words.model import model_sentences
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable
     from edgebench.results.results import Results
     from edgebench.slowdown.answer import Answer
-    from edgebench.slowdown.models.fitting import CurveFits
     from edgebench.slowdown.prediction import Prediction
 
 #: The limits that are predicted, in percent of demand.
@@ -39,8 +38,9 @@ _MOST_LAYERS = 5
 def predict_limits(sweep: Path) -> dict[str, Any]:
     """``{"workloads": [...], "warnings": [...], "why_not": text or None}``.
 
-    A workload is named as :mod:`edgebench.serve.sweep_answer` names it. Its ``answers`` are the
-    sentences to add to each question; its ``prediction`` is None where there is none.
+    A workload is named as :mod:`edgebench.serve.sweep_answer` names it. Its ``layers`` are the
+    table of those that slow it, its ``blame`` a line; its ``prediction`` is None where there is
+    none.
 
     Raises:
         EdgebenchError: the sweep can't be read.
@@ -49,7 +49,6 @@ def predict_limits(sweep: Path) -> dict[str, Any]:
     points = sweep_facts(results.sweeps[0]).workloads
     warnings: list[str] = []
     costs = _layer_costs(results, warnings)
-    fits = _fits(results, warnings)
     made: Sequence[Prediction] = []
     why_not = None
     try:
@@ -59,9 +58,8 @@ def predict_limits(sweep: Path) -> dict[str, Any]:
         warnings += source.warnings
     except EdgebenchError as error:
         why_not = f"{error.what}; {error.remedy}" if error.remedy else error.what
-    networks = results.sweeps[0].networks
     return {
-        "workloads": [_workload(one, made, costs, fits, networks) for one in points],
+        "workloads": [_workload(one, made, costs) for one in points],
         "warnings": list(dict.fromkeys(warnings)),
         "why_not": why_not,
     }
@@ -123,32 +121,21 @@ def _layer_costs(results: Results, warnings: list[str]) -> list[LayerCostTable]:
     return tables
 
 
-def _fits(results: Results, warnings: list[str]) -> list[CurveFits]:
-    from edgebench.slowdown.curves import curves
-    from edgebench.slowdown.models.fitting import fit_all
-
-    try:
-        fits, skipped = fit_all([c for c in curves(results) if c.phase == "total"])
-    except EdgebenchError as error:
-        warnings.append(f"no fit: {error.what}")
-        return []
-    warnings += skipped
-    return fits
-
-
 def _workload(
-    one: WorkloadFacts,
-    made: Sequence[Prediction],
-    costs: Sequence[LayerCostTable],
-    fits: Sequence[CurveFits],
-    networks: Mapping[str, Any],
+    one: WorkloadFacts, made: Sequence[Prediction], costs: Sequence[LayerCostTable]
 ) -> dict[str, Any]:
-    layers = next((t for t in costs if t.workload == one.key.id), None)
-    said = [words for f in fits if f.curve.workload == one.key.id for words in model_sentences(f)]
+    table = next((t for t in costs if t.workload == one.key.id), None)
+    cost = table.slowed(one) if table else None
     found = next((p for p in made if p.subject.workload == one.key.id), None)
+    layers, blame = None, ""
+    if table and cost:
+        rows = sorted_layers(table, "cost", cost.at.label)
+        titled = replace(layers_table(table, rows, cost), title=f"Layers at {cost.at.limit}")
+        layers, blame = titled.to_json(), blame_words(table, cost)
     return {
         "name": one.name,
-        "answers": {SLOW: said, LAYERS: layer_sentences(one, layers, networks)},
+        "layers": layers,
+        "blame": blame,
         "prediction": {"at": [_finite(_limit(at)) for at in found.at]} if found else None,
     }
 

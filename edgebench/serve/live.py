@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec import structs
 
+from edgebench.answers.ends import reason_words
 from edgebench.boards.board import known_boards
 from edgebench.errors import EdgebenchError
 from edgebench.kills import needs_explanation
@@ -27,7 +28,6 @@ from edgebench.results.live.sweep import SweepState, SweepTail, newest_running
 from edgebench.results.live.trial import KINDS, TrialTail
 from edgebench.results.sweep_reader import settings_columns
 from edgebench.serve.page_sweep import PageSweep
-from edgebench.words.outcomes import brief_reason
 
 #: A fast network ends thousands of spans a second: the last ones are enough to see.
 _MOST_NEW_SPANS = 32
@@ -244,7 +244,7 @@ class LiveStream:
         """Keep why the latest trials failed: each wording once."""
         for record in self._state.fresh if self._state else ():
             shown = record.outcome in _FAULTS or needs_explanation(record)
-            reason = brief_reason(record) if shown else None
+            reason = reason_words(record) if shown else None
             if reason and reason not in self._reasons:
                 self._reasons.append(reason)
 

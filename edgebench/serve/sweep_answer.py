@@ -1,4 +1,4 @@
-"""What a sweep found, as plain data: the report's sentences and the measured slowdowns.
+"""What a sweep found, as plain data: the table of limits and the measured slowdowns.
 
 Made from records alone, so that a process without numpy and pandas makes it in a moment;
 :mod:`edgebench.serve.limit_predictions` adds what models and layers' times tell.
@@ -6,13 +6,21 @@ Made from records alone, so that a process without numpy and pandas makes it in 
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgebench.report.answers import measured_answers
-from edgebench.report.remedies import remedies_table
-from edgebench.report.tables import summary_table
+from edgebench.answers.advice import advice_headline, advice_table
+from edgebench.answers.limits import (
+    WorkloadAnswer,
+    limits_table,
+    needs_words,
+    overview_table,
+    swap_words,
+    workload_answer,
+)
+from edgebench.answers.table import brief_factor, size
+from edgebench.answers.warnings import sweep_warnings, warning_lines, warnings_of
 from edgebench.results.advice_file import kept_advice
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.point_facts import PointFacts
@@ -21,16 +29,14 @@ from edgebench.results.spread import Spread
 from edgebench.results.sweep_reader import Sweep, read_sweep
 from edgebench.results.workload_key import short_names
 from edgebench.text import printable
-from edgebench.words.advice import kept_advice_sentence
-from edgebench.words.kills import watching_warnings
-from edgebench.words.labels import limit_label, pass_words
+from edgebench.units import format_limit
 
 #: A screen shows no more workloads; History has every trial.
 _MOST_WORKLOADS = 300
 
 
 def sweep_answer(path: Path) -> dict[str, Any]:
-    """The sweep's state, and each workload's answers and points; workloads with limits come first.
+    """The sweep's state, and each workload's table and points; workloads with limits come first.
 
     Raises:
         ResultsError: it can't be read.
@@ -39,19 +45,19 @@ def sweep_answer(path: Path) -> dict[str, Any]:
     found = sorted(sweep_facts(sweep).workloads, key=lambda one: not one.tried)
     brief, shared = short_names([one.name for one in found])
     shown = found[:_MOST_WORKLOADS]
-    table = summary_table(shown, {})
-    columns = len(table.columns) - 1
+    answers = [workload_answer(one, brief[one.name]) for one in shown]
+    kept = kept_advice(path)
+    remedies = replace(advice_table(kept), title=advice_headline(kept)).to_json() if kept else None
+    doubts = [w for one in shown for w in warnings_of(one, brief[one.name] if shown[1:] else "")]
+    lines = warning_lines([*doubts, *sweep_warnings(sweep)])
     return {
         **_about(sweep),
+        "warnings": [*sweep.warnings, *lines],
         "shared": shared,
-        "workloads": [_workload(one, brief[one.name]) for one in shown],
+        "workloads": [_workload(one, own) for one, own in zip(shown, answers, strict=True)],
         "left_out": len(found) - len(shown),
-        "advice": _advice(path),
-        # The last column is for layers, which are not known here.
-        "summary": {
-            "columns": table.columns[:columns],
-            "rows": [row[:columns] for row in table.rows],
-        },
+        "advice": remedies,
+        "overview": overview_table(answers).to_json(),
     }
 
 
@@ -68,38 +74,43 @@ def _about(sweep: Sweep) -> dict[str, Any]:
         "done": len(sweep.records),
         "planned": sweep.planned,
         "machine": ", ".join(printable(str(word)) for word in machine if word),
-        "warnings": [*watching_warnings(sweep), *sweep.warnings],
     }
-
-
-def _advice(path: Path) -> dict[str, Any] | None:
-    """What a search for remedies found; None: the sweep is none."""
-    if (kept := kept_advice(path)) is None:
-        return None
-    table = remedies_table(kept)
-    ranking = {"columns": table.columns, "rows": table.rows}
-    return {"sentence": kept_advice_sentence(kept), "typed": kept.typed, **ranking}
 
 
 def _rows(sweep: Sweep) -> range:
     return range(len(sweep.records))
 
 
-def _workload(one: WorkloadFacts, brief: str) -> dict[str, Any]:
+def _workload(one: WorkloadFacts, answer: WorkloadAnswer) -> dict[str, Any]:
+    slow = answer.slow
+    tiles = {
+        "needs": needs_words(answer).partition(" ")[2],
+        "give": size(answer.give_bytes) + swap_words(answer) if one.tried else "",
+        "slowed": f"{brief_factor(slow[0])} below {size(slow[1])}" if slow else "",
+    }
     return {
         "name": one.name,
-        "brief": brief,
+        "brief": answer.name,
         "demand_bytes": one.demand_bytes,
         "library_bytes": one.library_bytes,
-        "pass_words": pass_words(one),
-        "answers": [asdict(answer) for answer in measured_answers(one)],
+        "pass_words": _timed(one),
+        "tiles": tiles,
+        "table": limits_table(answer, every=True, peaks=True).to_json(),
+        "knee": answer.knee,
         "points": [_point(point) for point in one.points if point.outcomes],
     }
 
 
+def _timed(one: WorkloadFacts) -> str:
+    """What ``total`` times."""
+    if one.has_steady:
+        return "a steady round"
+    return "the first round" if one.has_rounds else "the whole trial"
+
+
 def _point(point: PointFacts) -> dict[str, Any]:
     return {
-        "limit": limit_label(point),
+        "limit": format_limit(point.limits.label, point.limit_bytes),
         "unlimited": point.limits.label == "max",
         "limit_bytes": point.limit_bytes,
         "outcomes": point.outcomes,

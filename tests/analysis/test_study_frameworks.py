@@ -67,7 +67,6 @@ def test_frameworks_stand_side_by_side(swept: Path):
     graph = rows["as one graph", 16, "max"]
     assert graph["TensorFlow compiled"] == pytest.approx(1e-3)
     assert graph["PyTorch"] != graph["PyTorch"]
-    assert "TensorFlow takes 0.5 times" in tables["framework time"].answer
 
 
 def test_what_was_killed_is_named(swept: Path):
@@ -77,7 +76,6 @@ def test_what_was_killed_is_named(swept: Path):
     assert row["PyTorch"] != row["PyTorch"]
     assert row["TensorFlow"] == 158 * MIB
     assert "oom-killed: basic_cnn in PyTorch, batch 8, images of 3x64x64, limit 2G" in memory.says
-    assert "TensorFlow takes 1.4 to 1.5 times" in memory.answer
 
 
 def test_a_figure_for_each_limit(swept: Path):

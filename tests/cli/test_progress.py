@@ -105,7 +105,7 @@ def test_lines_tell_each_trial(capsys: pytest.CaptureFixture[str]):
     assert first == "3 trials, 1 of them finished earlier → \\x1b[2Jresults"
     point = "alexnet at 85% (85.0 MiB)"
     assert second.startswith(f"trial 2 of 3: {point}: failed, 1.0 s: exit code 3; about ")
-    broken = "limit not held: its limit of memory was changed while it ran"
+    broken = "limits did not hold (memory changed)"
     assert third.startswith(f"trial 3 of 3: {point}: ok, 1.0 s: {broken}")
 
 
@@ -124,10 +124,9 @@ def test_a_log_has_a_line_for_each_trial(tmp_path: Path):
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stderr.startswith("12 trials → ")
     assert len(re.findall(r"^trial \d+ of 12: ", done.stderr, re.MULTILINE)) == 12
-    answer, *others = done.stdout.split("\n\n")
-    assert "needs" in answer
-    assert "killed at 30.0 MiB" in " ".join(answer.split())
-    assert others[0].startswith("12 trials in ")
+    assert "needs" in done.stdout
+    assert "12 trials, " in done.stdout.splitlines()[0]
+    assert re.search(r"^ +30 MiB +0/3 +killed$", done.stdout, re.MULTILINE)
 
 
 @pytest.mark.own_cgroup
@@ -141,5 +140,5 @@ def test_a_terminal_gets_a_table_that_goes(tmp_path: Path):
     assert "1.00x" in table
     # Drawn in place: the cursor goes up again and again.
     assert 3 < table.count("\x1b[1A") < 600
-    assert "1.00x" not in left
+    assert "/12" not in left
     assert "needs" in left

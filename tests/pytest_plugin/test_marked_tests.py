@@ -130,9 +130,9 @@ def test_outcomes_are_as_elsewhere(ran: Ran):
 @pytest.mark.own_cgroup
 def test_a_test_that_needs_too_much_fails_with_the_sentence(ran: Ran):
     """What it needs, the limit at which it was killed, pytest's own part, and what it printed."""
-    assert '<property name="edgebench" value="peak 150.0 MiB of 150.0 MiB' in ran.junit
-    assert re.search(r"needs 2\d\d\.\d MiB: killed by the kernel at 150\.0 MiB", ran.printed)
-    assert re.search(r"the interpreter with pytest alone needs \d+\.\d MiB", ran.printed)
+    assert '<property name="edgebench" value="peak 150 MiB of 150.0 MiB' in ran.junit
+    assert re.search(r"killed by the kernel at 150\.0 MiB\s+needs +2\d\d MiB", ran.printed)
+    assert re.search(r"pytest +\d+(\.\d)? MiB\s+module +\d+", ran.printed)
     assert "before the kill" in ran.printed
     assert "Traceback" not in ran.printed
 
@@ -142,7 +142,7 @@ def test_fixtures_options_and_reports_are_as_elsewhere(ran: Ran):
     """conftest, options, fixtures, tracebacks, what children print, warnings."""
     for words in ("assert 1 == 2", "of a child", "for a reason", "DeprecationWarning: careful"):
         assert words in ran.printed
-    assert re.search(r"test_fixture: peak [\d.]+ MiB of 150\.0 MiB; pytest with", ran.printed)
+    assert re.search(r"test_fixture: peak [\d.]+ MiB of 150\.0 MiB   pytest with", ran.printed)
 
 
 @pytest.mark.own_cgroup
@@ -265,11 +265,9 @@ def test_a_test_slowed_by_swap_fails_with_how_much(tmp_path: Path):
         """,
     )
     assert outcomes(done) == {"failed": 1, "passed": 1}, done.stdout
-    sentence = (
-        r"[\d.]+ times as long at 60% \([\d.]+ MiB\) with 400\.0 MiB of swap \(file\) as unlimited"
-    )
+    sentence = r"[\d.]+x at 60% \([\d.]+ MiB\) with 400\.0 MiB of swap \(file\), [\d.]+x allowed"
     assert re.search(sentence, done.stdout)
-    assert "at most 1.01 allowed" in done.stdout
+    assert "1.01x allowed" in done.stdout
 
 
 @pytest.mark.own_cgroup

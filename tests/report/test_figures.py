@@ -126,7 +126,7 @@ def test_the_slowdown_figure_has_all_its_parts(small: Results):
     legend = axes.figure.axes[-1].get_legend()
     assert legend is not None
     words = [text.get_text() for text in legend.get_texts()]
-    assert {"linear", "one trial", "demand", "killed for memory"} <= set(words)
+    assert {"linear", "one trial", "demand", "killed"} <= set(words)
 
 
 @pytest.mark.heavy

@@ -26,9 +26,23 @@ TRIED = {
 LOST = {**TRIED, "name": "one-thread", "end": "oom-killed", "low": None, "high": None}
 ANSWER: dict[str, Any] = {
     "name": "resnet18",
-    "sentence": "at 250 MiB is 3.3 times faster",
+    "limit_bytes": 250 << 20,
+    "plain_end": "ok",
+    "plain_s": 0.72,
+    "slowdown": 3.6,
+    "pressed": True,
+    "trials": 31,
+    "total_s": 95.0,
     "tried": [TRIED, LOST],
-    "best": {"typed": ["export MALLOC_MMAP_THRESHOLD_=131072"], "confirmed": True, "more": 1},
+    "best": {
+        "name": "mmap-threshold",
+        "typed": ["export MALLOC_MMAP_THRESHOLD_=131072"],
+        "finished": 5,
+        "trials": 5,
+        "ratio": 0.28,
+        "confirmed": True,
+        "more": 1,
+    },
     "folder": "x",
 }
 
@@ -40,7 +54,7 @@ def sweep(tmp_path: Path) -> Path:
 
 
 def test_what_is_kept_is_read_back(sweep: Path):
-    """Sentence, what to type, and each remedy; keys that a reader doesn't know are no harm."""
+    """Limit, what to type, and each remedy; keys that a reader doesn't know are no harm."""
     assert kept_advice(sweep) is None
     keep_advice(sweep, ANSWER)
     found = kept_advice(sweep)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -44,8 +45,8 @@ def test_a_regression_is_found_and_told(tmp_path: Path):
     done = run_compare(a, b)
     assert isinstance(done.exception, RegressionError)
     assert done.exception.exit_code == 4
-    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("150M")]
-    assert {row[2] for row in rows} == {"start", "steady", "load"}
+    points = re.findall(r"^  (.+?)  +\S+ m?s", done.stdout, re.MULTILINE)
+    assert {*points} == {"lenet 150M", "lenet 150M start", "lenet 150M load"}
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
@@ -54,7 +55,7 @@ def test_a_regression_is_told_to_github(tmp_path: Path):
     a, b = make_sweep(tmp_path), make_sweep(tmp_path, make=slower)
     done = run_compare(a, b, "--format", "github")
     assert isinstance(done.exception, RegressionError)
-    rows = [line for line in done.stdout.splitlines() if line.endswith("| slower |")]
+    rows = [line for line in done.stdout.splitlines() if "| slower |" in line]
     assert len(rows) == 3
     (annotated,) = [line for line in done.stderr.splitlines() if line.startswith("::error")]
     assert "%" not in annotated.replace("%25", "")
@@ -70,7 +71,7 @@ def test_an_improvement_is_no_regression(tmp_path: Path):
 
 
 def test_a_change_of_all_times_is_found_where_no_single_one_shows_it(tmp_path: Path):
-    """A tenth longer in noise: the first sentence, JSON and the exit code are of all times."""
+    """A tenth longer in noise: the first line, JSON and the exit code are of all times."""
     chance = random.Random(8)
 
     def noisy(factor: float) -> Callable[[str, str, int], TrialRecord]:
@@ -93,17 +94,16 @@ def test_a_change_of_all_times_is_found_where_no_single_one_shows_it(tmp_path: P
     assert (overall.verdict, overall.times) == ("slower", 24)
     assert overall.ratio_low < 1.1 < overall.ratio_high
     done = run_compare(a, b)
-    numbers = f"{overall.ratio:.2f} times as long as a ({overall.ratio_low:.2f} to"
-    assert done.stdout.startswith(f"Over all 24 times compared, b takes {numbers}")
-    assert "No single one got worse in " in done.stdout
+    numbers = f"{overall.ratio:.2f}x over 24 times ({overall.ratio_low:.2f} to"
+    assert done.stdout.startswith(numbers)
     assert isinstance(done.exception, RegressionError)
-    assert "Over all 24 times" in str(done.exception)
+    assert numbers in str(done.exception)
     told = json.loads(run_compare(a, b, "--json").stdout)
     assert told["overall"]["verdict"] == "slower"
     assert told["overall"]["ratio"] == pytest.approx(overall.ratio)
     back = run_compare(b, a)
     assert back.exit_code == 0
-    assert ": faster." in " ".join(back.stdout.split())
+    assert ", faster " in " ".join(back.stdout.split())
     assert json.loads(run_compare(a, a, "--json").stdout)["overall"]["verdict"] == "same"
 
 
@@ -160,9 +160,8 @@ def test_a_throughput_that_fell_is_a_regression(tmp_path: Path):
     assert worse.ratio == pytest.approx(0.5)
     done = run_compare(fast, slow)
     assert isinstance(done.exception, RegressionError)
-    assert "most: lenet at 150M: throughput slower, 0.5×" in " ".join(done.stdout.split())
-    (row,) = (line for line in done.stdout.splitlines() if line.startswith("150M"))
-    assert "20.2 tokens/s" in row
+    (row,) = (line for line in done.stdout.splitlines() if line.startswith("  lenet 150M"))
+    assert "20.2 tokens/s  10.1 tokens/s  0.50x  slower" in row
     better = compare_sweeps(load(slow).sweeps[0], load(fast).sweeps[0])
     assert [r.verdict for r in better.rows if r.quantity == "throughput"] == ["same", "faster"]
 
@@ -172,7 +171,7 @@ def test_one_repeat_proves_nothing(tmp_path: Path):
     a = make_sweep(tmp_path, repeats=1)
     done = run_compare(a, make_sweep(tmp_path, repeats=1, make=slower))
     assert done.exit_code == 0
-    assert "raise `repeats`" in done.stdout
+    assert "3 same, 9 unsure" in done.stdout
 
 
 def test_different_devices_need_a_word(tmp_path: Path):
@@ -189,7 +188,7 @@ def test_sweeps_with_nothing_in_common_are_refused(tmp_path: Path):
     a, b = make_sweep(tmp_path), make_sweep(tmp_path, labels=("150M",))
     c = make_sweep(tmp_path, labels=("max",))
     assert run_compare(a, b).exit_code == 0
-    assert "only in a: lenet · linear · copy · batch 1 at max" in run_compare(a, b).stdout
+    assert "only in old: lenet · linear · copy · batch 1 at max" in run_compare(a, b).stdout
     assert isinstance(run_compare(b, c).exception, ResultsError)
 
 
@@ -282,13 +281,15 @@ def test_a_noisy_comparison_says_what_it_can_tell(tmp_path: Path):
     assert compared.least_times_ratio > 1.1
     assert (compared.repeats_for(1.1) or 0) > 3
     said = " ".join(run_compare(a, b, "--verbose").stdout.split())
-    assert f"would show a change of {compared.least_times_ratio - 1:.0%}" in said
-    assert f"to show a change of 10%, about {compared.repeats_for(1.1)} repeats" in said
-    assert compared.overall
     assert (
-        f"all times together would show a change of {compared.overall.least_ratio - 1:.0%}" in said
+        f"least change shown of half of the times: {100 * (compared.least_times_ratio - 1):.0f}"
+        in said
     )
-    assert f"change of all times of 5%, about {compared.repeats_for_all(1.05)} repeats" in said
+    assert f"10 % with {compared.repeats_for(1.1)} repeats" in said
+    assert compared.overall
+    least = 100 * (compared.overall.least_ratio - 1)
+    assert f"least change shown of all times: {least:.0f} %" in said
+    assert f"5 % with {compared.repeats_for_all(1.05)} repeats" in said
 
 
 def test_spreads_that_are_all_one_are_pooled():

@@ -67,12 +67,12 @@ def test_show_works_on_an_empty_and_on_a_broken_sweep(tmp_path: Path):
     done = run_show(path)
     assert done.exit_code == 0, done.exception
     assert "complete, 9 of ? trials" in " ".join(done.stdout.split())
-    assert "warning: resolved.json is damaged" in done.stderr
+    assert "! resolved.json is damaged" in done.stderr
     assert "the last line is torn" in done.stderr
 
 
 def test_show_names_the_noise(tmp_path: Path):
-    """A wide spread and a trial's own warnings are warnings that name workload and limit."""
+    """A wide spread and a trial's own warnings are warnings that name the limit."""
 
     def noisy(trial: str, label: str, block: int) -> object:
         scale = 10.0 if trial == "0001" else 1.0
@@ -81,8 +81,8 @@ def test_show_names_the_noise(tmp_path: Path):
 
     path = make_sweep(tmp_path, labels=("max",), make=noisy)  # type: ignore[arg-type]
     text = run_show(path).stderr
-    assert "warning: lenet at max: the repeats spread by" in text
-    assert text.count("the hypervisor took 9%") == 1
+    assert "! none: repeats differ by up to " in text
+    assert text.count("others used up to 9 % of the CPU") == 1
 
 
 def test_show_of_a_command_has_the_whole_trials_time(tmp_path: Path):

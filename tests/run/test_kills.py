@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from edgebench.answers.ends import reason_words
 from edgebench.cgroups import kill_log
 from edgebench.errors import MachineError
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
-from edgebench.words.outcomes import reason_words
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.swap]
 MIB = 1 << 20
@@ -80,7 +80,7 @@ def test_a_kill_with_swap_left_is_marked(session: Session, tmp_path: Path) -> No
     assert kill.swap_free_bytes == min(kill.group_swap_free_bytes, kill.system_swap_free_bytes)
     assert 32 * MIB < (kill.unevictable_bytes or 0) <= 64 * MIB
     assert None not in (kill.logged_s, kill.active_anon_bytes, kill.inactive_anon_bytes)
-    assert "were locked in memory (mlock), which no swap can hold" in reason_words(record)
+    assert "locked in memory (mlock), which no swap can hold" in reason_words(record)
 
 
 @pytest.mark.promise(

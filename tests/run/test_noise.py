@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgebench.answers.warnings import warned, warning_lines
 from edgebench.measures.machine import throttling
 from edgebench.measures.machine.noise import (
     NoiseWatch,
@@ -14,7 +15,6 @@ from edgebench.measures.machine.noise import (
     repeats_wanted,
     spread_doubts,
 )
-from edgebench.words.doubts import doubt_sentence
 
 if TYPE_CHECKING:
     from tests.run.conftest import PlainMachine
@@ -122,13 +122,11 @@ def test_a_damaged_record_of_noise_is_no_error():
 
 
 def test_warnings_carry_numbers_and_advice():
-    """A disturbed trial is told by how much, and what to do."""
+    """A disturbed machine is told in one line, by how much, and what to do."""
     noise = {"steal_share": 0.12, "foreign_cpu_share": 0.4, "foreign_cpu_s": 2.5}
-    steal, foreign = map(doubt_sentence, noise_doubts(noise))
-    assert "12%" in steal
-    assert "or repeat more often" in steal
-    assert "40%" in foreign
-    assert "2.5 s" in foreign
+    (line,) = warning_lines(warned(noise_doubts(noise)))
+    assert "up to 40 % of the CPU" in line
+    assert "or repeat more often" in line
 
 
 def test_a_quiet_or_silent_machine_gives_no_warning():
@@ -142,17 +140,16 @@ def test_spread_repeats_say_how_many_more_would_do():
     """Three repeats with a stdev of 15 % of the mean ask for nine more: 2.2 · 0.15 / √12 < 0.1."""
     values = [0.85, 1.0, 1.15]
     assert repeats_wanted(values) == 12
-    (warning,) = map(doubt_sentence, spread_doubts(values))
-    assert "15%" in warning
-    assert "about 9 more" in warning
+    (doubt,) = spread_doubts(values)
+    assert doubt.numbers["more"] == 9
+    assert warning_lines(warned([doubt]))[0].startswith("repeats differ by up to 15 %:")
 
 
 def test_wild_repeats_are_not_answered_with_more_of_them():
-    """When hundreds of repeats would be needed, the cause is asked for; the extreme is named."""
+    """When hundreds of repeats would be needed, that is told apart; the extreme is named."""
     wild, short, long = spread_doubts([1.0, 1.0, 1.0, 8.0])
-    assert "doctor" in doubt_sentence(wild)
-    assert "8 s" in doubt_sentence(long)
-    assert "shortest" in doubt_sentence(short)
+    assert (wild.kind, short.kind, long.kind) == ("spread_wide", "short_repeat", "long_repeat")
+    assert long.numbers["repeat_s"] == 8
 
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=20))

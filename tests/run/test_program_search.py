@@ -1,9 +1,7 @@
-"""The search for a program's least limits, in worlds where they are known; and its sentences."""
+"""The search for a program's least limits, in worlds where they are known."""
 
 from __future__ import annotations
 
-import dataclasses
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,37 +10,24 @@ import pytest
 from made_sweep import Shape, make
 from msgspec.structs import replace
 
-from edgebench.boards.board import find_board
 from edgebench.errors import UsageError
-from edgebench.records import LimitSetting, TrialRecord
-from edgebench.results.facts import workload_facts
-from edgebench.results.point_facts import PointFacts
+from edgebench.records import TrialRecord
 from edgebench.results.results import load
 from edgebench.results.rounds import trial_times
-from edgebench.results.unmeasured import Unmeasured
 from edgebench.run import output_rate
-from edgebench.run.minimum_answer import Minimum
 from edgebench.run.minimum_requests import ProgramRequest, program_scenario
 from edgebench.run.output_rate import NO_NUMBER, TOO_LONG, OutputRate
 from edgebench.run.pace import pace_of_program, start_of_rounds
 from edgebench.run.search import (
-    LimitBracket,
     LimitSearch,
     SearchGoal,
     TrialRules,
-    TriedLimit,
     demand_range,
     slowdown_bracket,
     viable_bracket,
 )
 from edgebench.scenario.points import PlannedTrial, points
-from edgebench.units import MIB, brief_size
-from edgebench.words.boards import (
-    minimum_board_sentence,
-    trial_board_sentence,
-    workload_board_sentence,
-)
-from edgebench.words.minimum import give_lines, swap_ram_sentence
+from edgebench.units import MIB
 
 #: Limit in MiB (None: unlimited) and number of the trial → seconds; None: killed.
 World = Callable[[float | None, int], float | None]
@@ -182,285 +167,6 @@ def test_one_limit_is_tried_until_it_fails():
     assert planner.tried(planned, records)[0].outcome == "oom-killed"
 
 
-def answer(viable: LimitBracket, **more: object) -> Minimum:
-    """An answer of nine trials in 41 s about a program that needs 412 MiB."""
-    made = {"demand_bytes": 412 * MIB, "demand_least_bytes": 412 * MIB, "fast": None}
-    made["given"] = more.get("fast") or viable
-    return Minimum(
-        *("prog", Path("x")), unlimited_s=3.0, viable=viable, trials=9, total_s=41.0,
-        **{"tried": (viable.good or viable.bad,), **made, **more},
-    )  # fmt: skip
-
-
-def ended(mib: float, outcome: str = "ok", slowdown: float | None = None, **more: object):
-    """A limit that was tried."""
-    return TriedLimit(mib * MIB, outcome, slowdown, **more)
-
-
-@pytest.mark.parametrize(
-    ("needs", "libraries", "words"),
-    [
-        (120, 100, "enough with the 100 MiB of libraries that it maps."),
-        (120, None, "enough."),
-        (
-            150,
-            100,
-            "too little for the 100 MiB of libraries that it maps beside, so these are read from "
-            "its storage again and again.",
-        ),
-        (300, 100, "too little."),
-    ],
-)
-def test_libraries_are_added_where_a_board_is_sized(needs: int, libraries: int | None, words: str):
-    """On 228 MiB; no limit here counted them."""
-    bracket = LimitBracket(ended(needs), ended(needs - 3, "oom-killed"))
-    size = needs * MIB
-    found = answer(
-        bracket,
-        demand_bytes=size,
-        demand_least_bytes=size,
-        library_bytes=libraries and libraries * MIB,
-    )
-    title, board = "Raspberry Pi Zero 2 W leaves 228.0 MiB: ", "raspberry-pi-zero-2w"
-    assert minimum_board_sentence(found, find_board(board)) == title + words
-    for name, said in ((board, title + words), (None, "")):
-        limits = LimitSetting("max", board=name)
-        free = PointFacts("p", "w", {}, limits, planned=1, outcomes={"ok": 1}, times_s={})
-        sizes = {"demand_bytes": float(size), "library_bytes": found.library_bytes}
-        (workload,) = workload_facts([dataclasses.replace(free, **sizes)])
-        assert workload_board_sentence(workload) == said
-
-
-@pytest.mark.parametrize(
-    ("peak", "libraries", "saturated", "words"),
-    [
-        (100, 100, False, "enough with the 100 MiB of libraries that it maps."),
-        (150, None, False, "enough."),
-        (150, 100, False, "too little for the 100 MiB of libraries that it maps beside, so"),
-        (228, 100, True, "it used 228.0 MiB there, and the 100 MiB of libraries that it maps are"),
-    ],
-)
-def test_one_trial_on_a_board_adds_libraries_too(
-    peak: int, libraries: int | None, saturated: bool, words: str
-):
-    """By the same rule; where the limit was reached, its size is not known."""
-    limits = LimitSetting("228M", 228 * MIB, board="raspberry-pi-zero-2w")
-    record = TrialRecord(
-        *("0", "p", 0, 0, {}, limits, "ok", ""),
-        peak_bytes=peak * MIB,
-        limit_bytes=228 * MIB,
-        library_bytes=libraries and libraries * MIB,
-        saturated=saturated,
-    )
-    said = trial_board_sentence(record)
-    assert said.startswith(f"Raspberry Pi Zero 2 W leaves 228.0 MiB: {words}")
-    assert trial_board_sentence(replace(record, outcome="oom-killed")) == ""
-    assert trial_board_sentence(replace(record, limits=LimitSetting())) == ""
-
-
-def test_what_zram_took_is_said():
-    """In a sentence of its own, and only where there is some."""
-    bracket = LimitBracket(ended(160), ended(155, "oom-killed"))
-    assert swap_ram_sentence(answer(bracket)) == ""
-    said = "The limits count what its swap takes of RAM: up to 49 MiB."
-    assert swap_ram_sentence(answer(bracket, swap_ram_bytes=49 * MIB)) == said
-
-
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        (
-            answer(
-                LimitBracket(ended(180), ended(175, "oom-killed", killed=1)),
-                fast=LimitBracket(ended(300, slowdown=1.9), ended(290, slowdown=2.2)),
-                slowdown=2.0,
-            ),
-            "needs 412 MiB; takes 2 times as long below 300 MiB; killed below 180 MiB "
-            "(9 trials, 41 s)",
-        ),
-        (
-            answer(LimitBracket(ended(413), ended(403, "oom-killed"))),
-            "needs 412 MiB; killed with less (9 trials, 41 s)",
-        ),
-        (
-            answer(
-                LimitBracket(ended(58), ended(56, "oom-killed")), demand_bytes=375 * MIB,
-                demand_least_bytes=375 * MIB, undroppable_bytes=55 * MIB,
-            ),
-            "needs 55 MiB that can't be dropped and 320 MiB of files that are read again when "
-            "dropped; killed below 58 MiB (9 trials, 41 s)",
-        ),
-        (
-            answer(
-                LimitBracket(ended(24), ended(23, "timeout", stopped_s=9.0)),
-                demand_bytes=9.1 * MIB, demand_least_bytes=9.1 * MIB,
-            ),
-            "needs 9.1 MiB; takes more than 3 times as long below 24 MiB (9 trials, 41 s)",
-        ),
-        (
-            answer(
-                LimitBracket(ended(535), ended(520, "oom-killed")), demand_bytes=530 * MIB
-            ),
-            "needs 412 MiB to 530 MiB, as its threads, inputs or timing differ from run to run; "
-            "killed at 520 MiB, finished at 535 MiB (9 trials, 41 s)",
-        ),
-        (
-            answer(
-                LimitBracket(ended(208), ended(203, "oom-killed")), demand_bytes=398 * MIB,
-                demand_least_bytes=196 * MIB,
-                demands_bytes=(398 * MIB, 196 * MIB, 208 * MIB, 208 * MIB),
-                unmeasured=Unmeasured(left_bytes=200 * MIB),
-            ),
-            "needs 196 MiB to 398 MiB in 4 runs, as what one run leaves in memory is not charged "
-            "to the next one; 200 MiB of shared memory stay when it has ended (`ls -l /dev/shm`, "
-            "`ipcs -m`); killed at 203 MiB, finished at 208 MiB (9 trials, 41 s)",
-        ),
-        (
-            answer(
-                LimitBracket(ended(20), ended(19, "oom-killed")), demand_bytes=80 * MIB,
-                demand_least_bytes=12 * MIB, unmeasured=Unmeasured(processes=1, names=("a",)),
-            ),
-            "needs 12 MiB to 80 MiB, as what outlives the command is ended sooner or later; "
-            "1 process outlived the command (a) and had to be ended: what follows is not in the "
-            "answer, --for 20s measures it too; killed at 19 MiB, finished at 20 MiB "
-            "(9 trials, 41 s)",
-        ),
-        (
-            answer(
-                LimitBracket(ended(7.5), ended(7.3, "oom-killed")), demand_bytes=254 * MIB,
-                demand_least_bytes=7 * MIB,
-                demands_bytes=(254 * MIB, 7 * MIB, 7 * MIB, 7 * MIB),
-            ),
-            "needed 254 MiB in its first run and 7.0 MiB in later ones, since a run changes what "
-            "the next one needs; killed at 7.3 MiB, finished at 7.5 MiB (9 trials, 41 s)",
-        ),
-        (
-            answer(
-                LimitBracket(ended(296, slowdown=1.8), ended(251, "oom-killed")),
-                fast=LimitBracket(ended(296, slowdown=1.8), ended(251, "oom-killed")),
-                slowdown=2.0,
-            ),
-            "needs 412 MiB; takes at most 2 times as long down to 296 MiB; killed at 251 MiB, "
-            "finished at 296 MiB (9 trials, 41 s)",
-        ),
-        (
-            answer(
-                LimitBracket(ended(250, slowdown=2.5), None),
-                fast=LimitBracket(ended(300, slowdown=1.8), ended(250, slowdown=2.5)),
-                slowdown=2.0,
-            ),
-            "needs 412 MiB; takes 2.5 times as long at 250 MiB, 1.8 times at 300 MiB; finished "
-            "at 250 MiB, the least limit tried (9 trials, 41 s)",
-        ),
-        (
-            answer(LimitBracket(ended(200), ended(100, "timeout", stopped_s=15.0))),
-            "needs 412 MiB; takes more than 5 times as long at 100 MiB, finished at 200 MiB "
-            "(9 trials, 41 s)",
-        ),
-        (
-            answer(LimitBracket(None, ended(300, "oom-killed")), size_bytes=300 * MIB),
-            "does not fit in 300 MiB: killed; needs 412 MiB (9 trials, 41 s)",
-        ),
-        (
-            answer(
-                LimitBracket(ended(300, slowdown=3.0), None),
-                fast=LimitBracket(None, ended(300, slowdown=3.0)),
-                slowdown=2.0, size_bytes=300 * MIB,
-            ),
-            "does not fit in 300 MiB: takes 3 times as long there in one trial; needs 412 MiB "
-            "(9 trials, 41 s)",
-        ),
-        (
-            answer(
-                LimitBracket(ended(300, slowdown=1.1), None),
-                fast=LimitBracket(ended(300, slowdown=1.1), None),
-                slowdown=2.0, later_start_s=0.4, later_start_trials=1,
-            ),
-            "needs 412 MiB; starts 400.0 ms later at 300 MiB in one trial; once running, it takes "
-            "at most 2 times as long down to 300 MiB; finished at 300 MiB, the least limit tried "
-            "(9 trials, 41 s)",
-        ),
-        (
-            answer(LimitBracket(ended(500, trials=4), None), size_bytes=500 * MIB),
-            "fits in 500 MiB (finished 4 of 4 times); needs 412 MiB (9 trials, 41 s)",
-        ),
-        (
-            answer(
-                LimitBracket(ended(180), ended(175, "oom-killed")),
-                fast=LimitBracket(ended(300, slowdown=1.9), ended(290, slowdown=2.2)),
-                slowdown=2.1, throughput=5.0, unlimited_per_s=10.5,
-            ),
-            "needs 412 MiB; fewer than 5 per second below 300 MiB; killed below 180 MiB "
-            "(9 trials, 41 s)",
-        ),
-        (
-            answer(
-                LimitBracket(ended(1), None),
-                fast=LimitBracket(ended(1, slowdown=1.1), None),
-                slowdown=2.1, throughput=5.0, unlimited_per_s=10.5,
-            ),
-            "needs 412 MiB; at least 5 per second down to 1.0 MiB; finished at 1.0 MiB, the "
-            "least limit tried (9 trials, 41 s)",
-        ),
-    ],
-)  # fmt: skip
-def test_the_sentence(found: Minimum, words: str):
-    """The answer in one sentence, whatever was found, without the limit to give at its end."""
-    assert re.sub(r"; give [^(]* \(", " (", found.sentence) == words
-
-
-@pytest.mark.parametrize(
-    ("mib", "swap_bytes", "lines"),
-    [
-        (
-            412, 0,
-            ("docker run --memory=412m --memory-swap=412m",
-             "MemoryHigh=412M MemoryMax=433M MemorySwapMax=0"),
-        ),
-        (
-            8.125, 256 * MIB,
-            ("docker run --memory=8320k --memory-swap=265m",
-             "MemoryHigh=8320K MemoryMax=9344K MemorySwapMax=256M"),
-        ),
-        (1.521 * 1024, None, ("docker run --memory=1558m", "MemoryHigh=1558M MemoryMax=1636M")),
-    ],
-)  # fmt: skip
-def test_the_lines_to_paste_give_no_less_than_was_measured(
-    mib: float, swap_bytes: int | None, lines: tuple[str, str]
-):
-    """Docker's, systemd's and Kubernetes' sizes are powers of 1024, rounded up."""
-    made = give_lines(ended(mib), "none" if swap_bytes == 0 else "file", swap_bytes)
-    assert (made["docker"], made["systemd"]) == lines
-    # Kubernetes gives no swap, so that a limit which was measured with some kills.
-    assert made.get("kubernetes", "").count('memory: "412Mi"') == (2 if swap_bytes == 0 else 0)
-
-
-@pytest.mark.parametrize(
-    ("tried", "words"),
-    [
-        # Weights of 400 MB, read for each token: below what they take, all come from the disk.
-        (
-            (ended(413, slowdown=3.46), ended(394, slowdown=3.0), ended(367, slowdown=3.57)),
-            "takes 3 to 3.57 times as long at 367 MiB to 413 MiB, one trial each; finished at",
-        ),
-        ((ended(400, slowdown=1.1), ended(367, slowdown=2.0)),
-         "takes 2 times as long at 367 MiB in one trial; finished at 367 MiB"),
-        ((ended(400, slowdown=1.1), ended(367, slowdown=1.3)), "takes 1.3 times as long at 367"),
-    ],
-)  # fmt: skip
-def test_slow_is_said_without_swap_too(tried: tuple[TriedLimit, ...], words: str):
-    """That it finishes at a limit does not hide how long it takes there."""
-    found = answer(LimitBracket(ended(367), None), tried=tried)
-    assert words in found.sentence
-
-
-def test_with_less_is_said_only_near_the_need():
-    """A file read once: it needs 9 MiB, and is stopped as too slow below 24."""
-    end = LimitBracket(ended(24), ended(22.9, "timeout", stopped_s=9.03))
-    found = answer(end, demand_bytes=9 * MIB, demand_least_bytes=9 * MIB)
-    assert "needs 9.0 MiB; takes more than 3 times as long below 24 MiB;" in found.sentence
-
-
 def test_the_start_has_the_import_in_it(tmp_path: Path):
     """Below a limit the import may take longest; a program without rounds has no such start."""
     made = load(make(tmp_path, Shape(limits=(None,), repeats=1))).sweeps[0].records[0]
@@ -509,9 +215,3 @@ def test_a_pattern_needs_one_number(pattern: str):
     """A pattern without a group, with two, or that is none, is refused by its flag's name."""
     with pytest.raises(UsageError, match="--throughput-pattern"):
         program_scenario(ProgramRequest(("true",), throughput_pattern=pattern))
-
-
-def test_sizes_in_a_sentence_are_short():
-    """As many digits as a sentence needs."""
-    sizes = [brief_size(n) for n in (900, 8.44 * MIB, 412.3 * MIB, 1023.7 * MIB, 3.5 * 1024 * MIB)]
-    assert sizes == ["900 B", "8.4 MiB", "412 MiB", "1.00 GiB", "3.50 GiB"]

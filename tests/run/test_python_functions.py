@@ -147,12 +147,12 @@ def test_a_missing_command_is_said():
 
 @pytest.mark.own_cgroup
 def test_a_record_shows_itself():
-    """Its number and one sentence, in which the command is cut."""
+    """Its number and one line, in which the command is cut."""
     words = [sys.executable, "-c", f"{ALLOCATE} # <script>", "90"]
     record = edgebench.measure(words, memory="50M", quiet=True)
     assert repr(record).startswith(f"<TrialRecord {record.trial}: ")
-    assert repr(record).endswith("… was killed by the kernel at 50.0 MiB>")
-    assert len(repr(record)) < 100
+    assert "… at 50.0 MiB killed for memory after" in repr(record)
+    assert len(repr(record)) < 140
     free = edgebench.measure(words, quiet=True)
     assert " needs " in repr(free)
 
@@ -165,7 +165,7 @@ def test_the_least_memory_of_a_function(tmp_path: Path):
     assert 120 * MIB < found.demand_bytes < 200 * MIB
     assert found.name.endswith("allocate")
     assert found.viable.bad is not None
-    assert repr(found).endswith(f"allocate {found.sentence}>")
+    assert "allocate needs 1" in repr(found)
     assert (found.folder / "trials.jsonl").is_file()
 
 

@@ -9,13 +9,13 @@ import pytest
 from shared_sweeps import SharedSweep
 
 from edgebench.analysis.reconcile.reconciliation import reconcile_sweep
+from edgebench.answers.warnings import sweep_warnings
 from edgebench.report.figures import memory_time
 from edgebench.results.results import Results, load
 from edgebench.results.watched import how_watched
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.preview import preview, this_machine
 from edgebench.scenario.scenario import Scenario, load_scenario
-from edgebench.words.kills import watching_warnings
 from tests.quiet import Quiet
 
 SCENARIO = """
@@ -84,7 +84,7 @@ def test_a_sweep_that_was_not_looked_into_is_in_no_doubt(shared_sweep: SharedSwe
     """By default limited trials are watched without memory.stat, and there is no warning."""
     sweep = load(shared_sweep("command")).sweeps[0]
     assert how_watched(sweep) == "without memory.stat"
-    assert watching_warnings(sweep) == []
+    assert sweep_warnings(sweep) == []
 
 
 def without_statistics(results: Results) -> Results:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from edgebench.answers.limits import limits_table, workload_answer
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.report.figures import gallery
 from edgebench.results.facts import workload_facts
@@ -21,9 +22,6 @@ from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 from edgebench.scenario.workloads import CommandWorkload
 from edgebench.slowdown.curves import curves
-from edgebench.words.in_short import sweep_sentences
-from edgebench.words.more_memory import more_memory_sentences
-from edgebench.words.slowdown import slowdown_sentences
 from edgebench.workloads.recorder import NO_DESCRIPTORS
 
 MIB = 1 << 20
@@ -82,10 +80,9 @@ def test_the_throughput_is_the_answer(swept: Path) -> None:
     points = point_facts(sweep)
     assert [round(p.slowdown or 0) for p in points] == [1, 4, 8]
     (found,) = workload_facts(points)
-    (said,) = sweep_sentences([found], {found.name: "llm"})
-    assert "40.1 lines/s without a limit; takes 4 times as long (10 lines/s) at 80.0 MiB" in said
-    assert slowdown_sentences(found)[0].startswith("Unlimited, it does 40.1 lines/s (2 trials")
-    assert "does 40.1 lines/s, and 10 lines/s at 80.0 MiB" in more_memory_sentences(found)[-1]
+    table = limits_table(workload_answer(found))
+    assert table.columns == ("limit", "ok", "time", "lines/s", "slower")
+    assert table.rows[1] == ["80 MiB", "2/2", "2.00 s", "10", "4.00x"]
 
 
 def test_the_throughput_is_fitted_and_drawn(swept: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from msgspec import structs
 
 import edgebench
+from edgebench.answers.warnings import is_warm
 from edgebench.cgroups.counters import Counters
 from edgebench.cgroups.sampler_process import SampleSummary
 from edgebench.cgroups.used_files import FilesWatch, cached_bytes, named_files
@@ -26,7 +27,6 @@ from edgebench.run.session import Session, TrialSetup
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
 from edgebench.run.used_files import UsedFiles
-from edgebench.words.need import elsewhere_words, need_words, warm_files_words
 from tests.chance import given_time
 
 MIB = 1 << 20
@@ -127,19 +127,18 @@ def test_a_mapped_file_is_needed_cold_and_warm(
         assert record.demand_bytes is not None
         assert record.peak_bytes is not None
         assert record.demand_bytes <= record.peak_bytes
-        warned = warm_files_words(record)
         if fresh.starts_cold:
             assert record.peak_bytes > WEIGHTS
-            assert warned == ""
+            assert not is_warm(record)
         else:
             assert record.peak_bytes < WEIGHTS
-            assert "48.0 MiB of the files that it uses (model.bin) were in the page cache" in warned
-            assert warned.endswith("--file evicts them beforehand")
+            assert is_warm(record)
+            assert record.files.warm_bytes == WEIGHTS
             # What was found is evicted from now on, whatever read it meanwhile.
             again = run(fresh, MAPS, weights, tmp_path, 200 * MIB, held_s)
             assert again.peak_bytes is not None
             assert again.peak_bytes > WEIGHTS
-            assert warm_files_words(again) == ""
+            assert not is_warm(again)
 
     given_time(check)
 
@@ -189,8 +188,8 @@ def test_what_another_program_maps_stays_and_is_said(
             assert need is not None, (record.outcome, record.reason, record.missing)
             assert abs(need.elsewhere_bytes - WEIGHTS) < 0.05 * WEIGHTS
             assert abs(need.files_bytes - WEIGHTS) < 0.05 * WEIGHTS
-            assert elsewhere_words(need).startswith(" (4")
-            assert "another program has them mapped" in warm_files_words(record)
+            assert need.has_much_elsewhere
+            assert is_warm(record)
 
         given_time(check)
         holder.kill()
@@ -248,17 +247,12 @@ def test_files_that_a_command_names(tmp_path: Path) -> None:
     assert set(named_files(words, tmp_path)) == {large.resolve()}
 
 
-def test_needs_in_words() -> None:
-    """Few files are not told apart; what no limit counted is."""
-    assert need_words(Need(412 * MIB)) == "412.0 MiB"
-    assert need_words(Need(412 * MIB, 405 * MIB)) == "412.0 MiB"
-    assert need_words(Need(375 * MIB, 55 * MIB)) == (
-        "55.0 MiB that can't be dropped and 320.0 MiB of files that are read again when dropped"
-    )
-    assert elsewhere_words(Need(375 * MIB, 55 * MIB, 2 * MIB)) == ""
-    assert elsewhere_words(Need(375 * MIB, 55 * MIB, 320 * MIB)) == (
-        " (320 MiB of the files stay in memory for another program too: no limit counted them)"
-    )
+def test_few_files_are_not_told_apart() -> None:
+    """What no limit counted is, where it is much."""
+    assert Need(412 * MIB, 405 * MIB).files_bytes == 0
+    assert Need(375 * MIB, 55 * MIB).files_bytes == 320 * MIB
+    assert not Need(375 * MIB, 55 * MIB, 2 * MIB).has_much_elsewhere
+    assert Need(375 * MIB, 55 * MIB, 320 * MIB).has_much_elsewhere
 
 
 def test_need_adds_what_the_sampler_missed_and_what_was_charged_elsewhere() -> None:

@@ -113,7 +113,7 @@ def test_check_names_accelerators_and_their_limits(tmp_path: Path):
     load_text(tmp_path, text)
     done = CliRunner().invoke(cli, ["run", "--dry-run", str(tmp_path / "given.toml")])
     assert done.exit_code == 0
-    (row,) = [line for line in done.stdout.splitlines() if line.startswith("accelerator")]
+    (row,) = [line for line in done.stdout.splitlines() if line.strip().startswith("accelerator")]
     assert row.split(maxsplit=1)[1] == "none, cuda, cuda of 4.00 GiB"
 
 

@@ -14,24 +14,21 @@ import pytest
 from made_sweep import Shape, make
 from serving import Served, serving
 
-from edgebench.report.answers import FITS
-from edgebench.results.facts import sweep_facts
-from edgebench.results.sweep_reader import read_sweep
 from edgebench.serve.answers import HelperProcess
 from edgebench.serve.app import STATIC
 from edgebench.serve.sweep_answer import sweep_answer
-from edgebench.words.in_short import workload_sentence
 
 
 @pytest.mark.process
-def test_the_newest_sweep_is_answered_in_the_reports_words(with_sweep: Served):
-    """Without a name: each workload's sentences, its points with their slowdowns, its demand."""
+def test_the_newest_sweep_is_answered_in_the_reports_tables(with_sweep: Served):
+    """Without a name: each workload's numbers and table, its points with their slowdowns."""
     found = with_sweep.get("/api/answer").data
     assert found["name"] == found["sweeps"][0]
     assert [one["brief"] for one in found["workloads"]] == ["alexnet", "lenet"]
     first = found["workloads"][0]
-    fits = next(one["sentences"] for one in first["answers"] if one["question"] == FITS)
-    assert fits[0] == "It needs 200.0 MiB without a limit (median of its trials)."
+    assert first["tiles"]["needs"] == "200 MiB"
+    assert first["table"]["columns"][:2] == ["limit", "ok"]
+    assert first["table"]["rows"][0][0] == "none"
     limits = [point["limit_bytes"] for point in first["points"]]
     assert limits[0] is None
     assert limits[1:] == sorted(limits[1:], reverse=True)
@@ -50,20 +47,6 @@ def test_it_needs_no_large_library(tmp_path: Path):
     )
     words = [sys.executable, "-c", code, str(path)]
     assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
-def test_how_slow_rounds_were_before_a_kill_is_said_as_in_the_terminal(tmp_path: Path):
-    """A limit that ended trials after slow rounds: the same words with the same factor."""
-    shape = Shape(limits=(None, 100, 50), killed_below=60, rounds_before_kill=3, with_files=False)
-    path = make(tmp_path, shape)
-    (measured,) = sweep_facts(read_sweep(path)).workloads
-    printed = workload_sentence(measured, "alexnet")
-    before, after, factor = printed.rpartition(", after rounds that took ")
-    assert before.endswith("killed at 50.0 MiB")
-    assert 1.5 < float(factor.split()[0]) < 5
-    (shown,) = sweep_answer(path)["workloads"]
-    fits = next(one["sentences"] for one in shown["answers"] if one["question"] == FITS)
-    assert f"No trial finished at 50.0 MiB: 3 killed for memory{after}{factor}" in fits
 
 
 @pytest.mark.process

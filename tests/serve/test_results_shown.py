@@ -17,7 +17,6 @@ from sampled import write_samples
 from serving import Served, serving
 
 from edgebench.errors import ResultsError
-from edgebench.report.answers import LAYERS
 from edgebench.results.layout import (
     ADVICE,
     COMPLETE,
@@ -214,7 +213,7 @@ def test_markup_in_results_stays_text(tmp_path: Path):
 
 @pytest.mark.process
 def test_what_if_tells_slowdown_at_limits(with_sweep: Served):
-    """Predictions at many limits, and sentences for the answer's questions."""
+    """Predictions at many limits, and the table of the layers to blame."""
     with serving(with_sweep.root, helpers=True) as served:
         name = served.get("/api/sweeps").data["sweeps"][0]["sweep"]
         workloads = served.get(f"/api/predictions?sweep={quote(name)}").data["workloads"]
@@ -224,7 +223,7 @@ def test_what_if_tells_slowdown_at_limits(with_sweep: Served):
     assert at[0]["limit_bytes"] > at[-1]["limit_bytes"]
     slowdowns = [one["phases"][0]["slowdown"] for one in at]
     assert slowdowns[-1] > slowdowns[0] >= 0.9
-    assert all(workloads[0]["answers"][LAYERS])
+    assert workloads[0]["layers"]["columns"][0] == "layer"
 
 
 def test_what_cannot_be_predicted_says_why(tmp_path: Path):

@@ -44,12 +44,12 @@ def test_rows_say_how_they_are_known(root: Path):
     words = ("alexnet", "--results", root, "--schedule", "linear")
     told = run(predict, *words, "--memory", "60M", "--memory", "145M", "--memory", "100M")
     rows = [" ".join(line.split()) for line in told.splitlines()[2:5]]
-    assert [row.split()[0] for row in rows] == ["145", "100", "60.0"]
+    assert [row.split()[0] for row in rows] == ["145", "100", "60"]
     assert "2/2" in rows[0]
     assert rows[0].endswith("measured")
     assert "between measured limits" in rows[1]
     assert "s or more >=" in rows[2]
-    assert "below the tightest, 85.0 MiB" in told
+    assert "below the tightest, 85 MiB" in told
 
 
 def test_limits_as_a_range_and_as_given(root: Path):

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from edgebench.analysis.studies.tables import Column, StudyTable, frame_rows
 from edgebench.errors import ResultsError
 from edgebench.units import MIB
-from edgebench.words.studies import bends_sentence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -351,8 +350,7 @@ def _bends_table(bends: list[CostBend]) -> StudyTable:
         Column("doubt", "doubt", "{:.3f}"),
     )
     says = ("no place: a straight line with the same noise looks as bent more than once in 20",)
-    answer = bends_sentence(sum(cost.bend.found for cost in bends), len(bends))
-    return StudyTable("bends", "Bends of the time per image", columns, rows, says, answer)
+    return StudyTable("bends", "Bends of the time per image", columns, rows, says)
 
 
 def _stacked_table(rows: list[dict[str, Any]]) -> StudyTable:

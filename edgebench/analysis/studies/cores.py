@@ -13,7 +13,6 @@ from edgebench.errors import ResultsError
 from edgebench.measures.strategies.cores import ALL_NS, CORE_NS, LOOKED_NS, WALL_NS, Cores
 from edgebench.measures.strategy import SEPARATOR
 from edgebench.results.sweep_reader import settings_columns
-from edgebench.words.studies import cores_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,15 +102,7 @@ def core_tables(results: Results) -> list[StudyTable]:
     )
     rows = [_wide(rows) for _, rows in frame.groupby(["trial", "phase"], sort=False)]
     says = ("share of a phase's time during which each core worked for it, rounds after the first",)
-    return [StudyTable("cores", "CPU time by core", columns, rows, says, _answer(frame))]
-
-
-def _answer(frame: pd.DataFrame) -> str:
-    """How many cores each phase keeps busy, the median of the trials."""
-    trials = frame.drop_duplicates(["trial", "phase"])
-    busy = trials.groupby("phase", sort=False)["cores_busy"].median()
-    by_phase = {str(phase): float(count) for phase, count in busy.items()}
-    return cores_sentence(by_phase, int(frame["core"].nunique()))
+    return [StudyTable("cores", "CPU time by core", columns, rows, says)]
 
 
 def _wide(rows: pd.DataFrame) -> dict[str, Any]:

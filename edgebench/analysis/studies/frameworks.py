@@ -13,7 +13,6 @@ from edgebench.analysis.studies.cores import core_frame
 from edgebench.analysis.studies.partial_training import step_median
 from edgebench.analysis.studies.tables import Column, StudyTable
 from edgebench.errors import ResultsError
-from edgebench.text import joined_words
 from edgebench.units import MIB
 from edgebench.workloads.training.names import GRAPH, PYTORCH, TITLES
 
@@ -121,8 +120,7 @@ def _memory(frame: pd.DataFrame) -> StudyTable:
     )
     title = "Memory by framework: the kernel's peak, MiB"
     columns, rows = _by_framework(frame, "peak_bytes", "{:.0f}", MIB)
-    answer = _answer(frame, "peak_bytes", "the memory of")
-    return StudyTable("framework memory", title, columns, rows, says, answer)
+    return StudyTable("framework memory", title, columns, rows, says)
 
 
 def _own_view(frame: pd.DataFrame) -> StudyTable:
@@ -143,9 +141,8 @@ def _times(frame: pd.DataFrame) -> StudyTable:
     )
     title = "Time by framework, ms per image"
     columns, rows = _by_framework(long, "seconds", "{:.2f}", 1e-3, ("place", "phase"))
-    answer = _answer(frame, "whole_s", "the time per step of")
     says = ("medians of the steps after the first, divided by the batch",)
-    return StudyTable("framework time", title, columns, rows, says, answer)
+    return StudyTable("framework time", title, columns, rows, says)
 
 
 def _cores(results: Results) -> StudyTable | None:
@@ -181,20 +178,3 @@ def _by_framework(
     )
     rows = [{str(k): v for k, v in row.items()} for row in medians.to_dict("records")]
     return columns, rows
-
-
-def _answer(frame: pd.DataFrame, value: str, what: str) -> str:
-    """How each framework compares with the first, unlimited, over all settings."""
-    unlimited = frame[frame["limit_label"] == "max"]
-    medians = unlimited.groupby([*SHARED, "framework"], dropna=False)[value].median()
-    wide = medians.unstack("framework")
-    first, *others = sorted(wide.columns)
-    words = []
-    for name in others:
-        ratios = (wide[name] / wide[first]).dropna()
-        if len(ratios):
-            low, high = f"{ratios.min():.2g}", f"{ratios.max():.2g}"
-            span = low if low == high else f"{low} to {high}"
-            words.append(f"{name} takes {span} times")
-    said = joined_words(words) if words else ""
-    return f"Unlimited, {said} {what} {first}." if said else ""

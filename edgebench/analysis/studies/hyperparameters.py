@@ -15,7 +15,6 @@ from edgebench.analysis.studies.effects import SettingEffect, setting_effects
 from edgebench.analysis.studies.tables import Column, StudyTable
 from edgebench.errors import ResultsError
 from edgebench.units import MIB
-from edgebench.words.studies import effects_sentence, learning_rate_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,7 +122,6 @@ class LearningRateCheck:
 
     effect: SettingEffect
     survives: bool
-    says: str
 
 
 def learning_rate_checks(
@@ -132,7 +130,7 @@ def learning_rate_checks(
     """The paper's conclusion checked by each measure: more memory where the rate is lower."""
     for effect in found:
         if effect.setting == setting:
-            yield LearningRateCheck(effect, effect.high < 0, learning_rate_words(effect))
+            yield LearningRateCheck(effect, effect.high < 0)
 
 
 @dataclass(frozen=True)
@@ -224,14 +222,20 @@ def _effect_tables(results: Results) -> list[StudyTable]:
     tables = [_effects(found, named)]
     if said := list(learning_rate_checks(found)):
         rows = [
-            {**_named(v.effect, named), "survives": "yes" if v.survives else "no", "says": v.says}
+            {
+                **asdict(v.effect),
+                **_named(v.effect, named),
+                "survives": "yes" if v.survives else "no",
+            }
             for v in said
         ]
         columns = (
             Column("group", "draws of", words=True),
             Column("measure", "measure", words=True),
             Column("survives", "confirmed", words=True),
-            Column("says", "", words=True),
+            Column("across", "MiB over its range", "{:+.1f}", MIB),
+            Column("across_low", "from", "{:+.1f}", MIB),
+            Column("across_high", "to", "{:+.1f}", MIB),
         )
         title = 'Mahendran\'s conclusion "small learning rates use more memory", checked'
         tables.append(StudyTable("verdict", title, columns, rows))
@@ -263,14 +267,7 @@ def _effects(found: Sequence[SettingEffect], named: Sequence[str]) -> StudyTable
         f"settings constant; 95 % intervals from {' or '.join(map(str, draws))} draws",
     )
     title = "Which settings matter for memory"
-    return StudyTable("effects", title, columns, rows, says, _answer(found))
-
-
-def _answer(found: Sequence[SettingEffect]) -> str:
-    """Which settings have an effect on memory that is not chance."""
-    proved = dict.fromkeys(effect.setting for effect in found if effect.shown)
-    others = dict.fromkeys(e.setting for e in found if e.setting not in proved)
-    return effects_sentence(list(proved), list(others))
+    return StudyTable("effects", title, columns, rows, says)
 
 
 def _named(effect: SettingEffect, named: Sequence[str]) -> dict[str, str]:

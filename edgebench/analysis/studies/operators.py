@@ -14,7 +14,6 @@ from edgebench.analysis.studies.tables import Column, StudyTable, frame_rows
 from edgebench.errors import ResultsError
 from edgebench.measures.strategies.operators import CALLS, Operators
 from edgebench.measures.strategy import SEPARATOR
-from edgebench.words.studies import operators_sentence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,7 +124,6 @@ def operator_tables(results: Results) -> list[StudyTable]:
                 title,
                 (words[0], *columns),
                 frame_rows(families),
-                answer=_answer(workload, families),
             ),
             StudyTable(
                 "operators",
@@ -141,10 +139,3 @@ def operator_tables(results: Results) -> list[StudyTable]:
 def _summed(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     summed = rows.groupby(keys, as_index=False)[["calls", "own_s", "share"]].sum()
     return summed.sort_values("share", ascending=False, kind="stable")
-
-
-def _answer(workload: str, families: pd.DataFrame) -> str:
-    """The families that take most of a step's time; the frame is sorted."""
-    most = families.head(2)
-    shares = zip(map(str, most["family"]), map(float, most["share"]), strict=True)
-    return operators_sentence(workload, dict(shares))

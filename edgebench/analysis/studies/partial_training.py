@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from edgebench.analysis.studies.tables import Column, StudyTable, frame_rows
 from edgebench.errors import ResultsError
 from edgebench.units import MIB
-from edgebench.words.studies import partial_training_sentence
 from edgebench.workloads.training.names import SCRATCH
 
 if TYPE_CHECKING:
@@ -107,29 +106,8 @@ def partial_tables(results: Results) -> list[StudyTable]:
             medians[f"{name}_share"] = share
         setting = f"{shared['network']} on {shared['data']}, batch {shared['batch']:g}"
         title = f"{setting}, {start_label(shared['start'])}"
-        tables.append(
-            StudyTable(
-                "partial", title, _COLUMNS, frame_rows(medians), answer=_answer(title, medians)
-            )
-        )
+        tables.append(StudyTable("partial", title, _COLUMNS, frame_rows(medians)))
     return tables
-
-
-def _answer(title: str, medians: pd.DataFrame) -> str:
-    """What the cheapest part that was trained saves, and what that costs in accuracy."""
-    rows = {str(row["trained"]): row for row in frame_rows(medians)}
-    whole = rows.pop(WHOLE, None)
-    rows.pop("none", None)
-    if not whole or not rows:
-        return ""
-    least = min(rows.values(), key=lambda row: float(row["step_s"]))
-    return partial_training_sentence(
-        title,
-        str(least["trained"]),
-        step_share=float(least["step_s_share"]),
-        memory_share=float(least["own_bytes_share"]),
-        accuracies=(float(least["accuracy"]), float(whole["accuracy"])),
-    )
 
 
 _COLUMNS = (

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from edgebench.answers.table import Table
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -30,7 +32,7 @@ class Column:
 class StudyTable:
     """One table: rows are mappings with every column's key, and may have more.
 
-    ``answer`` is what the table shows, in a sentence; empty where only its rows say it.
+    ``says`` explains its columns.
     """
 
     name: str
@@ -38,7 +40,13 @@ class StudyTable:
     columns: tuple[Column, ...]
     rows: list[dict[str, Any]]
     says: tuple[str, ...] = ()
-    answer: str = ""
+
+    def as_table(self, rows: list[dict[str, Any]]) -> Table:
+        """Format some of its rows."""
+        cells = [[column.shown(row[column.key]) for column in self.columns] for row in rows]
+        left = tuple(column.title for column in self.columns if column.words)
+        titles = tuple(column.title for column in self.columns)
+        return Table(titles, cells, left, note="; ".join(self.says))
 
     def to_json(self) -> dict[str, Any]:
         """Name, rows and sentences as plain data; a missing number is None."""

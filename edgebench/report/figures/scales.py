@@ -20,9 +20,9 @@ from matplotlib.ticker import (
 )
 from numpy.typing import ArrayLike
 
+from edgebench.answers.ends import end_word
 from edgebench.report.figures.style import FAINT, INK, MUTED, Colour
 from edgebench.units import MIB
-from edgebench.words.outcomes import outcome_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -194,10 +194,17 @@ def demand_key() -> Line2D:
 def unfinished_keys(outcomes: Sequence[str]) -> list[Line2D]:
     """The marks of what did not finish, for a legend."""
     return [
-        Line2D([], [], color=INK, linestyle="", marker=mark, markeredgewidth=1.8, label=word)
+        Line2D(
+            [],
+            [],
+            color=INK,
+            linestyle="",
+            marker=mark,
+            markeredgewidth=1.8,
+            label=end_word(outcome),
+        )
         for outcome, mark in UNFINISHED_MARKS.items()
         if outcome in outcomes
-        for word in [outcome_words(outcome).past]
     ]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 
+from edgebench.answers.warnings import warned, warning_lines
 from edgebench.measures.machine.noise import NoiseWatch, noise_doubts
 from edgebench.measures.machine.system_files import CPU_FREQUENCY, PAGE_REPORTING, UnreadableError
 from edgebench.run.checks.base import CheckTarget, Observation, registered_check
 from edgebench.units import format_size
-from edgebench.words.doubts import doubt_sentence
 
 _LOOK_S = 0.25
 #: The page allocator's largest block (``MAX_PAGE_ORDER``); a larger order reports nothing.
@@ -69,7 +69,7 @@ def foreign_load_check(_: CheckTarget) -> Observation:
     time.sleep(_LOOK_S)
     noise = watch.stop(0.0)
     foreign, steal = noise["foreign_cpu_share"], noise["steal_share"]
-    warnings = "; ".join(map(doubt_sentence, noise_doubts(noise))) or None
+    warnings = "; ".join(warning_lines(warned(noise_doubts(noise)))) or None
     if foreign is None or steal is None:
         return Observation("unknown: the kernel's CPU times don't advance", warnings)
     return Observation(f"others {foreign:.0%}, hypervisor {steal:.0%} of the CPU", warnings)

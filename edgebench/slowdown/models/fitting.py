@@ -201,17 +201,3 @@ def _fit_interpolated(trials: _SameTrials) -> ModelFit:
         return ModelFit(INTERPOLATED, fitted, left_out(curve, without))
     except CannotPredictError:
         return ModelFit(INTERPOLATED, fitted, reason="too few limits to leave one out")
-
-
-def shared_errors(curves: Sequence[CurveFits]) -> dict[str, Errors]:
-    """Each model's errors over the left-out limits of all curves that every model has errors on.
-
-    A model without errors on any curve is left out.
-    """
-    names = list(dict.fromkeys(o.model for c in curves for o in c.fits if o.errors))
-    shared = [c for c in curves if set(names) <= {one.model for one in c.fits if one.errors}]
-    found = {
-        name: [one for c in shared for o in c.fits if o.model == name for one in o.held_out]
-        for name in names
-    }
-    return {name: errors_of(held) for name, held in found.items() if held}

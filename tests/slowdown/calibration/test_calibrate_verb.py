@@ -69,7 +69,7 @@ def test_json_is_the_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     data = json.loads(done.stdout)
     assert data["path"] == str(kept)
     assert Calibration.from_json(data) == made
-    assert "warning: the machine was noisy" in done.stderr
+    assert "! the machine was noisy" in done.stderr
 
 
 @pytest.mark.heavy

@@ -1,4 +1,4 @@
-// The first view: what the newest sweep found, in the report's words, with its curve and what-if.
+// The first view: what the newest sweep found, in the report's tables, with its curve and what-if.
 
 import { byId, el, fill } from "./dom.js";
 import { get } from "./api.js";
@@ -10,9 +10,6 @@ import { outcomeWords, sweepParts, sweepWords } from "./words.js";
 import { WhatIf } from "./whatif.js";
 
 const MOST_SWEEPS = 100;
-// How many sentences on whether it fits stand in large letters.
-const IN_HERO = 2;
-const LAYERS = "Which layers cause the slowdown?";
 const whatIf = new WhatIf();
 let answer = null;
 let predicted = null;
@@ -99,16 +96,12 @@ function tabs(names, kept, choose) {
 
 function drawWorkload(one) {
   shown = one.name;
-  const fits = one.answers[0].sentences;
   byId("hero-title").textContent = one.brief;
-  byId("hero-words").textContent = fits.slice(0, IN_HERO).join(" ");
   drawTiles(one);
   const more = predicted?.workloads.find((other) => other.name === one.name);
-  const asked = one.answers.map(({ question, sentences }) => [question, [...sentences, ...(more?.answers[question] ?? [])]]);
-  // What stands above it in large letters is not said again.
-  asked[0][1].splice(0, IN_HERO);
-  asked.splice(2, 0, [LAYERS, more?.answers[LAYERS] ?? [waiting()]]);
-  fill(byId("questions"), ...asked.filter(([, sentences]) => sentences.length).flatMap(([question, sentences]) => [el("h3", {}, question), ...sentences.map((words) => el("p", {}, words))]));
+  byId("hero-words").textContent = [one.knee && `knee ${one.knee}`, more?.blame].filter(Boolean).join("; ");
+  const layers = more?.layers ? [tableOf(more.layers)] : more ? [] : [el("p", { class: "hint" }, waiting())];
+  fill(byId("questions"), tableOf(one.table), ...layers);
   whatIf.show(one, prediction(one.name));
   drawModel();
 }
@@ -123,11 +116,17 @@ function drawModel() {
 const waiting = () => (answer.state === "running" ? "Read when the sweep has ended, or on “Predict other limits”." : predicted?.fault ?? "Reading the layers' times …");
 
 function drawTiles(one) {
-  const at = answer.workloads.indexOf(one);
-  const [, demand, least, slowdown, fast] = answer.summary.rows[at];
-  const tiles = [["needs", demand], ["finishes down to", least], ["slowdown there", slowdown], ["at most 10 % slower down to", fast],
-    ["trials", outcomeWords(total(one.points))]];
-  fill(byId("hero-tiles"), ...tiles.filter(([, value]) => value && value !== "–").map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  const tiles = [...Object.entries(one.tiles), ["trials", outcomeWords(total(one.points))]];
+  fill(byId("hero-tiles"), ...tiles.filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+}
+
+// A table as the server made it, below its title.
+function tableOf({ title, columns, rows, left }) {
+  const kind = (at) => (left.includes(columns[at]) ? "" : "n");
+  const head = columns.map((name, at) => el("th", { scope: "col", class: kind(at) }, name));
+  const row = ([name, ...cells]) => el("tr", {}, el("th", { scope: "row" }, name), ...cells.map((cell, at) => el("td", { class: kind(at + 1) }, cell)));
+  const table = el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows.map(row)));
+  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title || "Limits" }, ...(title ? [el("h3", {}, title)] : []), table);
 }
 
 function total(points) {
@@ -138,7 +137,7 @@ function total(points) {
 
 function drawSummary(names, choose) {
   byId("workloads-card").hidden = names.length < 2;
-  const { columns, rows } = answer.summary;
+  const { columns, rows } = answer.overview;
   const head = columns.map((name) => el("th", { scope: "col" }, name));
   const press = (at) => {
     choose(names[at]);
@@ -156,12 +155,7 @@ function drawRemedies() {
   const found = answer.advice;
   byId("remedies").hidden = !found;
   if (!found) return;
-  byId("remedies-words").textContent = found.sentence;
-  byId("remedies-typed").hidden = !found.typed.length;
-  byId("remedies-typed").textContent = found.typed.join("\n");
-  const head = found.columns.map((name) => el("th", { scope: "col" }, name));
-  const row = ([name, ...cells]) => el("tr", {}, el("th", { scope: "row" }, name), ...cells.map((cell) => el("td", {}, cell)));
-  fill(byId("remedies-table"), el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...found.rows.map(row)));
+  fill(byId("remedies-table"), tableOf(found));
 }
 
 function drawDoubts() {

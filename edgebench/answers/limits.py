@@ -1,0 +1,303 @@
+"""The table of limits: one row a limit, made in one place for every verb, the page and reports."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from edgebench.answers.ends import end_words
+from edgebench.answers.table import (
+    Table,
+    brief_factor,
+    factor,
+    filled_table,
+    headline,
+    median,
+    seconds,
+    size,
+    size_cells,
+    slowdown,
+    time_cells,
+)
+from edgebench.results.rounds import START, STEADY
+from edgebench.results.spread import SLIGHT, Ratio
+from edgebench.text import printable, shortened
+
+if TYPE_CHECKING:
+    from edgebench.results.facts import WorkloadFacts
+    from edgebench.results.point_facts import PointFacts
+
+#: A workload's table has no more rows on a terminal, unless all are asked for.
+_MOST_ROWS = 10
+#: Needs of runs are one number up to this factor.
+_ALIKE = 1.05
+#: A workload finishes with clearly less than it used from this share of that down.
+_LESS = 0.9
+#: A program may take so much longer, whatever its slowdown.
+_LATER_S = 0.1
+_HUGE_PAGE = 2 << 20
+#: Limits are told as slow together whose slowdown is above this part of the worst.
+_AS_SLOW = 0.7
+
+
+@dataclass(frozen=True)
+class LimitRow:
+    """What happened at one limit.
+
+    ``time_s`` is of a whole trial where it has no rounds, else there are ``start_s`` and
+    ``round_s``. ``ended`` says how trials ended that did not finish, and in which layer.
+    """
+
+    limit: str
+    limit_bytes: int | None
+    finished: int
+    trials: int
+    time_s: float | None = None
+    start_s: float | None = None
+    round_s: float | None = None
+    throughput_per_s: float | None = None
+    slower: Ratio | None = None
+    peak_bytes: float | None = None
+    read_again_bytes: float | None = None
+    ended: str = ""
+    give: bool = False
+
+    @property
+    def all_finished(self) -> bool:
+        """Whether there is a trial, and all finished."""
+        return 0 < self.finished == self.trials
+
+    @property
+    def mark(self) -> str:
+        """``<- give``, or how trials ended that did not finish."""
+        return self.ended or ("<- give" if self.give else "")
+
+
+@dataclass(frozen=True)
+class WorkloadAnswer:
+    """What a workload needs, what to give it, and the trials behind both.
+
+    Args:
+        name: of the workload.
+        needs_bytes: the least and the most that runs without a limit used; None: not known.
+        refuted: whether trials finished with clearly less, or failed with more.
+        growing: whether it still grew when it was stopped, so that no need can be told.
+        give_bytes: the least limit at which all trials finished, at most as slow as asked for.
+        swap_kind, swap_bytes: the swap that was there.
+        rows: the widest limit first.
+        unit: what the throughput counts.
+        knee_bytes: where rounds begin to read memory again.
+        board: the name of the emulated board.
+        library_bytes: libraries that it maps, which no limit counts.
+    """
+
+    name: str
+    needs_bytes: tuple[float, float] | None
+    refuted: bool
+    growing: bool
+    give_bytes: int | None
+    swap_kind: str
+    swap_bytes: int | None
+    rows: tuple[LimitRow, ...]
+    unit: str = ""
+    knee_bytes: int | None = None
+    board: str | None = None
+    library_bytes: float | None = None
+
+    @property
+    def knee(self) -> str:
+        """``242 MiB``; empty where there is none."""
+        return size(self.knee_bytes) if self.knee_bytes else ""
+
+    @property
+    def slow(self) -> tuple[float, int] | None:
+        """How slow it is at its tightest limits, and from which limit down; None: below 2."""
+        known = [r for r in self.rows if r.limit_bytes and r.slower]
+        worst = max((row.slower.median for row in known if row.slower), default=0.0)
+        if worst < 2:
+            return None
+        group: list[tuple[float, int]] = []
+        for row in reversed(known):
+            if not row.slower or not row.limit_bytes or row.slower.median < _AS_SLOW * worst:
+                break
+            group.append((row.slower.median, row.limit_bytes))
+        if not group:
+            return None
+        return statistics.median(factor for factor, _ in group), group[-1][1]
+
+
+def workload_answer(
+    workload: WorkloadFacts, name: str = "", most_slowdown: float = SLIGHT
+) -> WorkloadAnswer:
+    """Make the answer of a workload from its facts; ``most_slowdown``: of the limit to give."""
+    free = workload.unlimited
+    rows = [_row(point, workload) for point in workload.points if point.outcomes or point.planned]
+    give = _limit_to_give(rows, most_slowdown)
+    rows = [replace(row, give=give is not None and row.limit_bytes == give) for row in rows]
+    limits, needs, refuted = workload.limits, workload.needs_bytes, False
+    if needs is not None:
+        too_low = limits.swap_kind == "none" and give is not None and give < _LESS * needs[0]
+        above = [row for row in rows if row.limit_bytes and row.limit_bytes > needs[1] / _LESS]
+        refuted = too_low or any(row.ended for row in above)
+    curve = workload.miss_curve
+    return WorkloadAnswer(
+        name=name or workload.name,
+        needs_bytes=needs,
+        refuted=refuted,
+        growing=workload.unmeasured.growth is not None,
+        give_bytes=give,
+        swap_kind=limits.swap_kind,
+        swap_bytes=limits.swap_bytes,
+        rows=tuple(rows),
+        unit=free.unit if free else "",
+        knee_bytes=curve.knee_bytes if curve else None,
+        board=limits.board,
+        library_bytes=workload.library_bytes,
+    )
+
+
+def _limit_to_give(rows: Sequence[LimitRow], most: float) -> int | None:
+    """The least limit at and above which all trials finished, none slower than that.
+
+    A short program may take a moment longer. A kill at a limit that is no multiple of a huge page
+    counts for nothing where trials finished at the multiple below it.
+    """
+    free_s = next((row.time_s for row in rows if row.limit_bytes is None), None)
+    finished = {row.limit_bytes for row in rows if row.all_finished}
+
+    def is_fine(row: LimitRow) -> bool:
+        if not row.all_finished or row.slower is None:
+            return False
+        later_s = (row.slower.median - 1) * free_s if row.time_s and free_s else _LATER_S
+        is_short = most == SLIGHT and row.throughput_per_s is None and later_s < _LATER_S
+        return row.slower.median <= most or is_short
+
+    give = None
+    for row in rows:
+        size = row.limit_bytes
+        if size is None or not row.trials:
+            continue
+        if row.ended and size // _HUGE_PAGE * _HUGE_PAGE in finished:
+            continue
+        if not is_fine(row):
+            break
+        give = size
+    return give
+
+
+def _row(point: PointFacts, workload: WorkloadFacts) -> LimitRow:
+    times = {name: spread.median for name, spread in point.times_s.items()}
+    again = point.read_again_bytes
+    counted = workload.miss_curve is not None and "ok" in point.outcomes
+    return LimitRow(
+        limit=point.limits.label,
+        limit_bytes=None if point.is_unlimited else point.limit_bytes,
+        finished=point.outcomes.get("ok", 0),
+        # A walk may come to a limit more often than trials were planned.
+        trials=max(point.planned or 0, point.made),
+        time_s=None if workload.has_rounds else times.get("total"),
+        start_s=times.get(START),
+        round_s=times.get(STEADY),
+        throughput_per_s=median(point.throughput_per_s),
+        slower=Ratio(1.0) if point is workload.unlimited else point.ratio,
+        peak_bytes=median(point.peak_bytes),
+        read_again_bytes=0 if counted and again is None and point.is_unlimited else again,
+        ended=end_words(point.outcomes, point.ended_in),
+    )
+
+
+def limits_table(answer: WorkloadAnswer, *, every: bool = False, peaks: bool = False) -> Table:
+    """Make the table of limits; without ``every`` at most so many rows as a terminal needs."""
+    rows = answer.rows if every else _shown(answer.rows)
+    sizes = size_cells([row.limit_bytes for row in rows])
+    rates = [row.throughput_per_s for row in rows]
+    columns = [
+        [cell or "none" for cell in sizes],
+        [f"{row.finished}/{row.trials}" for row in rows],
+        time_cells([row.time_s for row in rows]),
+        time_cells([row.start_s for row in rows]),
+        time_cells([row.round_s for row in rows]),
+        ["" if rate is None else f"{rate:.3g}" for rate in rates],
+        [slowdown(row.slower) for row in rows],
+        size_cells([row.peak_bytes if peaks else None for row in rows]),
+        size_cells([row.read_again_bytes for row in rows]),
+        [row.mark for row in rows],
+    ]
+    titles = ["limit", "ok", "time", "start", "round", f"{answer.unit or 'lines'}/s", "slower"]
+    titles += ["peak", "read again", ""]
+    return filled_table(titles, zip(*columns, strict=True), "limit", "ok", "")
+
+
+def _shown(rows: Sequence[LimitRow]) -> Sequence[LimitRow]:
+    """The rows around what the headline says, and others between them."""
+    if len(rows) <= _MOST_ROWS:
+        return rows
+    last = len(rows) - 1
+    give = next((n for n, row in enumerate(rows) if row.give), 0)
+    lost = next((n for n, row in enumerate(rows) if row.ended), last)
+    wanted = [0, give, min(give + 1, last), lost, max(lost - 1, 0), last, 1, max(give - 1, 0)]
+    wanted += [round(n * last / _MOST_ROWS) for n in range(_MOST_ROWS)]
+    kept = sorted([*dict.fromkeys(wanted)][:_MOST_ROWS])
+    return [rows[n] for n in kept]
+
+
+def answer_headline(answer: WorkloadAnswer, *more: str) -> str:
+    """Format what it needs and what to give it; ``more`` follows."""
+    parts = [needs_words(answer)]
+    if any(row.limit_bytes and row.trials for row in answer.rows):
+        parts.append(f"give {size(answer.give_bytes)}{swap_words(answer)}")
+    if answer.slow:
+        parts.append(f"{brief_factor(answer.slow[0])} below {size(answer.slow[1])}")
+    return headline(shortened(printable(answer.name)), *parts, *more)
+
+
+def needs_words(answer: WorkloadAnswer) -> str:
+    """``needs 471 MiB``, ``needs 382 to 471 MiB``; ``uses …`` where trials refute it."""
+    verb = "held" if answer.growing else "uses" if answer.refuted else "needs"
+    if answer.needs_bytes is None:
+        return f"{verb} ?"
+    low, high = answer.needs_bytes
+    if high <= _ALIKE * low:
+        return f"{verb} {size(high)}"
+    first, last = size(low), size(high)
+    number, _, unit = first.partition(" ")
+    return f"{verb} {number if last.endswith(unit) else first} to {last}"
+
+
+def swap_words(answer: WorkloadAnswer) -> str:
+    """`` + 2 GiB swap``, as it was measured; empty without swap."""
+    if answer.swap_kind == "none" or answer.give_bytes is None:
+        return ""
+    kind = "" if answer.swap_kind == "file" else f" ({answer.swap_kind})"
+    amount = f" {size(answer.swap_bytes)}" if answer.swap_bytes else ""
+    return f" +{amount} swap{kind}"
+
+
+def overview_table(answers: Iterable[WorkloadAnswer]) -> Table:
+    """Make a table of many workloads, one row each."""
+    every = list(answers)
+    needs = size_cells([one.needs_bytes[1] if one.needs_bytes else None for one in every])
+    gives = size_cells([one.give_bytes for one in every])
+    rows = []
+    for one, need, give in zip(every, needs, gives, strict=True):
+        limited = [row for row in one.rows if row.limit_bytes]
+        fine = sum(row.all_finished for row in limited)
+        free = next((row for row in one.rows if row.limit_bytes is None), None)
+        rate = free and free.throughput_per_s
+        worst = max((r.slower.median for r in limited if r.slower), default=None)
+        rows.append(
+            [
+                *(printable(one.name), need, give),
+                *(f"{fine}/{len(limited)}" if limited else "", _pace(free)),
+                *(f"{rate:.3g}" if rate else "", factor(worst)),
+            ]
+        )
+    titles = ("workload", "needs", "give", "ok at", "time", "per s", "slowest")
+    return filled_table(titles, rows, "workload")
+
+
+def _pace(row: LimitRow | None) -> str:
+    known = (row.round_s, row.start_s, row.time_s) if row else ()
+    return next((seconds(time) for time in known if time is not None), "")

@@ -1,0 +1,183 @@
+"""The table of limits as values: what is needed, what to give, each row, and what is shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from point_making import FREE, KILLED, MIB, STEADY, made, point, rounds
+
+from edgebench.answers.limits import (
+    answer_headline,
+    limits_table,
+    needs_words,
+    overview_table,
+    workload_answer,
+)
+from edgebench.answers.paste import paste_lines
+from edgebench.answers.table import size_cells, slowdown, time_cells
+from edgebench.records import EndedIn
+from edgebench.results.point_facts import PointFacts
+from edgebench.results.spread import Ratio, Spread
+
+
+def needing(mib: tuple[float, ...], one: PointFacts = STEADY) -> PointFacts:
+    """The point without a limit whose trials needed so much."""
+    need = Spread(sorted(mib)[len(mib) // 2] * MIB, min(mib) * MIB, max(mib) * MIB, len(mib))
+    return replace(one, need_bytes=need)
+
+
+def test_a_workload_is_a_headline_and_rows():
+    """Asymmetric numbers, worked out by hand: 2 s unlimited, 2.1 s at 150, 31 s at 90 MiB."""
+    killed = replace(
+        point("70M", outcomes=KILLED), ended_in=EndedIn("execute", "alexnet", "features.8")
+    )
+    found = workload_answer(
+        made(
+            needing((198, 204)),
+            point("90M", (31.0, 31.0, 31.0)),
+            killed,
+            point("150M", (2.1, 2.1, 2.12)),
+        ),
+        "alexnet",
+    )
+    assert answer_headline(found, "9 trials, 36 s") == (
+        "alexnet   needs 204 MiB   give 150 MiB + 64 MiB swap   16x below 90 MiB   9 trials, 36 s"
+    )
+    table = limits_table(found)
+    assert table.columns == ("limit", "ok", "time", "slower", "")
+    assert table.rows == [
+        ["none", "3/3", "2.00 s", "1.00x", ""],
+        ["150 MiB", "3/3", "2.10 s", "1.05x", "<- give"],
+        [" 90 MiB", "3/3", "31.0 s", "15.5x", ""],
+        [" 70 MiB", "0/3", "", "", "killed in features.8"],
+    ]
+
+
+def test_rounds_have_a_start():
+    """``start`` and ``round`` stand for ``time``; a limit whose start alone is slow is given."""
+    found = workload_answer(made(rounds("max", 0.3, 0.15), rounds("120M", 0.9, 0.16)))
+    table = limits_table(found)
+    assert table.columns == ("limit", "ok", "start", "round", "slower", "")
+    assert table.rows[1] == ["120 MiB", "3/3", "0.90 s", "0.16 s", "1.07x", "<- give"]
+
+
+@pytest.mark.parametrize(
+    ("most", "give"), [(1.1, 150), (1.5, 120), (1.02, None)], ids=["usual", "slower", "none"]
+)
+def test_give_is_the_least_limit_that_was_tried_and_fast_enough(most: float, give: int | None):
+    """All of its trials finished; what is killed at one of three is never given."""
+    torn = point("100M", (2.0, 2.0), outcomes={"ok": 2, "oom-killed": 1})
+    points = (STEADY, point("150M", (2.1,) * 3), point("120M", (2.8,) * 3), torn)
+    found = workload_answer(made(*points), most_slowdown=most)
+    assert found.give_bytes == (give and give * MIB)
+    assert [row.give for row in found.rows].count(True) == (give is not None)
+
+
+def test_a_kill_between_huge_pages_bounds_nothing():
+    """At 151 MiB it is killed, at the multiple of 2 MiB below it finishes."""
+    odd = point("151M", outcomes=KILLED)
+    assert workload_answer(made(STEADY, odd, point("150M", (2.0,) * 3))).give_bytes == 150 * MIB
+    assert workload_answer(made(STEADY, odd, point("148M", (2.0,) * 3))).give_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("needs", "words"),
+    [((200, 204), "needs 204 MiB"), ((152, 208), "needs 152 to 208 MiB")],
+)
+def test_needs_are_a_range_where_runs_differ(needs: tuple[float, ...], words: str):
+    """By more than 5 %; else the largest."""
+    assert needs_words(workload_answer(made(needing(needs)))) == words
+
+
+@pytest.mark.parametrize(
+    ("other", "verb"),
+    [
+        (point("104M", (2.0,) * 3, swap="none"), "uses"),
+        (point("190M", (2.0,) * 3, swap="none"), "needs"),
+        (point("300M", outcomes=KILLED, swap="none"), "uses"),
+        (point("104M", (2.8,) * 3, swap="none"), "needs"),
+    ],
+    ids=["less is enough", "about as much", "more is too little", "less is slow"],
+)
+def test_trials_refute_a_need(other: PointFacts, verb: str):
+    """Where they finish with clearly less without swap, no slower, or fail with more."""
+    free = needing((201,), point("max", (2.0, 2.0, 2.0), swap="none"))
+    assert needs_words(workload_answer(made(free, other))) == f"{verb} 201 MiB"
+
+
+def test_many_limits_are_shown_in_part():
+    """Ten rows, among them the give, its neighbours, the first kill and the tightest limit."""
+    fine = [point(f"{size}M", (2.0,) * 3) for size in range(150, 126, -1)]
+    lost = [point(f"{size}M", outcomes=KILLED) for size in range(126, 120, -1)]
+    found = workload_answer(made(STEADY, *fine, *lost))
+    shown = [row[0] for row in limits_table(found).rows]
+    assert len(shown) == 10
+    assert {"none", "150 MiB", "127 MiB", "126 MiB", "121 MiB"} <= {*shown}
+    assert len(limits_table(found, every=True).rows) == 31
+
+
+def test_many_workloads_have_a_row_each():
+    """What each needs, what to give, at how many limits all trials finished, and the worst."""
+    one = made(
+        FREE, point("150M", (2.1,) * 3), point("90M", (9.0,) * 3), point("50M", (), outcomes=KILLED)
+    )
+    alone = made(point("max", (4.0,) * 3))
+    table = overview_table([workload_answer(one, "a"), workload_answer(alone, "b")])
+    assert table.columns == ("workload", "needs", "give", "ok at", "time", "slowest")
+    assert table.rows == [
+        ["a", "200 MiB", "150 MiB", "2/3", "2.00 s", "4.50x"],
+        ["b", "200 MiB", "", "", "4.00 s", ""],
+    ]
+
+
+def test_lines_to_paste_carry_their_swap():
+    """Kubernetes has none, so it gets a size that was measured without; sizes are rounded up."""
+    with_swap = workload_answer(made(STEADY, point("150M", (2.0,) * 3)))
+    assert paste_lines(with_swap) == {
+        "docker": "docker run --memory=150m --memory-swap=214m",
+        "systemd": "systemd-run -p MemoryMax=150M -p MemorySwapMax=64M",
+    }
+    bare = replace(with_swap, swap_kind="none", swap_bytes=None, give_bytes=8_441_036)
+    assert paste_lines(bare)["docker"] == "docker run --memory=8244k --memory-swap=8244k"
+    assert 'limits: {memory: "8244Ki"}' in paste_lines(bare)["kubernetes"]
+    assert paste_lines(replace(bare, swap_kind="system")) == {}
+    assert paste_lines(replace(bare, give_bytes=None)) == {}
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        (Ratio(1.068), "1.07x"),
+        (Ratio(1.13, 0.9, 1.4, 0.2), "~1.1x"),
+        (Ratio(1.13, 1.1, 1.2, 0.04), "1.13x"),
+        (Ratio(15.34, 15, 16, 0.03), "15.3x"),
+        (Ratio(15.34, 9, 16, 0.4), "~15x"),
+        (None, ""),
+    ],
+)
+def test_a_slowdown_has_no_more_digits_than_its_repeats(ratio: Ratio | None, words: str):
+    """Three digits; two after ``~`` where a repeat is farther than a tenth from its median."""
+    assert slowdown(ratio) == words
+
+
+@pytest.mark.parametrize(
+    ("mib", "cells"),
+    [
+        ((471.2, 94.4, None), ["471 MiB", " 94 MiB", ""]),
+        ((253.6, 253.9), ["253.6 MiB", "253.9 MiB"]),
+        ((8.05, 12.31), [" 8.1 MiB", "12.3 MiB"]),
+        ((0.25, 0.5), ["256 KiB", "512 KiB"]),
+        ((20480, 15360), ["20 GiB", "15 GiB"]),
+    ],
+)
+def test_a_column_of_sizes_has_one_unit(mib: tuple[float | None, ...], cells: list[str]):
+    """Different limits never look the same."""
+    assert size_cells([size and size * MIB for size in mib]) == cells
+
+
+def test_a_column_of_times_has_one_unit():
+    """Milliseconds where all are short; else all in seconds."""
+    assert time_cells([0.0123, 0.31, None]) == ["12.3 ms", "310 ms", ""]
+    assert time_cells([0.0123, 2.31]) == ["0.01 s", "2.31 s"]
+    assert time_cells([83.0]) == ["1 min 23 s"]
