@@ -94,15 +94,16 @@ def print_table(table: Table, indent: int = 2) -> None:
     from rich.table import Table as Grid
     from rich.text import Text
 
-    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    grid.show_header = any(table.columns)
+    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for title in table.columns:
         is_left = title in table.left
         # A column of words is wrapped where a table is too wide, numbers are not.
         side: JustifyMethod = "left" if is_left else "right"
-        grid.add_column(title, justify=side, no_wrap=not is_left, overflow="fold")
+        grid.add_column(justify=side, no_wrap=not is_left, overflow="fold")
+    if any(table.columns):
+        grid.add_row(*(Text.assemble((printable(title), "dim")) for title in table.columns))
     for row in table.rows:
-        grid.add_row(*(Text(printable(cell), style=_COLOURS.get(cell, "")) for cell in row))
+        grid.add_row(*(Text.assemble((printable(cell), _COLOURS.get(cell, ""))) for cell in row))
     if table.title:
         print_headline(table.title)
     console = make_console()

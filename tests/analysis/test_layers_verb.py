@@ -150,7 +150,6 @@ def test_measured_in_truth(tmp_path: Path):
     assert whole["layers_s"] + whole["glue_s"] == pytest.approx(whole["clock_s"]["median"])
     (limit,) = table["unfinished"]
     assert limit["outcomes"] == {"oom-killed": 1}
-    assert any("the runtime alone takes" in words for words in table["says"])
     # The scenario that was made in code is kept, and can be run again.
     (tmp_path / "again.toml").write_text((tmp_path / data["path"] / "scenario.toml").read_text())
     assert load_scenario(tmp_path / "again.toml").name
