@@ -42,11 +42,12 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def test_it_opens_on_the_answer(browser: Any, answered: Served):
-    """Sentences, the curve and boards without a click; then predictions between the limits."""
+    """Numbers, tables, the curve and boards without a click; then predictions between limits."""
     page = Page(browser, answered.address)
     page.open("")
-    page.find("#hero-words")
-    assert "It needs 200.0 MiB without a limit" in page.text("#hero-words")
+    page.find("#hero-tiles dd")
+    assert "200 MiB" in page.text("#hero-tiles")
+    assert "none" in page.text("#questions")
     assert page.find("#curve canvas")
     assert "killed at 50 MiB" in page.attribute("#curve [role='img']", "aria-label")
     assert "fits: it needs 200.0 MiB" in page.text("#board-list")
@@ -56,10 +57,10 @@ def test_it_opens_on_the_answer(browser: Any, answered: Served):
 
 
 def test_what_a_search_for_remedies_found_is_shown(browser: Any, answered: Served, tmp_path: Path):
-    """Its sentence, what to type and its ranking; a sweep that is no search shows none of it."""
+    """Its ranking, with what to type; a sweep that is no search shows none of it."""
     page = Page(browser, answered.address)
     page.open("answer")
-    page.find("#hero-words")
+    page.find("#hero-tiles dd")
     assert not page.all("#remedies")[0].is_displayed()
     folder = make(tmp_path, Shape(repeats=2, with_files=False))
     tried = {"name": "mmap-threshold", "title": "t", "end": "ok", "ratio": 0.3, "low": 0.2}
@@ -67,17 +68,30 @@ def test_what_a_search_for_remedies_found_is_shown(browser: Any, answered: Serve
         folder,
         {
             "name": "resnet18",
-            "sentence": "at 250 MiB is 3.3 times faster",
+            "limit_bytes": 250 << 20,
+            "plain_end": "ok",
+            "plain_s": 3.3,
+            "slowdown": 4.0,
+            "pressed": True,
+            "trials": 9,
+            "total_s": 60.0,
             "tried": [{**tried, "high": 0.4, "trials": 3, "seconds": 1.0, "changes": ""}],
-            "best": {"typed": ["export MALLOC_MMAP_THRESHOLD_=131072"], "confirmed": True},
+            "best": {
+                "name": "mmap-threshold",
+                "typed": ["export MALLOC_MMAP_THRESHOLD_=131072"],
+                "finished": 5,
+                "trials": 5,
+                "ratio": 0.3,
+                "confirmed": True,
+            },
         },
     )
     with serving(tmp_path) as server:
         page = Page(browser, server.address)
         page.open("answer")
-        wait_for(lambda: "3.3 times faster" in page.text("#remedies-words"))
-        assert page.text("#remedies-typed") == "export MALLOC_MMAP_THRESHOLD_=131072"
-        assert "×0.30" in page.text("#remedies-table")
+        wait_for(lambda: "resnet18 at 250 MiB" in page.text("#remedies-table"))
+        assert "0.30x" in page.text("#remedies-table")
+        assert "<- export MALLOC_MMAP_THRESHOLD_=131072" in page.text("#remedies-table")
         assert page.faults() == []
 
 
