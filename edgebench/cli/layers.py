@@ -23,7 +23,6 @@ from edgebench.cli.output import (
     print_next,
     print_warnings,
     shown_path,
-    typed_path,
 )
 from edgebench.errors import UsageError
 from edgebench.extras import need
@@ -138,7 +137,8 @@ def layers(
         print_figures(files)
         click.echo(f"results: {shown_path(loaded.path)}")
         print_warnings(unsure, None if view.verbose else "--verbose")
-        print_next(_next_command(loaded, tables[0], asked, given))
+        if following := _next_command(tables[0], asked, given):
+            print_next(following)
     _refuse(summary)
 
 
@@ -149,17 +149,15 @@ def _refuse(summary: SweepSummary | None) -> None:
         refuse_unexpected(summary)
 
 
-def _next_command(
-    loaded: Results, table: LayerCostTable, asked: dict[str, Any], given: set[str]
-) -> str:
-    """With swap if nothing finished, with a limit if there was none, else where to look closer."""
+def _next_command(table: LayerCostTable, asked: dict[str, Any], given: set[str]) -> str | None:
+    """With swap if nothing finished, with a limit if there was none."""
     if given <= {"network", "memory", "repeats", "results"}:
         again = f"edgebench layers {shlex.quote(asked['network'] or table.network)}"
         if table.unfinished and table.settings.get("swap_kind") == "none":
             return f"{again} --memory {table.unfinished[0].label} --swap 2G"
         if not table.costs and not table.unfinished:
             return f"{again} --memory 60% --swap 2G"
-    return f"edgebench export {typed_path(loaded.path)} {_trace_options(loaded, table)}"
+    return None
 
 
 def _measure(asked: dict[str, Any]) -> SweepSummary:
@@ -227,11 +225,3 @@ def _schema() -> dict[str, int]:
     from edgebench.analysis.layer_costs.table import LAYERS_SCHEMA
 
     return {"schema": LAYERS_SCHEMA}
-
-
-def _trace_options(loaded: Results, table: LayerCostTable) -> str:
-    """How to export a trace of a trial at the tightest limit at which one finished."""
-    trials = loaded.trials
-    done = trials[(trials["outcome"] == "ok") & (trials["network"] == table.network)]
-    tightest = done.sort_values("memory_bytes", na_position="last", kind="stable")
-    return f"--format trace --trial {tightest['trial'].iloc[0]} -o trace.json"

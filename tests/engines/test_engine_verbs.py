@@ -74,8 +74,9 @@ def test_layers_of_an_onnx_file_are_its_nodes(shared_sweep: SharedSweep):
         assert node["unlimited"]["first"]["seconds"]["median"] >= 0
         assert node["unlimited"]["first"]["peak_bytes"] is None
     text = read(*words)
-    assert text.startswith("small.onnx needs ")
-    assert "nodes have no peaks" in text
+    assert text.startswith("small.onnx")
+    assert "dense           200 KiB" in text
+    assert "peak" not in text
 
 
 @pytest.mark.parametrize("file", ["small.tflite", "small.keras", "small.jit"])
