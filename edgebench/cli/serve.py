@@ -59,10 +59,11 @@ def serve(
     token = new_token() if with_token else None
     page_sweep = PageSweep(results.resolve(), page_folder(results))
     app = make_app(page_sweep, AccessRules(host, token), files and files.resolve())
-    server = make_server(app)
     with open_socket(host, port) as sock, contextlib.ExitStack() as kept:
         port = sock.getsockname()[1]
         file = kept.enter_context(token_file(port, token)) if token else None
+        # uvicorn sets logging up anew, which closes what another library's log wrote to.
+        server = make_server(app)
         _print_address(host, port, token, file, as_json)
         server.run(sockets=[sock])
 

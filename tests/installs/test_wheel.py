@@ -126,7 +126,7 @@ def test_it_measures_a_program(base: Path, made: tuple[Path, str], tmp_path: Pat
     other.mkdir()
     (other / "file").write_text("one")
     assert commit_all(other) != made[1]
-    assert "can measure" in answer(base, other, "doctor")
+    assert "limits enforced" in answer(base, other, "doctor")
     assert "needs" in answer(base, other, "minimum", "--confirm", "0", "--", "true")
     (environment,) = other.glob("results/*/*/environment.json")
     kept = json.loads(environment.read_text())
