@@ -68,7 +68,7 @@ def test_what_becomes_of_keras_files(tmp_path: Path):
         trial, plain = told[name]
         assert trial == plain, name
     assert "is float32 ?x?x?x3" in told["free"][0]
-    assert "--image 224" in told["free"][1]
+    assert "float32 1x224x224x3" in told["free"][1]
     assert told["code"][0].startswith("TensorFlow can't load it: ")
     assert "Lambda" in told["code"][0]
     assert told["broken"][0].startswith("TensorFlow can't load it: ")

@@ -185,8 +185,8 @@ def test_bytes_that_are_swapped_are_those_that_did_not_fit(seen: Seen) -> None:
     fewest = known["read"]["absent"]
     assert FILL - LIMIT <= fewest < FILL - LIMIT + BASE
     swapped = events["fill"][1]["swap_bytes"]
-    # A page that is on its way is in one of the two counts.
-    assert abs(swapped - known["fill"]["swapped"]) < BASE / 2
+    # The kernel's count has the interpreter's pages, too, and those in memory that keep their slot.
+    assert known["fill"]["swapped"] - SLACK <= swapped < known["fill"]["swapped"] + LIMIT
     assert fewest - SLACK <= swapped
     assert record.swap_peak_bytes is not None
     assert swapped - SLACK <= record.swap_peak_bytes < FILL + BASE

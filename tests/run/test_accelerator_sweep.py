@@ -92,5 +92,5 @@ def test_show_tells_it(results: Results):
     """Where it ended so, and what it computed on."""
     done = CliRunner().invoke(cli, ["show", str(results.path)])
     assert done.exit_code == 0, done.output
-    assert "acc-oom" in done.stdout
+    assert "1 accelerator-oom" in done.stdout
     assert "accelerator 32.0 MiB" in done.stdout

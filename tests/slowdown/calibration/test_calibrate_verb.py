@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -80,12 +81,12 @@ def test_the_table_says_each_constant_in_words(tmp_path: Path, monkeypatch: pyte
     kept = tmp_path / "board" / "calibration-file.json"
     monkeypatch.setattr(module, "run_calibration", lambda *about: (made, kept))
     lines = run("--results", tmp_path).stdout.splitlines()
-    names = [line.split("  ")[0].rstrip() for line in lines[2:6]]
+    names = [re.split("  +", line.strip())[0] for line in lines[2:6]]
     assert names == ["swap read", "swap write", "file read", "fault"]
     assert "476.8 MiB/s" in lines[2]
     assert lines[6].startswith("calibration: ")
     verbose = run("--results", tmp_path, "--verbose").stdout
-    rows = [line for line in verbose.splitlines() if line.startswith("swap read")]
+    rows = [line for line in verbose.splitlines() if line.strip().startswith("swap read")]
     assert "476.8 MiB/s" in rows[0]
     assert "swap_in_bytes_per_s" in verbose
     assert "0.50 µs" in verbose
