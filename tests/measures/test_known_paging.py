@@ -185,8 +185,10 @@ def test_bytes_that_are_swapped_are_those_that_did_not_fit(seen: Seen) -> None:
     fewest = known["read"]["absent"]
     assert FILL - LIMIT <= fewest < FILL - LIMIT + BASE
     swapped = events["fill"][1]["swap_bytes"]
-    # The kernel's count has the interpreter's pages, too, and those in memory that keep their slot.
-    assert known["fill"]["swapped"] - SLACK <= swapped < known["fill"]["swapped"] + LIMIT
+    # The kernel counts the interpreter too; on version 2 also pages that are in memory
+    # again and keep their slot.
+    more = LIMIT if Path("/sys/fs/cgroup/cgroup.controllers").exists() else BASE / 2
+    assert known["fill"]["swapped"] - SLACK <= swapped < known["fill"]["swapped"] + more
     assert fewest - SLACK <= swapped
     assert record.swap_peak_bytes is not None
     assert swapped - SLACK <= record.swap_peak_bytes < FILL + BASE

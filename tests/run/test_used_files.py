@@ -133,8 +133,8 @@ def test_a_mapped_file_is_needed_cold_and_warm(
         else:
             assert record.peak_bytes < WEIGHTS
             assert is_warm(record)
-            # A kernel that drops idle pages, as DAMON does, may have dropped some before.
-            assert 0.95 * WEIGHTS < record.files.warm_bytes <= WEIGHTS
+            # The kernel may have dropped a few pages before: one was missing once.
+            assert WEIGHTS - 16 * mmap.PAGESIZE <= record.files.warm_bytes <= WEIGHTS
             # What was found is evicted from now on, whatever read it meanwhile.
             again = run(fresh, MAPS, weights, tmp_path, 200 * MIB, held_s)
             assert again.peak_bytes is not None
