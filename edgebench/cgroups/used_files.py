@@ -39,6 +39,7 @@ _MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ (\S+) \S+ \S+ [1-9]\d* +(/.*)$", re
 _FLAGS = re.compile(r"^flags:\s+([0-7]+)$", re.MULTILINE)
 _RCHAR = re.compile(r"^rchar: (\d+)$", re.MULTILINE)
 _GONE = " (deleted)"
+_WITH_GNU_TIME = 2
 #: The system call, which has no function in most C libraries yet.
 _CACHESTAT = 451
 #: mincore is asked about so much of a file at a time.
@@ -58,16 +59,31 @@ def named_files(words: list[str], folder: Path) -> list[Path]:
     return found
 
 
+def _read_by(task: Path) -> int:
+    """What a thread read by calls; a process's is of all threads, and of children waited for."""
+    found = _RCHAR.search((task / "io").read_text(errors="replace"))
+    return int(found[1]) if found else 0
+
+
 def _is_large(found: os.stat_result) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_size >= LEAST_BYTES
 
 
 class _Reader:
-    """A process with files open, and the bytes that it has read: at first, and last."""
+    """A process, the files that it had open, and what it had read when it was seen with the first.
 
-    def __init__(self, read: int) -> None:
+    By thread, since a process's own count has those of children for which it waited.
+    """
+
+    def __init__(self) -> None:
         self.names: set[str] = set()
-        self.first = self.last = read
+        self.first: int | None = None
+        self.threads: dict[str, int] = {}
+
+    @property
+    def last(self) -> int:
+        """What it had read at the last look."""
+        return sum(self.threads.values())
 
 
 class FilesWatch:
@@ -83,8 +99,9 @@ class FilesWatch:
         self._mapped: set[str] = set()
         self._read: set[str] = set()
         self._code: set[str] = set()
-        #: Process → files that it had open, and what it had read when one was first seen, and last.
         self._readers: dict[int, _Reader] = {}
+        #: What the command and all for which it has waited read.
+        self._all_read = 0
         #: The most processes that it saw at once.
         self.processes = 0
         self._ended = threading.Event()
@@ -138,25 +155,36 @@ class FilesWatch:
                     self._read.add(name)
                 if name in self._read:
                     opened.add(name)
-        if not opened and pid not in self._readers:
-            return
-        found = _RCHAR.search((process / "io").read_text(errors="replace"))
-        if found:
-            reader = self._readers.setdefault(pid, _Reader(int(found[1])))
-            reader.last = int(found[1])
-            reader.names |= opened
+        reader = self._readers.setdefault(pid, _Reader())
+        with contextlib.suppress(OSError):  # a thread has ended
+            for thread in os.scandir(process / "task"):
+                reader.threads[thread.name] = _read_by(Path(thread.path))
+        reader.names |= opened
+        if opened and reader.first is None:
+            reader.first = reader.last
+
+    def see_all(self, pid: int) -> None:
+        """See what the command read: once it has ended, the reading of its children counts too."""
+        if self._wanted:
+            with contextlib.suppress(OSError):
+                self._all_read = _read_by(_PROC / str(pid))
 
     def read_bytes(self, sizes: Mapping[Path, int]) -> dict[Path, float]:
         """What processes read by calls while they were seen to have these files open, by file.
 
-        What a process read is shared among its files by their sizes.
+        What a process read is shared among its files by their sizes. What was read after the last
+        look is of the process that read most, where there was one beside GNU time.
         """
         found = dict.fromkeys(sizes, 0.0)
-        for reader in self._readers.values():
+        readers = [reader for reader in self._readers.values() if reader.first is not None]
+        unseen = self._all_read - sum(reader.last for reader in self._readers.values())
+        if readers and unseen > 0 and len(self._readers) <= _WITH_GNU_TIME:
+            max(readers, key=lambda reader: reader.last).threads["unseen"] = unseen
+        for reader in readers:
             own = [path for path in sizes if str(path) in reader.names]
             for path in own:
                 share = sizes[path] / max(1, sum(sizes[one] for one in own))
-                found[path] += share * (reader.last - reader.first)
+                found[path] += share * (reader.last - (reader.first or 0))
         return found
 
     @staticmethod

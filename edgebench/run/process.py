@@ -130,7 +130,9 @@ class WorkloadProcess:
             longest_s = _QUIET_WAKE_S if sees_end and self.events.is_enlarged else _WAKE_S
             for descriptor, called in wakes.items():
                 selector.register(descriptor, selectors.EVENT_READ, called)
-            while process.poll() is None:
+            # It stays a zombie until it is waited for, so that its accounts can be read.
+            ends = os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
+            while os.waitid(*ends) is None:
                 if time.monotonic() >= deadline:
                     return False
                 woken = selector.select(min(wait_s, max(0.0, deadline - time.monotonic())))

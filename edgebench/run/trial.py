@@ -213,7 +213,7 @@ class _Measurement:
                 write_live_trial(files.live, live_trial_of(request, sampler, files.work))
             noise.start()
             with used:
-                ended, report = self._run(hot, process, control, maps, noise)
+                ended, report = self._run(hot, process, control, maps, noise, used)
             counters = cgroup.read()
         finally:
             sampler_report = sampler.stop()
@@ -323,6 +323,7 @@ class _Measurement:
         control: LimitControl | None,
         maps: MapsWatch,
         noise: NoiseWatch,
+        used: FilesWatch,
     ) -> tuple[ProcessEnd, GnuTime | None]:
         request, identity = self.request, self.setup.identity
         report = self.files.work / f"{request.trial}.gnu-time"
@@ -333,6 +334,7 @@ class _Measurement:
         def look(pid: int) -> None:
             maps.look()
             noise.look()
+            used.see_all(pid)
             outside.command = pid
 
         def end() -> None:

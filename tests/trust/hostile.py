@@ -182,6 +182,7 @@ def refuse(*_: object, **__: object) -> Any:
 def fault_of(run: Callable[[], object]) -> str:
     """What is wrong with how a reader ended; empty if nothing is."""
     Path("/proc/self/clear_refs").write_text("5")
+    before_mib = _high_mib()  # a forked process holds what its parent did
     try:
         run()
     except (EdgebenchError, click.ClickException, click.Abort, SystemExit):
@@ -192,9 +193,13 @@ def fault_of(run: Callable[[], object]) -> str:
             last = last.tb_next
         where = f"{last.tb_frame.f_code.co_filename}:{last.tb_lineno}" if last else ""
         return f"{type(error).__name__}: {error} at {where}"
+    more_mib = _high_mib() - before_mib
+    return f"{more_mib} MiB" if more_mib > _MOST_MIB else ""
+
+
+def _high_mib() -> int:
     status = Path("/proc/self/status").read_text()
-    high_mib = int(status.partition("VmHWM:")[2].split()[0]) >> 10
-    return f"{high_mib} MiB" if high_mib > _MOST_MIB else ""
+    return int(status.partition("VmHWM:")[2].split()[0]) >> 10
 
 
 def faults(kind: Callable[[random.Random, Path], Readers], first: int, last: int) -> list[str]:
