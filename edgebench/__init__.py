@@ -52,6 +52,8 @@ outcome
 
 from __future__ import annotations
 
+from edgebench.version import __version__
+
 # Importing typing would double the time in which Ctrl-C can't be handled yet.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,12 +65,6 @@ if TYPE_CHECKING:
     from edgebench.run.minimum_answer import Minimum
 
 __all__ = ["__version__", "load", "measure", "minimum"]
-
-try:
-    from edgebench._version import version as __version__
-except ImportError:
-    # A checkout that was never installed.
-    __version__ = "0+unknown"
 
 
 def load(path: str | Path) -> Results:

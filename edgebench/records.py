@@ -274,10 +274,9 @@ class TrialRecord(Struct, frozen=True, gc=False):
         return made
 
     def __repr__(self) -> str:
-        """Which trial it is, and what it came to; all fields: ``to_json()``."""
-        from edgebench.answers.trial import record_line
-
-        return record_line(self)
+        """Which trial it is, and its main numbers; all fields: ``to_json()``."""
+        keys = "outcome", "wall_s", "limit_bytes", "peak_bytes", "demand_bytes"
+        return f"<TrialRecord {self.trial}: {', '.join(f'{k}={getattr(self, k)!r}' for k in keys)}>"
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TrialRecord:

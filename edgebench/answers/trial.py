@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgebench.answers.boards import board_line
 from edgebench.answers.ends import reason_words
 from edgebench.answers.table import GAP, seconds, size
 from edgebench.boards.storage import AS_IS
 from edgebench.need import need_of
+from edgebench.records import TrialRecord
 from edgebench.results.unmeasured import is_stopped, unmeasured
 from edgebench.text import printable, shortened
-from edgebench.units import format_size, swap_words
-
-if TYPE_CHECKING:
-    from edgebench.records import TrialRecord
+from edgebench.units import swap_words
 
 
 def trial_name(record: TrialRecord) -> str:
@@ -105,11 +103,3 @@ def _joined(*parts: str) -> str:
 def _or_reason(record: TrialRecord, key: str, form: Any) -> str:
     value = getattr(record, key)
     return f"?   {record.missing.get(key, '')}".rstrip() if value is None else form(value)
-
-
-def record_line(record: TrialRecord) -> str:
-    """Format a record in one line: ``<TrialRecord 0001: train.py at 300.0 MiB finished …>``."""
-    limit = "" if record.limit_bytes is None else f" at {format_size(record.limit_bytes)}"
-    need = _need_words(record)
-    words = f"{trial_name(record)}{limit} {end_of_trial(record)}"
-    return f"<TrialRecord {record.trial}: {words}{need and f', {need}'}>"

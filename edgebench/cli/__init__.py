@@ -17,12 +17,12 @@ from typing import NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from edgebench import __version__
 from edgebench.cli.verbs import GROUPS, VERBS
 from edgebench.errors import EdgebenchError, MachineError
 from edgebench.invocation import leave_tool_path
 from edgebench.processes import secure_environment
 from edgebench.text import printable
+from edgebench.version import __version__
 
 #: What the program prints when it is started without a verb.
 _FIRST_STEPS = """\

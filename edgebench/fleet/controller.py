@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from edgebench import __version__
 from edgebench.errors import CgroupError, EdgebenchError, FleetError, ResultsError, UnsafePathError
 from edgebench.fleet import messages
 from edgebench.fleet.content import pieces, portable_tables
@@ -32,6 +31,7 @@ from edgebench.scenario.planner import planner_of
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.scenario.scenario import Scenario, load_scenario
 from edgebench.scenario.shipped import find_scenario
+from edgebench.version import __version__
 
 PROBES = 3
 #: So many trials in a row that a machine could not make, or was lost in, and it gets no more.

@@ -23,7 +23,6 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from edgebench import __version__
 from edgebench.errors import EdgebenchError, FleetError, error_words
 from edgebench.fleet import messages
 from edgebench.fleet.content import pieces, store_file, stored_file, stored_tables
@@ -37,6 +36,7 @@ from edgebench.safe_files import make_own_folder, make_private_folder, open_file
 from edgebench.safe_folders import state_home
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.scenario.scenario import scenario_of
+from edgebench.version import __version__
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _PR_SET_DUMPABLE = 4

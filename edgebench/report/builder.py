@@ -57,7 +57,7 @@ def make_report(results: Results, *, pngs: bool = False) -> Report:
         ResultsError: these are several sweeps.
         MachineError: pandas is not installed.
     """
-    from edgebench import __version__
+    from edgebench.version import __version__
 
     sweep = results.sweeps[0]
     workloads = sweep_facts(sweep).workloads

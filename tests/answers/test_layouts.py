@@ -10,7 +10,7 @@ import pytest
 from edgebench.answers.advice import advice_headline, advice_table
 from edgebench.answers.boards import board_line
 from edgebench.answers.table import Table
-from edgebench.answers.trial import record_line, trial_fields, trial_headline
+from edgebench.answers.trial import trial_fields, trial_headline
 from edgebench.answers.warnings import _DOUBTS, Warned, WarningKind, warned, warning_lines
 from edgebench.cli.output import print_table, print_warnings
 from edgebench.records import Doubt, LimitSetting, TrialRecord
@@ -40,9 +40,9 @@ def test_a_killed_trial():
         ("peak", "120 MiB of 120 MiB   needs more than 120 MiB"),
         ("cpu", "60.0 ms   major faults 0"),
     ]
-    assert record_line(record) == (
-        "<TrialRecord 0001: ./fill 7 at 120.0 MiB killed for memory after 0.34 s, "
-        "needs more than 120 MiB>"
+    assert repr(record) == (
+        "<TrialRecord 0001: outcome='oom-killed', wall_s=0.34, limit_bytes=125829120, "
+        "peak_bytes=125829120, demand_bytes=None>"
     )
 
 

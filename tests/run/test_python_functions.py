@@ -146,18 +146,6 @@ def test_a_missing_command_is_said():
 
 
 @pytest.mark.own_cgroup
-def test_a_record_shows_itself():
-    """Its number and one line, in which the command is cut."""
-    words = [sys.executable, "-c", f"{ALLOCATE} # <script>", "90"]
-    record = edgebench.measure(words, memory="50M", quiet=True)
-    assert repr(record).startswith(f"<TrialRecord {record.trial}: ")
-    assert "… at 50.0 MiB killed for memory after" in repr(record)
-    assert len(repr(record)) < 140
-    free = edgebench.measure(words, quiet=True)
-    assert " needs " in repr(free)
-
-
-@pytest.mark.own_cgroup
 def test_the_least_memory_of_a_function(tmp_path: Path):
     """A search of real trials, named by the function, close to what it allocates, and kept."""
     allocating = functools.partial(allocate, 120)

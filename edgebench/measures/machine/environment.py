@@ -19,7 +19,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgebench import __version__
 from edgebench.caller_process import NOT_FOUND, CallError, run_as_caller
 from edgebench.errors import UsageError
 from edgebench.identity import caller_identity
@@ -37,6 +36,7 @@ from edgebench.measures.machine.system_files import (
 )
 from edgebench.processes import given_environment, workload_environment
 from edgebench.records import SCHEMA
+from edgebench.version import __version__
 
 #: Where the monitors of DAMON, which watches accesses to memory, are set up.
 KDAMONDS = "sys/kernel/mm/damon/admin/kdamonds"

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from edgebench import __version__
 from edgebench.layers.names import ADMISSION, STREAM
 from edgebench.report.figures.layout import DPI, lay_out
 from edgebench.report.figures.palettes import COLOUR_BLIND, TICKS, light_to_dark
 from edgebench.results.derived import write_derived
+from edgebench.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
