@@ -55,7 +55,7 @@ class KeptAnswers:
         self._most_bytes = most_bytes
 
     def find(self, question: bytes) -> bytes | None:
-        """The answer; None if none is kept, or it is damaged."""
+        """Return the answer; None if none is kept, or it is damaged."""
         try:
             data = read_file(self._file(question), self._most_bytes)
             digest, packed = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]

@@ -47,7 +47,7 @@ def call_as_caller(
     imports: Sequence[str] = (),
     limit_s: float = LIMIT_S,
 ) -> Any:
-    """The function's answer to the request; both are JSON.
+    """Return the function's answer to the request; both are JSON.
 
     Args:
         function: ``module:name``.
@@ -122,7 +122,7 @@ def run_as_caller(
 
 
 def _outputs(process: subprocess.Popen[bytes], limit_s: float) -> tuple[bytes, bytes]:
-    """What it printed until it ended; what it left running may keep the pipes open."""
+    """Return what it printed until it ended; what it left running may keep the pipes open."""
     assert process.stdout
     assert process.stderr
     deadline, output, errors = time.monotonic() + limit_s, bytearray(), bytearray()

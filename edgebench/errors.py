@@ -94,5 +94,5 @@ class FleetError(EdgebenchError):
 
 
 def error_words(error: Exception) -> str:
-    """A library's error in one line; the name of its class where it has no words."""
+    """Return a library's error in one line; the name of its class where it has no words."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -48,7 +48,10 @@ def missing(modules: Iterable[str]) -> list[str]:
 
 
 def missing_library_error(error: ModuleNotFoundError) -> MachineError | None:
-    """The error for a missing library; None if no extra installs it: then the import is a bug."""
+    """Return the error for a missing library.
+
+    None if no extra installs it: then the import is a bug.
+    """
     module = (error.name or "").partition(".")[0]
     if extras_with(module) and not _is_there(module):
         return MachineError(_said([module]), remedy=install(module))
@@ -67,7 +70,7 @@ def no_figure(error: ModuleNotFoundError) -> str:
 
 
 def install(*modules: str) -> str:
-    """The command that installs the extras which bring these modules, as few as possible."""
+    """Return the command that installs the extras which bring these modules, as few as possible."""
     smallest = {extras[0] for module in modules if (extras := extras_with(module))}
     brings = extras_contents()
     least = [one for one in smallest if not any(brings[one] < brings[other] for other in smallest)]
@@ -96,7 +99,7 @@ def extras_contents() -> dict[str, frozenset[str]]:
 
 
 def extras_with(module: str) -> list[str]:
-    """The extras that install a module, the one with the fewest libraries first."""
+    """Return the extras that install a module, the one with the fewest libraries first."""
     wanted = _normal(_DISTRIBUTIONS.get(module, module))
     brings = extras_contents()
     return sorted((e for e in brings if wanted in brings[e]), key=lambda e: (len(brings[e]), e))

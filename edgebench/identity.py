@@ -31,7 +31,7 @@ class Identity:
 
 
 def caller_identity() -> Identity | None:
-    """The user who called ``sudo``; None if nobody else did.
+    """Return the user who called ``sudo``; None if nobody else did.
 
     Raises:
         MachineError: sudo's variables are there but are no numbers.
@@ -61,7 +61,7 @@ def _identity(uid: int, gid: int) -> Identity:
 
 @contextlib.contextmanager
 def rights_of(uid: int, gid: int) -> Iterator[None]:
-    """That user's rights to files, for root and for this thread alone.
+    """Take that user's rights to files, for root and for this thread alone.
 
     The kernel takes root's own rights to files (``CAP_DAC_OVERRIDE``) away meanwhile. Root's groups
     are left too, or what group root may read would be readable. ``gid`` is the group of new files,
@@ -91,7 +91,7 @@ def rights_of(uid: int, gid: int) -> Iterator[None]:
 
 @functools.lru_cache(maxsize=64)
 def _groups_of(uid: int, gid: int) -> tuple[int, tuple[int, ...]]:
-    """The group to use of that user, ``gid`` if it is theirs, and all others."""
+    """Return the group to use of that user, ``gid`` if it is theirs, and all others."""
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:

@@ -30,7 +30,7 @@ def leave_tool_path() -> None:
 
 @cache
 def uvx_words() -> tuple[str, ...]:
-    """What was typed before edgebench's own words, where ``uvx`` or ``uv tool run`` started it."""
+    """Return what was typed before edgebench's words, where ``uvx`` or ``uv tool run`` did it."""
     if "UV" not in os.environ:
         return ()
     words: list[str] = []
@@ -47,7 +47,7 @@ def uvx_words() -> tuple[str, ...]:
 
 @cache
 def program() -> str:
-    """What a shell takes for this edgebench: its name, if that finds it."""
+    """Return what a shell takes for this edgebench: its name, if that finds it."""
     if words := uvx_words():
         return shlex.join(words)
     script = Path(sys.argv[0])
@@ -60,7 +60,7 @@ def program() -> str:
 
 
 def install_command(extras: str) -> str:
-    """What adds these extras (``"plot,torch"``), or ``""`` all that lacks, to this edgebench.
+    """Return the command that adds these extras (``"plot,torch"``; ``""``: all that lacks).
 
     The name alone would be asked for at the public index, where anybody could own it.
     """

@@ -17,7 +17,7 @@ OBSERVER_EFFECT = "docs/explanation/observer-effect.md"
 
 
 def killed_words(kills: int, exit_code: int | None, timed_out_s: float | None = None) -> str:
-    """``the kernel killed 1 process of it; the command itself ended with 0``.
+    """Return ``the kernel killed 1 process of it; the command itself ended with 0``.
 
     Args:
         kills: how many processes the kernel killed for memory.
@@ -52,6 +52,9 @@ def is_locked(kill: KillReport) -> bool:
 
 
 def needs_explanation(record: TrialRecord) -> bool:
-    """A kill that the outcome alone doesn't explain: the command went on, or swap was free."""
+    """Tell whether the outcome alone doesn't explain a kill.
+
+    The command went on, or swap was free.
+    """
     odd = record.exit_code == 0 or record.killed_with_swap_free is True
     return record.outcome == "oom-killed" and odd

@@ -78,7 +78,7 @@ def equal_bytes(one: float, other: float) -> bool:
 
 
 def settled(read: Sequence[int | None]) -> tuple[int, ...]:
-    """The places of the last rounds that read alike; empty: fewer than two do.
+    """Return the places of the last rounds that read alike; empty: fewer than two do.
 
     The first one is none of them: it pays for a change of the limit, or for a start.
     """
@@ -97,7 +97,7 @@ def medians(visits: Visits) -> dict[int, int]:
 
 
 def find_knee(visits: Visits, killed_bytes: int | None = None) -> Knee:
-    """The knee of one direction.
+    """Return the knee of one direction.
 
     Args:
         visits: to its limits.
@@ -125,7 +125,7 @@ def find_knee(visits: Visits, killed_bytes: int | None = None) -> Knee:
 
 
 def bracket(visits: Visits, half: float) -> KneeBracket | None:
-    """The limits around the knee; None: there is none on one of its sides.
+    """Return the limits around the knee; None: there is none on one of its sides.
 
     A limit is on the side that most of its visits are on. Limits lie between both sides where as
     many visits are on the one as on the other, or where a tighter limit reads less than half and a
@@ -146,7 +146,10 @@ def bracket(visits: Visits, half: float) -> KneeBracket | None:
 
 
 def disagreeing(visits: Visits, half: float) -> set[int]:
-    """The limits of which visits don't tell the side: by themselves, or beside other limits."""
+    """Return the limits of which visits don't tell the side.
+
+    By themselves, or beside other limits.
+    """
     found = bracket(visits, half)
     torn = {limit for limit, read in visits.items() if _side(read, half) == 0}
     return torn.union(found.disagree if found else ())
@@ -158,7 +161,10 @@ def _side(read: Iterable[int], half: float) -> int:
 
 
 def plateau_of(added: Mapping[int, int]) -> int | None:
-    """The median bytes of the tightest limits that read alike; None: they don't, or read little."""
+    """Return the median bytes of the tightest limits that read alike.
+
+    None: they don't, or read little.
+    """
     limits = sorted(added)
     tight = added[limits[0]] if limits else 0
     flat = list(itertools.takewhile(lambda limit: added[limit] >= FLAT_SHARE * tight, limits))

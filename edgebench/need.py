@@ -41,7 +41,7 @@ class Need:
 
 
 def need_of(record: TrialRecord) -> Need | None:
-    """A trial's need; None: not known.
+    """Return a trial's need; None: not known.
 
     The demand, and what it used of files that were charged elsewhere. A demand of an earlier
     version lacks what the sampler missed: it gets what the kernel's peak has beyond the samples.

@@ -23,7 +23,7 @@ def added(group: str) -> dict[str, EntryPoint]:
 
 
 def load(entry: EntryPoint) -> Any:
-    """What an entry point names.
+    """Return what an entry point names.
 
     Raises:
         MachineError: it can't be imported.

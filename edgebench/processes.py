@@ -72,7 +72,7 @@ def _secure_path() -> None:
 
 
 def find_program(name: str, path: str | None = None) -> Path | None:
-    """A program of the user's, searched as a shell of theirs would; None if there is none.
+    """Return a program of the user's, searched as a shell of theirs would; None if there is none.
 
     ``shutil.which`` alone searches where root may start a program.
     """
@@ -89,12 +89,15 @@ def _is_safe(name: str, value: str) -> bool:
 
 
 def given_environment() -> dict[str, str]:
-    """The variables that edgebench was started with, also those that root ignores."""
+    """Return the variables that edgebench was started with, also those that root ignores."""
     return {**os.environ, **_ignored}
 
 
 def workload_environment(identity: Identity | None) -> dict[str, str]:
-    """What a program of the user's gets: under sudo, with the caller's identity throughout."""
+    """Return what a program of the user's gets.
+
+    Under sudo, with the caller's identity throughout.
+    """
     given = given_environment()
     if identity is None:
         return given
@@ -122,7 +125,7 @@ SYSTEM_ENVIRONMENT = {
 
 @contextlib.contextmanager
 def in_memory(data: bytes) -> Iterator[BinaryIO]:
-    """A descriptor to read the data from: a pipe would have to be fed meanwhile."""
+    """Yield a descriptor to read the data from: a pipe would have to be fed meanwhile."""
     fd = os.memfd_create("edgebench-request", os.MFD_CLOEXEC)
     with os.fdopen(fd, "wb+") as file:
         file.write(data)
@@ -131,11 +134,14 @@ def in_memory(data: bytes) -> Iterator[BinaryIO]:
 
 
 def own_program(module: str, *words: str) -> list[str]:
-    """The command that runs a module as a program, with this Python and this edgebench."""
+    """Return the command that runs a module as a program, with this Python and this edgebench."""
     folder = str(Path(__file__).resolve().parents[1])
     return [sys.executable, "-c", _RUN_MODULE, folder, module, *words]
 
 
 def installed_program(module: str, *words: str) -> list[str]:
-    """The same for another machine: the words after its Python, which has edgebench installed."""
+    """Return the same for another machine.
+
+    The words after its Python, which has edgebench installed.
+    """
     return ["-c", _RUN_MODULE, "", module, *words]

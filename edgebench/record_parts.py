@@ -30,12 +30,12 @@ Round = Annotated[int, Meta(ge=-1, le=LARGEST)]
 
 
 def is_count(value: object) -> bool:
-    """An int that fits 64 bits; bool is excluded."""
+    """Tell whether it is an int of 64 bits; a bool is none."""
     return type(value) is int and -LARGEST <= value <= LARGEST
 
 
 def is_number(value: object) -> bool:
-    """A finite number of 64 bits."""
+    """Tell whether it is a finite number of 64 bits."""
     if isinstance(value, float):
         return math.isfinite(value) and -LARGEST <= value <= LARGEST
     return is_count(value)

@@ -280,7 +280,7 @@ class TrialRecord(Struct, frozen=True, gc=False):
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TrialRecord:
-        """The record of :meth:`to_json`; keys this version does not know are left out.
+        """Return the record of :meth:`to_json`; keys this version does not know are left out.
 
         Raises:
             msgspec.ValidationError: a value that is not possible.

@@ -60,7 +60,7 @@ def _refused(path: Path, found: os.stat_result | None) -> UnsafePathError:
 
 
 def open_file(path: Path, flags: int, mode: int = 0o666, *, owner: Identity | None = None) -> int:
-    """A descriptor of a regular file to write to, made if need be; nothing else is opened.
+    """Return a descriptor of a regular file to write to, made if need be; nothing else is opened.
 
     ``flags`` are those of :func:`os.open` but ``O_TRUNC``; with ``O_EXCL`` there must be no file.
     A new file belongs to the folder's owner; with ``owner`` to that user, with exactly that mode.
@@ -96,7 +96,10 @@ def open_empty(path: Path, mode: int = 0o666, *, owner: Identity | None = None) 
 
 @contextlib.contextmanager
 def created(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """An empty file to write to, made or emptied. Not synced: what a kill leaves is half of it."""
+    """Yield an empty file to write to, made or emptied. Not synced.
+
+    What a kill leaves is half of it.
+    """
     with os.fdopen(open_empty(path, mode), "wb") as file:
         yield file
 
@@ -109,7 +112,7 @@ def write(path: Path, data: bytes, mode: int = 0o666) -> None:
 
 @contextlib.contextmanager
 def replaced(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """A file to write to that takes its name whole or not at all, even through a power cut.
+    """Yield a file to write to that takes its name whole or not at all, even through a power cut.
 
     Whatever fails, nothing is left of the attempt and what was there stays.
     """
@@ -217,7 +220,7 @@ def _make(folder: OpenFolder, name: str, owner: Identity | None, mode: int | Non
 
 @contextlib.contextmanager
 def _changeable(path: Path) -> Iterator[int]:
-    """The descriptor of the folder that the path is in, with the rights to change names there."""
+    """Yield the descriptor of the path's folder, with the rights to change names there."""
     with open_folder(path.parent) as folder, folder.rights():
         yield folder.fd
 

@@ -50,7 +50,7 @@ class OpenFolder:
 
     @contextlib.contextmanager
     def rights(self) -> Iterator[None]:
-        """The rights of the folder's owner, for as long as it takes to change a name in it."""
+        """Take the rights of the folder's owner, for as long as it takes to change a name in it."""
         found = self.found
         try:
             with rights_of(found.st_uid, found.st_gid):
@@ -59,7 +59,7 @@ class OpenFolder:
             raise with_path(error, self.path) from None
 
     def reading_rights(self) -> contextlib.AbstractContextManager[None]:
-        """The rights to read what lies in it: of whose link led here, else of its owner."""
+        """Return the rights to read what lies in it: of whose link led here, else of its owner."""
         found = self.found
         return rights_of(*(self.reader or (found.st_uid, found.st_gid)))
 
@@ -69,7 +69,7 @@ class OpenFolder:
             os.fsync(fd)
 
     def look(self, name: str) -> os.stat_result | None:
-        """What lies there, not followed; None where nothing does."""
+        """Return what lies there, not followed; None where nothing does."""
         try:
             return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
         except FileNotFoundError:
@@ -78,7 +78,7 @@ class OpenFolder:
 
 @contextlib.contextmanager
 def opened(name: str, flags: int, folder: int) -> Iterator[int]:
-    """A descriptor to read what lies in the folder of that descriptor; closed at the end."""
+    """Yield a descriptor to read what lies in the folder of that descriptor; closed at the end."""
     fd = os.open(name, os.O_RDONLY | flags, dir_fd=folder)
     try:
         yield fd
@@ -87,7 +87,7 @@ def opened(name: str, flags: int, folder: int) -> Iterator[int]:
 
 
 def with_path(error: OSError, folder: Path) -> OSError:
-    """The error with the whole path: who uses a descriptor names files in it alone."""
+    """Return the error with the whole path: who uses a descriptor names files in it alone."""
     if isinstance(error.filename, str):
         error.filename = str(folder / error.filename)
     return error
@@ -95,7 +95,7 @@ def with_path(error: OSError, folder: Path) -> OSError:
 
 @contextlib.contextmanager
 def open_folder(path: Path) -> Iterator[OpenFolder]:
-    """The folder to write in, opened name by name."""
+    """Yield the folder to write in, opened name by name."""
     walk = _Walk(path, reading=False)
     try:
         while walk.names:
@@ -176,7 +176,7 @@ class _Walk:
             return Path(os.readlink(name, dir_fd=folder.fd))
 
     def _followed(self, name: str, link: os.stat_result) -> OpenFolder:
-        """The folder, with the reader that somebody else's link in it deserves."""
+        """Return the folder, with the reader that somebody else's link in it deserves."""
         folder, path = self.folder, self.folder.path / name
         if not self._reading:
             raise UnsafePathError(
@@ -257,7 +257,7 @@ def is_own_place(path: Path) -> bool:
 
 
 def state_home() -> Path:
-    """The folder for what programs keep of our user's: ``$XDG_STATE_HOME`` or ``~/.local/state``.
+    """Return the folder of our user's state: ``$XDG_STATE_HOME`` or ``~/.local/state``.
 
     Root's is no folder that another user can change: sudo may keep the variables of its caller.
 

@@ -38,7 +38,7 @@ _KINDS = {
 
 
 def open_to_read(path: Path, *, links: bool = True) -> BinaryIO:
-    """The regular file, open for reading; without ``links`` its name may be no link.
+    """Return the regular file, open for reading; without ``links`` its name may be no link.
 
     Raises:
         OSError: no regular file, or not readable, for root by the owner of its folder.
@@ -74,7 +74,7 @@ def _check(found: os.stat_result, path: Path) -> None:
 
 
 def read_file(path: Path, most: int = MOST_BYTES) -> bytes:
-    """The file's bytes.
+    """Return the file's bytes.
 
     Raises:
         OSError: as :func:`open_to_read`; or more than ``most`` bytes.
@@ -100,7 +100,7 @@ def check_unpacked(member: zipfile.ZipInfo) -> None:
 
 
 def read_text(path: Path, errors: str = "strict", most: int = MOST_BYTES) -> str:
-    """The file's UTF-8 text, its lines ended by a line feed alone.
+    """Return the file's UTF-8 text, its lines ended by a line feed alone.
 
     Raises:
         OSError: as :func:`read_file`.
@@ -110,7 +110,7 @@ def read_text(path: Path, errors: str = "strict", most: int = MOST_BYTES) -> str
 
 
 def read_end(path: Path, most: int) -> bytes:
-    """The last ``most`` bytes of the file.
+    """Return the last ``most`` bytes of the file.
 
     Raises:
         OSError: as :func:`open_to_read`.

@@ -13,13 +13,13 @@ _PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md")
 
 
 def shipped_folder(name: str) -> Path:
-    """The folder of that name, as ``scenarios``."""
+    """Return the folder of that name, as ``scenarios``."""
     installed = _PACKAGE / name
     return installed if installed.is_dir() else _PACKAGE.parent / name
 
 
 def with_page_paths(text: str) -> str:
-    """The text with each page of the documentation, as ``docs/boards.md``, where it lies.
+    """Return the text with each page of the documentation, as ``docs/boards.md``, where it lies.
 
     Pages below the current folder are named from there.
     """

@@ -56,7 +56,7 @@ class Span(NamedTuple):
 
 
 def finished_spans(events: Iterable[dict[str, Any]]) -> list[Span]:
-    """The spans that began and ended, in the order they ended."""
+    """Return the spans that began and ended, in the order they ended."""
     spans = (_span(*pair) for pair in paired_events(events))
     return [span for span in spans if span is not None]
 
@@ -64,7 +64,7 @@ def finished_spans(events: Iterable[dict[str, Any]]) -> list[Span]:
 def paired_events(
     events: Iterable[dict[str, Any]], open_spans: dict[int, dict[str, Any]] | None = None
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """The start and the end of each span, in the order they ended.
+    """Yield the start and the end of each span, in the order they ended.
 
     ``open_spans`` keeps the starts of those under way, by their ids, the innermost last.
     """
@@ -78,13 +78,13 @@ def paired_events(
 
 
 def unfinished_span(events: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
-    """The start event of the innermost span that never ended; None if all ended."""
+    """Return the start event of the innermost span that never ended; None if all ended."""
     unfinished = unfinished_spans(events)
     return unfinished[-1] if unfinished else None
 
 
 def unfinished_spans(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The start events of the spans that never ended, the innermost last."""
+    """Return the start events of the spans that never ended, the innermost last."""
     open_spans: dict[int, dict[str, Any]] = {}
     deque(paired_events(events, open_spans), maxlen=0)
     return list(open_spans.values())

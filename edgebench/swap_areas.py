@@ -19,7 +19,7 @@ class SwapArea:
 
 
 def parse_swap_areas(text: str) -> dict[Path, SwapArea]:
-    """The areas in the table's text, by their paths.
+    """Return the areas in the table's text, by their paths.
 
     Raises:
         ValueError: it is no such table.
@@ -33,7 +33,7 @@ def parse_swap_areas(text: str) -> dict[Path, SwapArea]:
 
 
 def read_swap_areas(file: Path | None = None) -> dict[Path, SwapArea] | None:
-    """The areas now; None where they can't be read, as in some containers."""
+    """Return the areas now; None where they can't be read, as in some containers."""
     try:
         return parse_swap_areas((file or SWAPS).read_text(errors="surrogateescape"))
     except (OSError, ValueError):

@@ -23,7 +23,7 @@ _TOO_DEEP = f"nested more than {_DEEPEST} deep"
 
 
 def printable(text: str) -> str:
-    """The text with characters that control a terminal written as ``\\x1b`` or ``\\u202e``."""
+    """Return the text with characters that control a terminal as ``\\x1b`` or ``\\u202e``."""
     return _UNPRINTABLE.sub(_escape, text)
 
 
@@ -33,7 +33,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def safe_json(line: bytes) -> Any:
-    """The JSON's data, with every text in it printable.
+    """Return the JSON's data, with every text in it printable.
 
     Raises:
         ValueError: it is not JSON, or it is nested too deep.
@@ -84,13 +84,19 @@ def _all_printable(data: Any, deepest: int) -> Any:
 
 
 def csv_cell(value: Any) -> Any:
-    """The value of a CSV cell: a text that a spreadsheet would compute as a formula is quoted."""
+    """Return the value of a CSV cell.
+
+    A text that a spreadsheet would compute as a formula is quoted.
+    """
     is_formula = isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r")
     return f"'{value}" if is_formula else value
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str | None:
-    """The choice that begins so, hyphens aside, or is spelled most like it; None if none is."""
+    """Return the choice that begins so, hyphens aside, or is spelled most like it.
+
+    None if none is.
+    """
     by_lower_case = {choice.lower(): choice for choice in choices}
     begun = re.sub(r"[\W_]", "", str(word).lower())
     # As raspberrypi4, which raspberry-pi-5-4g is spelled most like.
@@ -102,17 +108,17 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str | None:
 
 
 def joined_words(words: Iterable[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Return ``a``, ``a and b`` or ``a, b and c``."""
     *first, last = list(words)
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def shortened(text: str, most: int = 40) -> str:
-    """The text, or as many of its characters as that, the last one ``…``."""
+    """Return the text, or as many of its characters as that, the last one ``…``."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def choice_hint(word: str, choices: Collection[str]) -> str:
-    """The remedy for a word that is none of the choices: the most similar one, else all."""
+    """Return the remedy for a word that is none of the choices: the most similar one, else all."""
     guess = did_you_mean(word, choices)
     return f"did you mean {guess!r}?" if guess else f"one of {', '.join(choices)}"

@@ -25,7 +25,7 @@ def generates_text(settings: Mapping[str, Any]) -> bool:
 
 
 def throughput_unit(settings: Mapping[str, Any]) -> str:
-    """What is counted: ``tokens`` or ``lines``; empty where a pattern finds the rate."""
+    """Return what is counted: ``tokens`` or ``lines``; empty where a pattern finds the rate."""
     if generates_text(settings):
         return TOKENS
     return _LINES if settings.get("throughput") and not settings.get("throughput_pattern") else ""

@@ -131,7 +131,7 @@ class Board:
         return self.speed_of(self.storage[0]) if self.storage else StorageSpeed()
 
     def speed_of(self, name: str) -> StorageSpeed:
-        """A preset's speed on this board: its slot may be slower than the medium.
+        """Return a preset's speed on this board: its slot may be slower than the medium.
 
         Raises:
             UsageError: no such preset.
@@ -146,7 +146,7 @@ class Board:
         return min(self.cores, len(os.sched_getaffinity(0)))
 
     def not_emulated(self, swap: str, *, walks: bool) -> str:
-        """What this machine does not emulate of it with this swap, in one sentence.
+        """Return what this machine does not emulate of it with this swap, in one sentence.
 
         ``walks``: whether limits are moved in a living process.
         """
@@ -172,12 +172,12 @@ def known_boards() -> Mapping[str, Board]:
 
 
 def board_names() -> tuple[str, ...]:
-    """The names of all boards, without reading their files."""
+    """Return the names of all boards, without reading their files."""
     return tuple(sorted(path.stem for path in (FOLDER / "files").glob("*.toml")))
 
 
 def board_title(name: str) -> str:
-    """The board's title; of one that this version doesn't know the name itself."""
+    """Return the board's title; of one that this version doesn't know the name itself."""
     try:
         return find_board(name).title
     except UsageError:
@@ -190,7 +190,7 @@ def emulation_words(name: str) -> str:
 
 
 def find_board(name: str) -> Board:
-    """The board of that name, or of a path to a board's file.
+    """Return the board of that name, or of a path to a board's file.
 
     Raises:
         UsageError: there is none, with the nearest name; or its file is not one.
@@ -206,7 +206,7 @@ def find_board(name: str) -> Board:
 
 
 def board_from_file(path: Path) -> Board:
-    """The board of a file.
+    """Return the board of a file.
 
     Raises:
         UsageError: no such file, a key that it lacks or that isn't one, or a value that is none.

@@ -90,7 +90,7 @@ _KEYS |= {f.name: f.name for f in fields(StorageSpeed) if f.name.endswith("iops"
 
 
 def parse_storage(text: str) -> StorageSpeed:
-    """The storage of ``"read=90MB/s,read_iops=2000"``, ``"sd-a1,disk=ram"`` or ``"as-is"``.
+    """Return the storage of ``"read=90MB/s,read_iops=2000"``, ``"sd-a1,disk=ram"`` or ``"as-is"``.
 
     Raises:
         UsageError: no speed, no unit, zero, an unknown key or name; the remedy shows how it is
@@ -127,7 +127,7 @@ def _key_values(text: str) -> dict[str, str]:
 
 
 def storage_of(given: Mapping[str, Any]) -> StorageSpeed:
-    """The storage of a table: ``{"read": "90MB/s", "read_iops": 2000, "disk": "ram"}``.
+    """Return the storage of a table: ``{"read": "90MB/s", "read_iops": 2000, "disk": "ram"}``.
 
     Raises:
         UsageError: as :func:`parse_storage`.
@@ -193,7 +193,7 @@ def format_speed(bps: int) -> str:
 
 
 def round_speed(bps: float) -> str:
-    """A measured speed: ``"87.3 MB/s"``."""
+    """Return a measured speed: ``"87.3 MB/s"``."""
     return f"{bps / 1e6:.1f} MB/s"
 
 
@@ -217,7 +217,7 @@ class Source:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The file's tables.
+    """Return the file's tables.
 
     Raises:
         UsageError: it can't be read, or is no TOML.
@@ -236,7 +236,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def sources_of(table: Mapping[str, Any], where: str) -> tuple[Source, ...]:
-    """The table's ``[[sources]]``.
+    """Return the table's ``[[sources]]``.
 
     Raises:
         UsageError: one lacks a key, or has another.
@@ -274,7 +274,7 @@ def storage_presets() -> Mapping[str, StoragePreset]:
 
 
 def storage_preset(name: str) -> StoragePreset:
-    """The preset of that name.
+    """Return the preset of that name.
 
     Raises:
         UsageError: there is none; names the nearest.

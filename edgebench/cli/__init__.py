@@ -78,7 +78,7 @@ class _LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The verbs that begin so, with their lines in the help, and the program's own flags."""
+        """Complete a verb, with its line in the help, or a flag of the program itself."""
         # Not the group's own, which imports the module of each verb.
         flags = click.Command.shell_complete(self, ctx, incomplete)
         verbs = [CompletionItem(v, help=line) for v, line in VERBS.items()]
@@ -170,7 +170,7 @@ class _Signals:
 
 
 def main() -> NoReturn:
-    """The program ``edgebench``: run the verb, print its error, exit with its code."""
+    """Run the program ``edgebench``: call the verb, print its error, exit with its code."""
     # Libraries that a verb imports make hundreds of thousands of objects, none of them garbage.
     gc.set_threshold(_OBJECTS)
     signals = _Signals()
@@ -233,7 +233,10 @@ def _print_errors(signals: _Signals) -> int:
 
 
 def unknown_option_error(error: click.NoSuchOption) -> click.UsageError:
-    """The error with the option of that verb that was meant: by meaning, else by spelling."""
+    """Return the error with the option of that verb that was meant.
+
+    By meaning, else by spelling.
+    """
     from edgebench.text import did_you_mean
 
     params = error.ctx.command.params if error.ctx else []
@@ -267,7 +270,7 @@ def _interrupted(signals: _Signals) -> int:
 
 
 def _machine_error(error: OSError) -> MachineError:
-    """An unexpected failure of the system, as a full disk or a lost permission."""
+    """Return an unexpected failure of the system, as a full disk or a lost permission."""
     remedy = _REMEDIES.get(error.errno or 0, "edgebench doctor")
     where = str(error.filename) if error.filename else None
     return MachineError(str(error.strerror or error), where=where, remedy=remedy)

@@ -63,7 +63,7 @@ def _download(name: str | None, folder: Path) -> None:
 
 
 def _listed(name: str, folder: Path) -> dict[str, str]:
-    """What is known of a data set without reading it."""
+    """Return what is known of a data set without reading it."""
     shape = "x".join(map(str, DATA_SHAPES.get(name, ()))) or "any"
     state = "comes with edgebench" if name == "digits" else "made from a seed"
     if name in FROM_FOLDER:

@@ -47,7 +47,10 @@ def doctor(verbose: bool, as_json: bool) -> None:
 
 
 def next_step(answers: Sequence[CheckResult]) -> str:
-    """What to type next on this machine: the quick start only where it has all that that needs."""
+    """Return what to type next on this machine.
+
+    The quick start only where it has all that that needs.
+    """
     fine = {answer.check for answer in answers if answer.status == "ok"}
     swap = " --swap 2G" if "swap" in fine else ""
     if "torch" not in fine:
@@ -70,7 +73,7 @@ _NAMED = ("limits enforced", "swap", "torch", "storage")
 
 
 def _print_checks(answers: Sequence[CheckResult], verbose: bool) -> None:
-    """What is fine in one row, then each problem, with what to type below it."""
+    """Print what is fine in one row, then each problem, with what to type below it."""
     fine = [one.check for one in answers if one.status == "ok"]
     groups: dict[tuple[str, str, str | None], list[str]] = {}
     for one in answers:

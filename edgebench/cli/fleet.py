@@ -106,7 +106,7 @@ def fleet(
 
 
 def _summary(one: FleetSweep) -> dict[str, Any]:
-    """What came of a sweep, as plain data."""
+    """Return what came of a sweep, as plain data."""
     sweep = one.sweep
     done, total = (sweep.done, sweep.total) if sweep else (0, 0)
     return {

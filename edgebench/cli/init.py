@@ -85,7 +85,7 @@ def init(context: click.Context, /, network: str | None, out: Path | None, **fla
 
 
 def _asked_for_workload() -> tuple[str | None, tuple[str, ...]]:
-    """What to run: one word is a network, several are a command."""
+    """Return what to run: one word is a network, several are a command."""
     words = shlex.split(click.prompt("Network (resnet18), or command (python3 train.py)", err=True))
     return (words[0], ()) if len(words) == 1 else (None, tuple(words))
 

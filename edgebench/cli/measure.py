@@ -123,13 +123,13 @@ def measure(
 
 
 def _limit_flags(given: Mapping[str, Any]) -> list[str]:
-    """What it was called with of memory and swap."""
+    """Return what it was called with of memory and swap."""
     usual = {"memory": "max", "swap": "none", "board": None}
     return [f"--{name}={given[name]}" for name, value in usual.items() if given[name] != value]
 
 
 def _print_next_step(record: TrialRecord, command: Sequence[str]) -> None:
-    """What to type next."""
+    """Print what to type next."""
     found, typed = unmeasured([record]), shlex.join(command)
     if found.growth:
         print_next(f"edgebench minimum --soak 10m -- {typed}")

@@ -95,7 +95,7 @@ _RESET = "--reset 'rm -f out.bin'"
 def offer_networks(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The known networks, with a file's name where the word begins like a path."""
+    """Return the known networks, with a file's name where the word begins like a path."""
     from edgebench.layers.names import NETWORKS
 
     found = [CompletionItem(name) for name in NETWORKS if name.startswith(incomplete)]
@@ -105,7 +105,7 @@ def offer_networks(
 def offer_boards(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The boards' names; a file's name where none begins so."""
+    """Return the boards' names; a file's name where none begins so."""
     from edgebench.boards.board import board_names
 
     found = [CompletionItem(name) for name in board_names() if name.startswith(incomplete)]
@@ -125,7 +125,7 @@ def offer_scenarios(
 def offer_sweeps(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The newest sweeps at or below ``results`` or the folder typed so far, newest first."""
+    """Return the newest sweeps at or below ``results`` or the folder typed so far, newest first."""
     from edgebench.errors import ResultsError
     from edgebench.results.sweep_reader import sweep_folders
 
@@ -156,7 +156,7 @@ def is_given(context: click.Context, name: str) -> bool:
 
 
 def with_board(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a verb with the board's where nothing else was given; says it on stderr.
+    """Add the board's settings where nothing else was given, and say so on stderr.
 
     Raises:
         UsageError: no such board.
@@ -174,7 +174,7 @@ def with_board(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _settings(board: Board, given: dict[str, Any]) -> dict[str, Any]:
-    """What the board sets, of what the verb has."""
+    """Return what the board sets, of what the verb has."""
     many = isinstance(given.get("memory"), tuple)
     own = {
         "memory": (board.memory_label,) if many else board.memory_label,
@@ -188,7 +188,7 @@ def _settings(board: Board, given: dict[str, Any]) -> dict[str, Any]:
 def _sentences(
     board: Board, given: dict[str, Any], own: dict[str, Any], kept: list[str]
 ) -> Iterator[str]:
-    """What is emulated, what was given instead, and what is not emulated."""
+    """Yield what is emulated, what was given instead, and what is not emulated."""
     words = [f"{_WORDS[name].format(own[name])}" for name in own if name not in kept]
     if "memory" in own and "memory" not in kept:
         words[0] = f"memory {format_size(board.left_bytes)}"
@@ -252,7 +252,7 @@ _OF_NETWORKS = (
 
 
 def network_options(command: _Command) -> _Command:
-    """The flags of :data:`NETWORK_KEYS`."""
+    """Return the flags of :data:`NETWORK_KEYS`."""
     return _with(_OF_NETWORKS, command)
 
 

@@ -54,7 +54,7 @@ class LineProgress:
             self.report(f"{text} …")
 
     def begin(self, folder: Path, total: int, done: int) -> None:
-        """The trials begin; an earlier start has finished ``done`` of them."""
+        """Begin; an earlier start has finished ``done`` trials."""
         self._began, self._total = time.monotonic(), total
         self._done = self._before = done
         count = "trials" if self._grows else "1 trial" if total == 1 else f"{total} trials"
@@ -64,14 +64,14 @@ class LineProgress:
         self.report(f"{count}{earlier} → {folder}")
 
     def planned(self, total: int) -> None:
-        """The records led to further trials: their number is not known before the end."""
+        """Show a new total: the records led to further trials."""
         self._total, self._grows = total, True
 
     def trial(self, request: TrialRequest) -> None:
-        """A trial starts."""
+        """Show that a trial starts."""
 
     def moved(self, limits: LimitSetting) -> None:
-        """The trial's limit has been moved, in a walk."""
+        """Show that a walk moved the trial's limit."""
 
     def finished(self, record: TrialRecord) -> None:
         """Print which trial ended, its outcome and time, and the time left for all others."""
@@ -94,7 +94,7 @@ class LineProgress:
         return ": ".join([words, f"{record.outcome}, {took}", *_surprises(record)])
 
     def _name(self, trial: TrialRequest | TrialRecord) -> str:
-        """What the trial runs, without the words that all workloads share."""
+        """Return what the trial runs, without the words that all workloads share."""
         name = _workload_name(trial)
         if name not in self._names:
             self._names = brief_names([*self._names, name])
@@ -147,7 +147,7 @@ class LiveProgress(LineProgress):
         self._bar.reset(self._task.id, total=None if self._grows else total, completed=done)
 
     def planned(self, total: int) -> None:
-        """The number of trials is not known before the end."""
+        """Show no total: the number of trials is not known before the end."""
         super().planned(total)
         self._task.total = self._task.finished_time = None
 
@@ -191,7 +191,7 @@ class LiveProgress(LineProgress):
             point.times_s.append(seconds)
 
     def _view(self) -> Group:
-        """The table of the points tried last, as many as fit, above the bar."""
+        """Return the table of the points tried last, as many as fit, above the bar."""
         points = list(self._points.values())
         unlimited = {
             point.base: statistics.median(point.times_s)
@@ -223,7 +223,7 @@ class LiveProgress(LineProgress):
 
 
 def _surprises(record: TrialRecord) -> list[str]:
-    """What the table of outcomes doesn't tell about the end of a trial."""
+    """Return what the table of outcomes doesn't tell about the end of a trial."""
     found = warning_lines(warned(record.broken_limits))
     if record.outcome not in _EXPECTED or needs_explanation(record):
         found.append(reason_words(record) or "for an unknown reason")
@@ -235,7 +235,10 @@ def _limit_words(limits: LimitSetting) -> str:
 
 
 def _workload_name(trial: TrialRequest | TrialRecord) -> str:
-    """What a trial runs and under which limits other than memory: safe to print, on one line."""
+    """Return what a trial runs and under which limits other than memory.
+
+    Safe to print, on one line.
+    """
     words = f"{workload_label(trial.settings)}{other_limits_label(trial.limits)}"
     parts = (" ".join(printable(part).split()) for part in words.split(" · "))
     return " · ".join(shortened(part) for part in parts)

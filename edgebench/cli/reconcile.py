@@ -78,7 +78,10 @@ def reconcile(
 
 
 def _measured(source: str, results: Path, **described: Any) -> Path | None:
-    """The sweep of a network that is measured now; None: ``source`` is a folder of results."""
+    """Return the sweep of a network that is measured now.
+
+    None: ``source`` is a folder of results.
+    """
     from edgebench.layers.references import names_network
 
     if Path(source).is_dir() or not names_network(source):
@@ -133,7 +136,7 @@ def _print_point(one: Reconciliation, verbose: bool) -> None:
 
 
 def _lacking(found: Sequence[Reconciliation]) -> list[str]:
-    """The strategies that are missing, one line a reason."""
+    """Return the strategies that are missing, one line a reason."""
     reasons: dict[str, dict[str, None]] = {}
     for one in found:
         for name, why in one.missing.items():
@@ -171,7 +174,7 @@ def _print_ledger(ledger: Ledger) -> None:
 
 
 def _print_layers(layers: Sequence[LayerLedgers]) -> None:
-    """The layers in which some strategy's peak rises most above their start."""
+    """Print the layers in which some strategy's peak rises most above their start."""
     largest = sorted(layers, key=_rise, reverse=True)[:_MOST_LAYERS]
     shown = [layer for layer in layers if layer in largest]
     names = list(dict.fromkeys(name for layer in shown for name in layer.figures))

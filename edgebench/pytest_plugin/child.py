@@ -62,7 +62,7 @@ class OneTest:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
-        """The interpreter, pytest and its plugins are there, and no test module."""
+        """Note the memory now: pytest and its plugins are there, and no test module."""
         reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
             # Only what the test itself prints is its output.
@@ -75,16 +75,16 @@ class OneTest:
         items[:] = [item for item in items if item.nodeid == self._test["nodeid"]][:1]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """The test's module and all that it imports are there."""
+        """Note the memory now: the test's module and all that it imports are there."""
         self._send("collected" if session.items else "not-found", self._usage_bytes())
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """An error of the module, or of a conftest file, in this process alone."""
+        """Keep an error of the module, or of a conftest file, in this process alone."""
         if report.failed:
             self._send("problem", str(report.longrepr))
 
     def pytest_internalerror(self, excrepr: Any) -> None:
-        """An error of pytest or of a plugin."""
+        """Keep an error of pytest or of a plugin."""
         self._send("problem", str(excrepr))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -95,7 +95,7 @@ class OneTest:
     def pytest_warning_recorded(
         self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: Any
     ) -> None:
-        """A warning of the test; those of the start were reported by the pytest outside."""
+        """Keep a warning of the test; those of the start were reported by the pytest outside."""
         kind = warning_message.category
         if when != "runtest":
             return

@@ -61,7 +61,7 @@ def warn_again(item: pytest.Item, said: Sequence[ChildWarning]) -> None:
 
 
 def _category(module: str, kind: str) -> type[Warning]:
-    """The category if this process has it, else one of the same name.
+    """Return the category if this process has it, else one of the same name.
 
     The name was chosen by a process with fewer rights: nothing is imported for it, and what is no
     warning is not called.
@@ -90,7 +90,7 @@ _KEY = pytest.StashKey[_Opened]()
 
 
 def shared_session(config: pytest.Config) -> Session:
-    """The session, in which memory limits are known to be enforced.
+    """Return the session, in which memory limits are known to be enforced.
 
     Raises:
         MachineError, CgroupError: none can be had here.
@@ -176,7 +176,7 @@ def run_limited(
 
 
 def _told(item: pytest.Item) -> dict[str, Any]:
-    """What the pytest inside has to know: the test, and the command line that led to it."""
+    """Return what the pytest inside has to know: the test, and the command line that led to it."""
     config = item.config
     args = [str(arg) for arg in config.invocation_params.args]
     # Captured outside, where output survives a kill.
@@ -243,7 +243,7 @@ class _SentReport(msgspec.Struct):
 
 
 def _report(data: Any, item: pytest.Item) -> pytest.TestReport:
-    """The report that was sent.
+    """Return the report that was sent.
 
     Raises:
         msgspec.ValidationError: it is none of this test, or can't be shown.

@@ -46,7 +46,7 @@ class MarkedLimits:
 
 
 def marked_limits(mark: pytest.Mark) -> MarkedLimits:
-    """The marker, checked.
+    """Return the marker, checked.
 
     Raises:
         UsageError: an argument that is unknown or not possible; says which.

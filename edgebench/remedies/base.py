@@ -121,7 +121,7 @@ class Remedy:
 
 
 def with_settings(line: str, **settings: object) -> Callable[[RemedyTarget], RemedySetting]:
-    """A setting of edgebench's own workloads, of which only what differs is set.
+    """Return a remedy that sets edgebench's own workloads, of which only what differs is set.
 
     Args:
         line: what does the same in a program of one's own.

@@ -82,7 +82,7 @@ def _not_ordered_so(schedule: str) -> Callable[[RemedyTarget], str | None]:
 
 
 def _ordered_so(schedule: str, line: str) -> Callable[[RemedyTarget], RemedySetting]:
-    """A schedule that loads weights anew for each execution, so a round does one."""
+    """Return a remedy: a schedule that loads weights anew for each execution (one a round)."""
 
     def setting(target: RemedyTarget) -> RemedySetting:
         executions = target.executions

@@ -20,7 +20,7 @@ _HEAP_FLAGS = re.compile(r"-Xmx|MaxRAMPercentage|MaxHeapSize|max[-_]old[-_]space
 
 
 def _program(target: RemedyTarget) -> Path | None:
-    """The program's file, behind links; None: no command, or no such program."""
+    """Return the program's file, behind links; None: no command, or no such program."""
     if target.kind != "command":
         return None
     found = find_program(str(target.settings["command"][0]))
@@ -55,7 +55,7 @@ def _is_go(program: Path) -> bool:
 
 
 def _added(variable: str, flag: Callable[[int], str]) -> Callable[[RemedyTarget], RemedySetting]:
-    """The flag, behind what the variable has."""
+    """Return the flag, behind what the variable has."""
 
     def setting(target: RemedyTarget) -> RemedySetting:
         before = target.environment.get(variable)

@@ -62,7 +62,7 @@ def _preload(library: str, variable: str, value: str) -> Callable[[RemedyTarget]
 
 @cache
 def _library_file(library: str) -> str | None:
-    """The file name that the linker finds by itself; None: not installed."""
+    """Return the file name that the linker finds by itself; None: not installed."""
     return find_library(library)
 
 
@@ -86,7 +86,7 @@ def _not_one_thread(target: RemedyTarget) -> str | None:
 
 
 def _one_thread(target: RemedyTarget) -> RemedySetting:
-    """A variable where OpenMP computes and no setting gives the number of threads."""
+    """Return the variable for one thread, where OpenMP computes and no setting gives the number."""
     if target.runtime in (None, TORCH) and not target.settings.get("threads"):
         return RemedySetting(env={_OPENMP_THREADS: "1"})
     return RemedySetting(settings={"threads": 1})
@@ -104,7 +104,7 @@ def _not_one_interop_thread(target: RemedyTarget) -> str | None:
 
 
 def _not_frozen(target: RemedyTarget) -> str | None:
-    """Rounds of edgebench run without collections unless a scenario sets ``gc``."""
+    """Refuse where rounds run without collections already (unless a scenario sets ``gc``)."""
     if target.kind == "command":
         return "edgebench can't set it in a program"
     return None if target.settings.get("gc") == DEFAULT else "it is frozen already"

@@ -145,7 +145,7 @@ def with_accelerator(
     events: Iterable[Mapping[str, Any]],
     readings: AcceleratorReadings,
 ) -> TrialRecord:
-    """The record with what its worker and the driver told; unchanged where it used none."""
+    """Return the record with what its worker and the driver told; unchanged where it used none."""
     if (name := record.settings.get("accelerator")) is None:
         return record
     told: dict[str, Any] = {}
@@ -167,7 +167,10 @@ def with_accelerator(
 
 
 def _numbers(data: object) -> dict[str, Any]:
-    """What a worker says of itself is no more than its words: other keys and types are left out."""
+    """Return the numbers in a worker's words, which may be anything.
+
+    Other keys and types are left out.
+    """
     given = data if isinstance(data, Mapping) else {}
     return {key: value for key, value in given.items() if key in _TOLD and _sound(key, value)}
 

@@ -29,7 +29,7 @@ class AskedLimits:
         return replace(self.setting, label="max", memory_bytes=None)
 
     def resolved(self, unlimited: TrialRecord) -> LimitSetting:
-        """The limits, a share taken of the demand that the unlimited trial showed.
+        """Return the limits, a share taken of the demand that the unlimited trial showed.
 
         Raises:
             WorkloadError: it showed none, since it did not finish.
@@ -54,7 +54,7 @@ def asked_limits(
     cpu_quota: float | None = None,
     storage: str = AS_IS,
 ) -> AskedLimits:
-    """The limits that these words and numbers ask for; an int is bytes.
+    """Return the limits that these words and numbers ask for; an int is bytes.
 
     Raises:
         UsageError: not a size, swap, number of cores, quota or storage speed.

@@ -10,7 +10,7 @@ from edgebench.text import printable
 
 
 def echo_to(stream: TextIO) -> Callable[[bytes], None]:
-    """What writes a workload's output to the stream as it comes.
+    """Return what writes a workload's output to the stream as it comes.
 
     A pipe or a file gets the same bytes. A terminal would obey the control codes in them: it gets
     those as ``\\x1b``, but for newlines, tabs, and the carriage returns of progress bars.

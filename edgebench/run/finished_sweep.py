@@ -27,7 +27,7 @@ _DAY_S, _MOST_FILES = 24 * 3600.0, 5_000
 def finished_sweep(
     root: Path, device: str, fingerprint: str, points: Sequence[Point]
 ) -> tuple[Path, list[TrialRecord]] | None:
-    """The newest finished sweep of that meaning, if nothing of what it ran changed since it began.
+    """Return the newest finished sweep of that meaning, if what it ran did not change since.
 
     An unfinished sweep that is newer comes first: it is continued instead. None: there is no such
     sweep, or it is a day old.

@@ -24,7 +24,7 @@ _NO_PICKLE = (
 
 
 def function_settings(function: Callable[[], object], folder: Path) -> dict[str, Any]:
-    """The settings of a trial that calls the function, which is stored in the folder.
+    """Return the settings of a trial that calls the function, which is stored in the folder.
 
     Raises:
         UsageError: it can't be sent to another process.
@@ -51,7 +51,10 @@ def name_of(function: Callable[..., object]) -> str:
 
 
 def _pickled(function: Callable[[], object]) -> bytes:
-    """The function as bytes: by name if a module has it, else (in a notebook, say) by value."""
+    """Return the function as bytes.
+
+    By name if a module has it, else (in a notebook, say) by value.
+    """
     by_value = _cloudpickle()
     try:
         if by_value is not None:

@@ -39,7 +39,10 @@ _UNREAD = "reading it makes the kernel flush its statistics, which can prevent a
 
 
 def worker_settings(request: TrialRequest) -> dict[str, Any]:
-    """What a trial's worker is told: the settings, where things are, what schedules go by."""
+    """Return what a trial's worker is told.
+
+    The settings, where things are, what schedules go by.
+    """
     return {
         **request.settings,
         "weights": request.weights,
@@ -93,7 +96,7 @@ def _command(settings: Settings, descriptors: Descriptors) -> Launch:
 
 
 def _files_in(path: Path) -> list[Path]:
-    """The file, or every file below the folder.
+    """Return the file, or every file below the folder.
 
     Raises:
         GoneError: it is gone.
@@ -105,7 +108,10 @@ def _files_in(path: Path) -> list[Path]:
 
 
 def _function(settings: Settings, descriptors: Descriptors) -> Launch:
-    """A script of ours that calls it; the script's one argument is JSON with what it needs."""
+    """Return a script of ours that calls it.
+
+    The script's one argument is JSON with what it needs.
+    """
     spec = json.dumps({"argument": settings["argument"], "descriptors": descriptors})
     cwd = settings.get("cwd")
     # Unbuffered: what it printed is there even if the kernel kills it.
@@ -184,7 +190,7 @@ def run_reset(settings: Settings, identity: Identity | None) -> None:
 
 @contextlib.contextmanager
 def open_input(start: Launch) -> Iterator[int]:
-    """The workload's standard input, from its beginning: a file, or nothing.
+    """Yield the workload's standard input, from its beginning: a file, or nothing.
 
     Raises:
         GoneError: the file can't be read.
@@ -201,12 +207,12 @@ def open_input(start: Launch) -> Iterator[int]:
 
 
 def environment_of(start: Launch, identity: Identity | None) -> dict[str, str]:
-    """The variables that the workload's process gets."""
+    """Return the variables that the workload's process gets."""
     return {**workload_environment(identity), **start.env}
 
 
 def readable_files(hot: HotFiles, flushing: bool) -> tuple[HotFiles, dict[str, str]]:
-    """What the sampler may read, and why samples are missing.
+    """Return what the sampler may read, and why samples are missing.
 
     In a timed trial under a memory limit nothing is read that makes the kernel flush its
     statistics (``flushing``): there reading can prevent a kill.
@@ -226,7 +232,7 @@ def open_descriptors(
     records_fd: int,
     control_fd: int | None = None,
 ) -> Iterator[tuple[Descriptors, list[int]]]:
-    """The descriptors a worker inherits, opened as us: it may have no right to open them.
+    """Yield the descriptors a worker inherits, opened as us: it may have no right to open them.
 
     A function gets the events and the usage, to read, and a command none: with the mark it could
     reset its own peak.

@@ -38,7 +38,10 @@ class LimitControl(AbstractContextManager["LimitControl"]):
         self._workers.close()
 
     def applied(self, limits: Limits) -> Limits:
-        """The limits that the trial's record has; ``limits`` are those that it started with."""
+        """Return the limits that the trial's record has.
+
+        ``limits`` are those that it started with.
+        """
         return limits
 
     def _reply(self, data: bytes) -> None:

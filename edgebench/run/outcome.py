@@ -63,7 +63,7 @@ def trial_end(
     *,
     ran_out: bool = False,
 ) -> TrialEnd:
-    """The outcome; ``oom-killed`` wherever the kernel killed a process of the trial for memory.
+    """Return the outcome: ``oom-killed`` wherever the kernel killed a process for memory.
 
     ``ran_out``: the harness did, since the trial and the RAM of its swap had filled the limit.
     """
@@ -86,7 +86,7 @@ def trial_end(
 
 
 def _killed(kills: int, ended: ProcessEnd, events: Sequence[dict[str, Any]]) -> TrialEnd:
-    """The kernel killed the first process, or only others of the trial."""
+    """Return the end of a trial of which the kernel killed the first process, or others."""
     exit_code, signal = _exit(ended.returncode)
     doing, where = _where(events)
     if ended.timed_out:
@@ -107,7 +107,7 @@ def _exit(returncode: int) -> tuple[int | None, int | None]:
 
 
 def _where(events: Sequence[dict[str, Any]]) -> tuple[EndedIn | None, str]:
-    """The span that was open at the end, also as ``in load of alexnet's layer 16 (fc)``."""
+    """Return the span that was open at the end, also as ``in load of alexnet's layer 16 (fc)``."""
     span = unfinished_span(events)
     if span is None:
         return None, ""
@@ -125,7 +125,7 @@ def _accelerator_was_full(events: Sequence[dict[str, Any]]) -> bool:
 
 
 def _errors(events: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The errors that the worker noted, the last one first."""
+    """Yield the errors that the worker noted, the last one first."""
     for event in reversed(events):
         note = event.get("data") if event.get("event") == "note" else None
         error = note.get("error") if isinstance(note, dict) else None
@@ -136,7 +136,7 @@ def _errors(events: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 def _own_words(
     events: Sequence[dict[str, Any]], output: str, exit_code: int | None, signal: int | None
 ) -> str:
-    """The workload's own error, else the line it printed of it, else its last, else its exit."""
+    """Return the workload's own error, else the line that has it, else its last, else its exit."""
     for error in _errors(events):
         if isinstance(error.get("what"), str):
             return str(error["what"])
@@ -173,7 +173,7 @@ class KillWatch:
         self._kills: list[LoggedKill] = []
 
     def stop(self, cgroup: str) -> None:
-        """The processes of the cgroup of that name are gone. Safe to call twice."""
+        """Stop: the processes of the cgroup of that name are gone. Safe to call twice."""
         self._after = SystemSwap.now()
         self._kills += self._log.kills_in(cgroup)
         self._log.close()

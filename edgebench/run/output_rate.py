@@ -34,7 +34,7 @@ _SEARCH = (
 def trial_throughput(
     settings: Mapping[str, Any], from_output: float | None, phases: Sequence[PhaseSum]
 ) -> float | None:
-    """What a program's output says; of text generation, tokens a second while decoding."""
+    """Return what a program's output says; of text generation, tokens a second while decoding."""
     if reads_throughput(settings):
         return from_output
     rates = [
@@ -67,7 +67,7 @@ class OutputRate:
         self._lines += count
 
     def beside(self, echo: Callable[[bytes], None] | None) -> Callable[[bytes], None]:
-        """What is called with output as it comes: it is counted, and echoed."""
+        """Return what is called with output as it comes: it is counted, and echoed."""
 
         def both(data: bytes) -> None:
             self._feed(data)
@@ -77,7 +77,7 @@ class OutputRate:
         return both
 
     def per_second(self, wall_s: float, output: str) -> tuple[float | None, str]:
-        """The median of the numbers that the pattern finds, or lines per second; and why not.
+        """Return the median of the numbers that the pattern finds, or lines per second; or why not.
 
         Lines count from the first on: until then the program starts.
 

@@ -32,7 +32,7 @@ class OutsideWatch:
         self._left: list[str] = []
 
     def running(self) -> list[str]:
-        """The names of the trial's processes that still run."""
+        """Return the names of the trial's processes that still run."""
         return [_comm(pid) for pid in self._cgroup.pids() if _is_running(pid)]
 
     def look_at_end(self) -> None:
@@ -45,7 +45,10 @@ class OutsideWatch:
         self._left = alive
 
     def told(self, record: TrialRecord, counters: Counters) -> TrialRecord:
-        """The record with what was seen; ``counters`` are of when its processes were gone."""
+        """Return the record with what was seen.
+
+        ``counters`` are of when its processes were gone.
+        """
         if not self._wanted:
             return record
         report = OutsideReport(len(self._left), sorted(set(self._left)), counters.shmem_bytes)

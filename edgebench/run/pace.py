@@ -21,7 +21,7 @@ Pace = Callable[[TrialRecord], float | None]
 
 
 def pace_of_rounds(record: TrialRecord) -> float | None:
-    """The time of a steady round on the clock; None if the trial has none."""
+    """Return the time of a steady round on the clock; None if the trial has none."""
     return trial_times(record).get("total")
 
 
@@ -44,7 +44,7 @@ def start_of_rounds(record: TrialRecord) -> float | None:
 
 
 def median_pace(trials: Sequence[TrialRecord], pace: Pace) -> float | None:
-    """The median pace of the trials that have one; None if none has."""
+    """Return the median pace of the trials that have one; None if none has."""
     known = [seconds for one in trials if (seconds := pace(one)) is not None]
     return statistics.median(known) if known else None
 

@@ -151,7 +151,7 @@ class PendingRecords:
         return [line.encode() for line in lines_of(records_in(self._memory)[0])]
 
     def fresh(self) -> bytes:
-        """The lines of what came since the last call. The worker will write them all the same."""
+        """Return the lines since the last call. The worker will write them all the same."""
         records, emptied = records_in(self._memory)
         start = self._seen[0] if self._seen[1] == emptied else 0
         self._seen = len(records), emptied

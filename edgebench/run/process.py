@@ -168,7 +168,7 @@ class WorkloadProcess:
         return False
 
     def _drain_the_rest(self) -> None:
-        """The last of all, also what the worker had recorded when it ended and had not written."""
+        """Read the last of all, also what the worker had recorded and not written at its end."""
         self._drain()
         tail = bytes(self.events.data[-PIPE_BYTES:])
         written = set(tail.splitlines(keepends=True))
@@ -184,14 +184,14 @@ class WorkloadProcess:
         self.records.close()
 
     def event_list(self, start: int = 0) -> tuple[list[dict[str, Any]], int]:
-        """The events as they came, and how many lines were no event (garbage, torn by a kill).
+        """Return the events as they came, and how many lines were none (garbage, torn by a kill).
 
         ``start`` is the byte of the pipe's data to begin with.
         """
         return events_of(bytes(self.events.data[start:]))
 
     def output_text(self) -> str:
-        """What the workload printed, up to the cap, with a line that says what was dropped."""
+        """Return what the workload printed, up to the cap, with a line on what was dropped."""
         text = bytes(self.output.data).decode(errors="replace")
         if self.output.dropped_bytes:
             text += f"\n[edgebench: {self.output.dropped_bytes} more bytes dropped]\n"
@@ -199,26 +199,29 @@ class WorkloadProcess:
 
 
 def events_of(lines: bytes) -> tuple[list[dict[str, Any]], int]:
-    """The events in lines, and how many lines were none."""
+    """Return the events in lines, and how many lines were none."""
     read = [_event(line) for line in lines.splitlines()]
     events = [event for event in read if event is not None]
     return events, len(read) - len(events)
 
 
 def _event(line: bytes) -> dict[str, Any] | None:
-    """The event in a line, safe to print and to keep; None if it is none."""
+    """Return the event in a line, safe to print and to keep; None if it is none."""
     event = parse_line(line)
     return event if event is not None and isinstance(event.get("event"), str) else None
 
 
 def next_wait_s(wait_s: float, longest_s: float, *, came: bool) -> float:
-    """The time until the next look at the pipes: twice the last one where nothing ``came``."""
+    """Return the time until the next look at the pipes.
+
+    Twice the last one where nothing ``came``.
+    """
     return _WAKE_S if came else min(2 * wait_s, longest_s)
 
 
 @contextlib.contextmanager
 def _watching(pid: int, output_fd: int) -> Iterator[tuple[selectors.BaseSelector, bool]]:
-    """A selector that wakes on output and, where the kernel has pidfds (5.3), on the end.
+    """Yield a selector that wakes on output and, where the kernel has pidfds (5.3), on the end.
 
     The second value is whether it wakes on the end.
     """

@@ -35,7 +35,7 @@ def proof_file(
     *,
     writes: bool,
 ) -> Iterator[Path]:
-    """A file on the disk of that number, for the time of a proof.
+    """Yield a file on the disk of that number, for the time of a proof.
 
     Args:
         machine: the machine's files.
@@ -99,7 +99,7 @@ def _temporary(ownership: Ownership, place: Path) -> Iterator[Path]:
 
 
 def _largest(place: Path) -> Path | None:
-    """The largest file in the place (of the first ones found), if it is large enough."""
+    """Return the largest file in the place (of the first ones found), if it is large enough."""
     below = (top / name for top, names in walk(place) for name in names)
     files = [place] if place.is_file() else itertools.islice(below, _MOST_FILES)
     sizes = {file: _size(file) for file in files}

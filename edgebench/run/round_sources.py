@@ -79,7 +79,7 @@ class RoundSources:
 
 
 def without_others(record: TrialRecord, other_bytes: int | None) -> TrialRecord:
-    """The record, its counts of swap left out where others swapped as well.
+    """Return the record, its counts of swap left out where others swapped as well.
 
     Args:
         record: of a trial, or of one limit of a walk.

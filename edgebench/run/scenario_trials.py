@@ -94,7 +94,7 @@ class ScenarioTrials:
     def request(
         self, planned: PlannedTrial, demand_bytes: int, records: Sequence[TrialRecord] = ()
     ) -> TrialRequest:
-        """A planned trial, ready to be made.
+        """Return a planned trial, ready to be made.
 
         Args:
             planned: the trial.

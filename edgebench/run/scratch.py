@@ -17,7 +17,7 @@ from edgebench.safe_folders import is_own_place
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A new private folder, removed at the end, or after a crash by the next start.
+    """Yield a new private folder, removed at the end, or after a crash by the next start.
 
     Raises:
         MachineError: what is made can't be recorded.
@@ -27,7 +27,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def claimed_folder(ownership: Ownership) -> Path:
-    """A new private folder, removed with all else that is owned.
+    """Return a new private folder, removed with all else that is owned.
 
     Under sudo the workload reaches the files in it that are the caller's, and can add none.
 

@@ -82,7 +82,7 @@ class StorageControl:
     _proved: dict[tuple[str, str], list[SpeedProof]] = field(default_factory=dict)
 
     def hold(self, label: str, places: StoragePlaces) -> HeldStorage:
-        """What to set for a trial with these places and the swap at the moment.
+        """Return what to set for a trial with these places and the swap at the moment.
 
         Raises:
             MachineError: weights or swap lie on no disk, so their speed can't be held.
@@ -112,7 +112,7 @@ class StorageControl:
     def _prove_each(
         self, found: _Found, speed: StorageSpeed
     ) -> tuple[dict[WholeDisk, list[SpeedProof]], dict[str, str]]:
-        """The proofs of each disk that is held; what isn't held, and why."""
+        """Return the proofs of each disk that is held; what isn't held, and why."""
         not_held = dict(found.none)
         if speed.write_bps or speed.write_iops:
             version = self.parent.version
@@ -226,7 +226,10 @@ class StoragePlaces:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], weights: Mapping[str, str]) -> StoragePlaces:
-        """What a workload reads: weights and checkpoints; the runtime, or a command's own files."""
+        """Return what a workload reads: weights and checkpoints.
+
+        The runtime, or a command's own files.
+        """
         if settings["kind"] == "scan":
             scanned = (area["file"] for area in settings["areas"])
             return cls(tuple(Path(file) for file in scanned if file))
@@ -253,7 +256,7 @@ def _is_file(word: str) -> bool:
 
 
 def swap_areas(machine: SystemFiles, state: SwapState) -> list[Path]:
-    """The files and devices that swap of this kind lies on; zram lies on none."""
+    """Return the files and devices that swap of this kind lies on; zram lies on none."""
     if state.kind == "file" and state.device:
         return [state.device]
     if state.kind != "system":

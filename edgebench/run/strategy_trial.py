@@ -48,7 +48,7 @@ class StrategyTrial:
     def requested(
         cls, request: TrialRequest, folder: Path, target: Path | None
     ) -> StrategyTrial | None:
-        """The strategy whose own trial this is; None of a timed one, or without a target."""
+        """Return the strategy whose own trial this is; None of a timed one, or without a target."""
         if request.strategy is None or target is None:
             return None
         asked = StrategyOptions(request.dump_every_bytes, request.timeout_s)
@@ -56,13 +56,16 @@ class StrategyTrial:
 
     @classmethod
     def of(cls, name: str, asked: StrategyOptions, folder: Path, target: Path) -> StrategyTrial:
-        """The trial of that strategy; its folder belongs to the user that the workload runs as."""
+        """Return the trial of that strategy.
+
+        Its folder belongs to the user that the workload runs as.
+        """
         remove_folder(folder)
         make_folder(folder, exist_ok=False)
         return cls(with_own_trial()[name].configured(asked), asked, folder, target)
 
     def wrap(self, start: Launch) -> Launch:
-        """The workload's command line as the strategy needs it.
+        """Return the workload's command line as the strategy needs it.
 
         ``env`` sets the strategy's variables past GNU time, which must not be profiled too.
         """

@@ -132,7 +132,7 @@ class SwapCharge:
         return is_due
 
     def _read(self) -> Compressed | None:
-        """What lies in its swap, without copies of pages that are back."""
+        """Return what lies in its swap, without copies of pages that are back."""
         now = self._ram.read() if self._ram else None
         # What is of all programs can't be compared with this one's.
         own = None if now is None or self._ram is None or self._ram.doubt else self._swapped()
@@ -161,7 +161,7 @@ class SwapCharge:
         return next_bytes > wanted
 
     def told(self, record: TrialRecord) -> TrialRecord:
-        """The record with what the swap took."""
+        """Return the record with what the swap took."""
         if self._ram is None:
             return record
         report = SwapRamReport(

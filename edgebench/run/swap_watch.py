@@ -60,7 +60,7 @@ class SwapWatch:
             self._thread.join()
 
     def told(self, record: TrialRecord) -> TrialRecord:
-        """The record with what was read, and a doubt if the trial's own area was passed over."""
+        """Add what was read to the record, and a doubt if the trial's own area was passed over."""
         if self._own is None:
             return record
         if self._grown_bytes is None:
@@ -102,7 +102,7 @@ def _used(areas: Mapping[Path, SwapArea], name: Path) -> int:
 
 
 def group_swap(hot: HotFiles) -> Callable[[], int | None]:
-    """A function that reads how much swap the cgroup has in use, without flushing statistics."""
+    """Return a function that reads the cgroup's swap in use without flushing statistics."""
 
     def read() -> int | None:
         if hot.swap is None:

@@ -53,7 +53,7 @@ class PlannedSweep:
         return self.scenario.fingerprint(contents)
 
     def resolved(self) -> dict[str, Any]:
-        """What its folder says of it."""
+        """Return what its folder says of it."""
         said: dict[str, Any] = {
             "fingerprint": self.fingerprint,
             "scenario": self.scenario.model_dump(mode="json"),
@@ -69,7 +69,7 @@ def planned_trials(
     points: Collection[str] | None = None,
     strategies: Collection[str] = (),
 ) -> list[PlannedTrial]:
-    """The plan that a sweep's folder has, which anybody may have written.
+    """Return the plan that a sweep's folder has, which anybody may have written.
 
     Args:
         plan: as ``resolved.json`` has it.
@@ -102,7 +102,7 @@ def open_sweep_folder(
     *,
     fresh: bool = False,
 ) -> ResultsFolder:
-    """The folder of the newest unfinished sweep of the same meaning; a new one if there is none.
+    """Return the folder of the newest unfinished sweep of the same meaning, else a new one.
 
     Args:
         sweep: what the folder is for.
@@ -207,7 +207,7 @@ def run_sweep(
 def _finished(
     sweep: PlannedSweep, options: SweepOptions, progress: Progress
 ) -> SweepSummary | None:
-    """What a finished sweep came to, if the planner wants no further trial of it."""
+    """Return what a finished sweep came to, if the planner wants no further trial of it."""
     from edgebench.run.finished_sweep import finished_sweep
 
     device = options.device_folder
@@ -331,7 +331,7 @@ class SweepUnderWay:
         self._folder.close()
 
     def summary(self, wall_s: float) -> SweepSummary:
-        """What the sweep came to, with what is noisy about it."""
+        """Return what the sweep came to, with what is noisy about it."""
         harness_s = self._loop.trials_s - self._loop.workload_s
         made = self._loop.trials
         return SweepSummary(
@@ -347,7 +347,7 @@ class SweepUnderWay:
 
 
 def unknown_demand(point: Point, folder: Path) -> CgroupError:
-    """The error where no unlimited trial of a workload shows what shares are of."""
+    """Return the error where no unlimited trial of a workload shows what shares are of."""
     return CgroupError(
         f"no unlimited trial of {workload_label(point.settings)} finished, "
         f"so {point.limits.label} of its demand is unknown",

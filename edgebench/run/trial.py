@@ -146,7 +146,7 @@ def _warm_and_cold(
 def _recorded_trials(
     setup: TrialSetup, request: TrialRequest, files: TrialFiles
 ) -> list[TrialRecord]:
-    """The trial in a cgroup of its own, and its records."""
+    """Return the trial in a cgroup of its own, and its records."""
     began = time.monotonic()
     started_utc = utc_now()
     folder = files.work / f"{request.trial}-own"
@@ -266,7 +266,7 @@ class _Measurement:
         )
 
     def _control(self, process: WorkloadProcess) -> LimitControl | None:
-        """What moves the limit while the worker lives, if anything does."""
+        """Return what moves the limit while the worker lives, if anything does."""
         request, room = self.request, self.request.settings.get(ROOM)
         swap_bytes = _limits_of(request.limits).swap_bytes
         if request.walk is not None:
@@ -278,7 +278,7 @@ class _Measurement:
         return None if room is None else LimitAtBase(self.cgroup, room, swap_bytes)
 
     def _walk(self, control: LimitControl | None) -> WalkControl | None:
-        """What moved the limit of a walk; None: this is none."""
+        """Return what moved the limit of a walk; None: this is none."""
         if self.request.walk is None:
             return None
         from edgebench.run.walk_control import WalkControl
@@ -292,7 +292,7 @@ class _Measurement:
         return self.cgroup.set_limits(asked)
 
     def _sampler(self, applied: Limits) -> tuple[SamplerProcess, HotFiles, dict[str, str]]:
-        """The sampler, what it and the worker read, and why samples are missing."""
+        """Return the sampler, what it and the worker read, and why samples are missing."""
         setup, request = self.setup, self.request
         limited = self._is_limited(applied)
         timed = request.strategy is None and not setup.statistics_always

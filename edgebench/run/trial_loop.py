@@ -24,19 +24,19 @@ class Progress(Protocol):
         """Something before or between the trials is under way."""
 
     def begin(self, folder: Path, total: int, done: int) -> None:
-        """The trials begin: ``total`` of them, ``done`` finished by an earlier start."""
+        """Begin: ``total`` trials, ``done`` finished by an earlier start."""
 
     def trial(self, request: TrialRequest) -> None:
-        """A trial starts."""
+        """Show that a trial starts."""
 
     def moved(self, limits: LimitSetting) -> None:
-        """The trial's limit has been moved, in a walk."""
+        """Show that a walk moved the trial's limit."""
 
     def finished(self, record: TrialRecord) -> None:
-        """A trial is recorded."""
+        """Show that a trial is recorded."""
 
     def planned(self, total: int) -> None:
-        """The records led to further trials: ``total`` is the new number of all."""
+        """Show that the records led to further trials: ``total`` is the new number of all."""
 
 
 @dataclass

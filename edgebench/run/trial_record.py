@@ -57,7 +57,7 @@ _REASON_LENGTH = 300
 
 
 def utc_now() -> str:
-    """The time of day, for people; intervals are measured on the monotonic clock."""
+    """Return the time of day, for people; intervals are measured on the monotonic clock."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
@@ -83,7 +83,7 @@ class TrialRequest:
     walk: WalkedLimits | None = None
 
     def described(self) -> dict[str, Any]:
-        """What its record, and the file that shows it while it runs, say of it."""
+        """Return what its record, and the file that shows it while it runs, say of it."""
         return {
             "trial": self.trial,
             "point": self.point,
@@ -129,7 +129,7 @@ class Measured:
 def record_of(
     request: TrialRequest, seen: Measured, started_utc: str, total_s: float
 ) -> TrialRecord:
-    """The record of one trial that took ``total_s`` in all, the harness's work included."""
+    """Return the record of one trial that took ``total_s`` in all, the harness's work included."""
     end = seen.ended, seen.counters, seen.events, seen.output_tail
     verdict = trial_end(*end, ran_out=seen.ran_out)
     limit, gnu, phases = seen.applied.lowest_bytes, seen.gnu_time, events_to_phases(seen.events)
@@ -195,7 +195,10 @@ def _largest(*values: int | None) -> int | None:
 
 
 def _peaks(seen: Measured) -> dict[str, Any]:
-    """The whole trial's peaks; ``saturated``: the limit was touched, so they show no demand."""
+    """Return the whole trial's peaks.
+
+    ``saturated``: the limit was touched, so they show no demand.
+    """
     counters, samples, limit = seen.counters, seen.samples, seen.applied.lowest_bytes
     peak, source = samples.sampled_peak_bytes, "sampled"
     if counters.peak_bytes is not None:
@@ -279,7 +282,7 @@ def _missing(
 
 
 def harness_error_record(request: TrialRequest, error: Exception) -> TrialRecord:
-    """The record of a trial the harness itself could not make; a resume runs it again."""
+    """Return the record of a trial the harness itself could not make; a resume runs it again."""
     return _not_made(request, "harness-error", str(error))
 
 
@@ -292,7 +295,7 @@ def faulty_record(request: TrialRequest, error: Exception) -> TrialRecord:
 
 
 def unavailable_record(request: TrialRequest, reason: str) -> TrialRecord:
-    """The record of a trial that was not made, since what it needs is not there."""
+    """Return the record of a trial that was not made, since what it needs is not there."""
     return _not_made(request, "failed", reason)
 
 
@@ -302,7 +305,7 @@ def _not_made(request: TrialRequest, outcome: Outcome, reason: str) -> TrialReco
 
 
 def live_trial_of(request: TrialRequest, sampler: SamplerProcess, work: Path) -> LiveTrial:
-    """What others can read of the trial while it runs."""
+    """Return what others can read of the trial while it runs."""
     return LiveTrial(
         **request.described(),
         timeout_s=request.timeout_s,

@@ -50,13 +50,16 @@ class TrialWatch:
         self._stack.close()
 
     def told(self, record: TrialRecord, measured: Measured) -> TrialRecord:
-        """The record with what was read."""
+        """Return the record with what was read."""
         record = self._with_accelerator(self.charge.told(self._swap.told(record)), measured)
         record = self.outside.told(record, measured.counters)
         return without_others(record, record.other_swap_bytes)
 
     def told_of_walk(self, records: Sequence[TrialRecord], measured: Measured) -> list[TrialRecord]:
-        """A walk's records; of swap and an accelerator the first has what was read in all of it."""
+        """Return a walk's records.
+
+        Of swap and an accelerator the first has what was read in all of it.
+        """
         first = self._with_accelerator(self.charge.told(self._swap.told(records[0])), measured)
         return [without_others(one, first.other_swap_bytes) for one in (first, *records[1:])]
 
@@ -69,7 +72,7 @@ class TrialWatch:
 
 
 def _accelerator(request: TrialRequest, cgroup: Cgroup) -> AcceleratorWatch | None:
-    """What reads the memory of the accelerator that the trial computes on; None: on none."""
+    """Return what reads the memory of the accelerator that the trial computes on; None: on none."""
     if request.settings.get("accelerator") is None:
         return None
     from edgebench.run.accelerator_watch import AcceleratorWatch
@@ -78,7 +81,7 @@ def _accelerator(request: TrialRequest, cgroup: Cgroup) -> AcceleratorWatch | No
 
 
 def _charge(setup: TrialSetup, request: TrialRequest, cgroup: Cgroup) -> SwapCharge:
-    """What counts the RAM of the trial's swap within its limit."""
+    """Return what counts the RAM of the trial's swap within its limit."""
     limits, state = request.limits, setup.storage.swap.state
     # A calibration measures the swap itself.
     swaps = limits.swap_kind != "none" and request.settings.get("kind") not in _CALIBRATING

@@ -39,7 +39,10 @@ _LOOK_S = 2.0
 
 
 def files_at(path: Path) -> list[Path]:
-    """The file, or every regular file below the folder, sorted; what goes meanwhile is left out."""
+    """Return the file, or every regular file below the folder, sorted.
+
+    What goes meanwhile is left out.
+    """
     if path.is_file():
         return [path]
     # Path.glob raises an error where a folder goes.
@@ -108,7 +111,7 @@ class UsedFiles:
         gnu_time: GnuTime | None,
         samples: SampleSummary,
     ) -> FilesReport | None:
-        """What of a program's files was charged elsewhere, while its cgroup is still there.
+        """Return what of a program's files was charged elsewhere, while its cgroup is still there.
 
         Args:
             watch: saw its files.

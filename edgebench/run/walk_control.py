@@ -212,14 +212,17 @@ class WalkControl(LimitControl):
         self.steps.append(WalkStep(Visit(None), None))
 
     def read_events(self) -> list[dict[str, Any]]:
-        """The worker's events since the last call."""
+        """Return the worker's events since the last call."""
         data = self._process.events.data
         fresh = self._process.event_list(self._read_bytes)[0]
         self._read_bytes = len(data)
         return fresh
 
     def _answer(self) -> bool:
-        """The worker is ready for a round: let it go on, at another limit if this one is known."""
+        """Answer a worker that is ready for a round.
+
+        Let it go on, at another limit if this one is known.
+        """
         self._ours.recv(1)
         step, fresh = self.steps[-1], self.read_events()
         if self._process.events.dropped_bytes:

@@ -88,7 +88,7 @@ def _at(
     reference_s: float | None,
     events: Sequence[dict[str, Any]],
 ) -> TrialRecord:
-    """The record of one limit."""
+    """Return the record of one limit."""
     name = f"{whole.trial}-{number:02d}" if number else whole.trial
     limit = step.applied_bytes
     spans: list[Any] = [event.get("peak_bytes") for event in events]
@@ -118,7 +118,7 @@ def _at(
 
 
 def _later(record: TrialRecord, step: WalkStep) -> TrialRecord:
-    """What is said of the process as a whole stands in its first record alone."""
+    """Remove what is of the process as a whole, which its first record has."""
     took_s = (step.end_ns - step.start_ns) / 1e9 if step.end_ns else None
     return replace(
         record,
@@ -134,7 +134,7 @@ def _later(record: TrialRecord, step: WalkStep) -> TrialRecord:
 
 
 def _finished(record: TrialRecord) -> TrialRecord:
-    """What a later limit came to is no news of this one."""
+    """Remove what only a later limit came to."""
     return replace(
         record,
         outcome="ok",
@@ -181,7 +181,7 @@ def _steady_s(step: WalkStep) -> float:
 
 
 def _doubts(control: WalkControl, limits: WalkedLimits) -> list[Doubt]:
-    """What the user should know of the walk as a whole."""
+    """Return what the user should know of the walk as a whole."""
     doubts = [control.refused] if control.refused else []
     knee = control.knee
     if knee and knee.known_to > limits.target:

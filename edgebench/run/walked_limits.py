@@ -53,7 +53,7 @@ class WalkedLimits:
         return max(charged, -(-shown // mmap.PAGESIZE) * mmap.PAGESIZE)
 
     def after(self, records: Sequence[TrialRecord], again: bool) -> WalkedLimits:
-        """The same, by what the sweep's trials came to.
+        """Return the same, by what the sweep's trials came to.
 
         Args:
             records: of the sweep so far.
@@ -63,7 +63,7 @@ class WalkedLimits:
         return replace(self, points=left, killed=killed_limit(self.points, records))
 
     def setting(self, memory_bytes: int | None) -> LimitSetting:
-        """The limits of a trial at that limit of memory, with its label."""
+        """Return the limits of a trial at that limit of memory, with its label."""
         if memory_bytes is None:
             return self.points[0].limits
         known = self._settings.get(memory_bytes)
@@ -74,7 +74,7 @@ class WalkedLimits:
         return structs.replace(self.points[0].limits, label=label, memory_bytes=memory_bytes)
 
     def point(self, memory_bytes: int | None, direction: Direction | None) -> str:
-        """The point that it is of; the way up has points of its own."""
+        """Return the point that it is of; the way up has points of its own."""
         if memory_bytes is None:
             return self.points[0].id
         known = self._settings.get(memory_bytes)
@@ -121,7 +121,7 @@ def points_after_kill(points: Sequence[Point], records: Sequence[TrialRecord]) -
 
 
 def killed_limit(points: Sequence[Point], records: Iterable[TrialRecord]) -> dict[int, Visited]:
-    """The largest limit at which a walk of these points was killed; empty: none was.
+    """Return the largest limit at which a walk of these points was killed; empty: none was.
 
     A fresh process may be killed by its start, where one that has started lives.
     """
@@ -135,5 +135,5 @@ def killed_limit(points: Sequence[Point], records: Iterable[TrialRecord]) -> dic
 
 
 def walked_point(record: TrialRecord) -> str:
-    """The scenario's point that the record is of, or beside which a walk looked closer."""
+    """Return the scenario's point that the record is of, or beside which a walk looked closer."""
     return record.point.partition("-")[0]

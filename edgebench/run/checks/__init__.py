@@ -35,7 +35,7 @@ def all_checks() -> Sequence[Check]:
 
 
 def check_machine() -> Iterator[CheckResult]:
-    """The result of every check of this machine, one by one; those of cgroups come first."""
+    """Yield the result of every check of this machine, one by one; those of cgroups come first."""
     from edgebench.cgroups.parent import check_support
 
     yield from map(finding_result, check_support())
@@ -57,7 +57,7 @@ def finding_result(finding: Finding) -> CheckResult:
 
 @contextmanager
 def _parent() -> Iterator[ParentCgroup | None]:
-    """The parent cgroup; None if there is none: `check_support` then says why."""
+    """Yield the parent cgroup; None if there is none: `check_support` then says why."""
     from edgebench.cgroups.leftovers import Ownership
     from edgebench.cgroups.parent import find_parent
 

@@ -36,7 +36,7 @@ def cuda_check(_: CheckTarget) -> Observation:
 
 @registered_check("GPU memory")
 def gpu_memory_check(target: CheckTarget) -> Observation:
-    """A GPU's memory is charged to no cgroup, also where it is part of the board's RAM."""
+    """Tell whether a GPU shares the board's RAM: its memory is charged to no cgroup."""
     jetson, card = _first(target.machine, _JETSON), _first(target.machine, _CARDS)
     board = jetson or _first(target.machine, _RASPBERRY_PI)
     if card and not jetson:
@@ -55,7 +55,7 @@ def _first(machine: SystemFiles, patterns: tuple[str, ...]) -> str | None:
 
 
 def _figures(machine: SystemFiles) -> list[str]:
-    """What the whole machine tells of such memory."""
+    """Return what the whole machine tells of such memory."""
     told = []
     for name, figure in SYSTEM_FIGURES.items():
         with suppress(UnreadableError, ValueError):

@@ -56,7 +56,7 @@ class Check:
     look: Callable[[CheckTarget], Observation]
 
     def result(self, target: CheckTarget) -> CheckResult:
-        """The check's row for that machine."""
+        """Return the check's row for that machine."""
         try:
             found = self.look(target)
         except UnreadableError as reason:

@@ -33,7 +33,7 @@ OBSERVER_REMEDY = (
 
 @registered_check("limits enforced")
 def enforcement_check(target: CheckTarget) -> Observation:
-    """An allocator under a small limit must be killed, or no limit means anything here."""
+    """Run an allocator under a small limit, which the kernel must kill."""
     from edgebench.cgroups.kernel_checks import check_limit
 
     if target.parent is None:
@@ -45,7 +45,7 @@ def enforcement_check(target: CheckTarget) -> Observation:
 
 @registered_check("observer effect")
 def observer_check(target: CheckTarget) -> Observation:
-    """Some kernels kill a program although swap is free, unless somebody reads ``memory.stat``."""
+    """Tell whether this kernel kills although swap is free, unless ``memory.stat`` is read."""
     from edgebench.cgroups.kernel_checks import measure_stat_effect
 
     if target.parent is None:
@@ -78,7 +78,7 @@ def _has_swap(machine: SystemFiles) -> bool:
 
 @contextmanager
 def _swap_file(ownership: Ownership | None) -> Iterator[None]:
-    """A swap file while the tries run; none without an owner for it."""
+    """Yield a swap file while the tries run; none without an owner for it."""
     from edgebench.cgroups.kernel_checks import SWAP_BYTES
     from edgebench.cgroups.swap import SwapControl
 

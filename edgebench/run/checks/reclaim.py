@@ -63,7 +63,7 @@ def swappiness_check(target: CheckTarget) -> Observation:
 
 @registered_check("multi-gen LRU")
 def lru_gen_check(target: CheckTarget) -> Observation:
-    """The multi-generation LRU kills rather than push out what was used within ``min_ttl_ms``."""
+    """Tell whether the kernel kills rather than push out what was used within ``min_ttl_ms``."""
     found = environment.lru_gen(target.machine)
     says = f"{'on' if found['enabled'] else 'off'}, min_ttl_ms {found['min_ttl_ms']}"
     disturbs = found["enabled"] and found["min_ttl_ms"]
@@ -72,7 +72,7 @@ def lru_gen_check(target: CheckTarget) -> Observation:
 
 @registered_check("memory daemons")
 def memory_daemons_check(target: CheckTarget) -> Observation:
-    """A daemon that kills or pushes out when memory is short may take a trial or its pages."""
+    """Name the daemons that kill or push out a trial when memory is short."""
     found = environment.memory_daemons(target.machine)
     if not found:
         return Observation("none runs")
@@ -81,7 +81,7 @@ def memory_daemons_check(target: CheckTarget) -> Observation:
 
 @registered_check("ballooning")
 def ballooning_check(target: CheckTarget) -> Observation:
-    """A hypervisor that takes memory away while the machine runs makes trials differ."""
+    """Tell whether a hypervisor takes memory away: trials differ then."""
     found = environment.ballooning(target.machine)
     drivers, pages = found["drivers"], found["inflated_pages"]
     if not drivers:
@@ -99,7 +99,7 @@ def ballooning_check(target: CheckTarget) -> Observation:
 
 
 def disk_observation(machine: SystemFiles, path: Path) -> Observation:
-    """The disk under a path; read-ahead charges a trial for more than it touched."""
+    """Describe the disk under a path; read-ahead charges a trial for more than it touched."""
     found = disks.disk_of(machine, path)
     says = (
         f"{found['disk']}: read-ahead {found['read_ahead_kb']} KiB, scheduler {found['scheduler']}"
@@ -111,7 +111,7 @@ def disk_observation(machine: SystemFiles, path: Path) -> Observation:
 
 @registered_check("disk under weights")
 def weights_disk_check(target: CheckTarget) -> Observation:
-    """The disk that weights are read from."""
+    """Describe the disk that weights are read from."""
     from edgebench.cache import cache_folder
     from edgebench.identity import caller_identity
 
@@ -120,5 +120,5 @@ def weights_disk_check(target: CheckTarget) -> Observation:
 
 @registered_check("disk under swap files")
 def swap_disk_check(target: CheckTarget) -> Observation:
-    """The disk that swap files of a sweep are on."""
+    """Describe the disk that swap files of a sweep are on."""
     return disk_observation(target.machine, disks.SWAP_FILES)

@@ -29,7 +29,7 @@ FREE_PAGES_REMEDY = (
 
 @registered_check("CPU governor")
 def governor_check(target: CheckTarget) -> Observation:
-    """A governor that changes the clock rate makes times depend on what ran before."""
+    """Tell whether the clock rate changes: times depend on what ran before then."""
     setting = target.machine.chosen(f"{CPU_FREQUENCY}/scaling_governor")
     return Observation(setting, None if setting == "performance" else GOVERNOR_REMEDY)
 
@@ -43,7 +43,7 @@ def huge_pages_check(target: CheckTarget) -> Observation:
 
 @registered_check("free memory")
 def free_memory_check(target: CheckTarget) -> Observation:
-    """A hypervisor that takes free memory back makes its next first touch several times slower.
+    """Tell whether a hypervisor takes free memory back: its next first touch is slower then.
 
     The guest reports free pages through its balloon device (Linux 5.7, ``mm/page_reporting.c``).
     """
@@ -63,7 +63,7 @@ def free_memory_check(target: CheckTarget) -> Observation:
 
 @registered_check("foreign load")
 def foreign_load_check(_: CheckTarget) -> Observation:
-    """What other programs and the hypervisor take of all cores' time, in a quarter second."""
+    """Measure what others and the hypervisor take of all cores' time, in a quarter second."""
     watch = NoiseWatch()
     watch.start()
     time.sleep(_LOOK_S)
