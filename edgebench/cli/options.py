@@ -56,8 +56,20 @@ other_plan_option = click.option(
     metavar="PLAN",
     help="Follow this plan instead of the scenario's: grid (fresh trials at all limits), or walk.",
 )
+
+
+def _split(
+    context: click.Context, option: click.Parameter, texts: tuple[str, ...]
+) -> tuple[str, ...]:
+    return tuple(part.strip() for text in texts for part in text.split(",") if part.strip())
+
+
 memory_option = click.option(
-    "--memory", multiple=True, help="Limit, as 200M or 75% (of demand); may be repeated."
+    "--memory",
+    multiple=True,
+    metavar="LIMITS",
+    callback=_split,
+    help="Limits, as 200M,75% (of demand); may be repeated.",
 )
 schedule_option = click.option(
     "--schedule",

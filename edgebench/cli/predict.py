@@ -160,11 +160,11 @@ def _next(
         return f"edgebench fit {typed_path(results)}"
     computed = any(at.source in (Source.LAYER_TABLE, Source.COUNTED) for at in one.at)
     if computed and network and source.storage is None and source.data.device == device_name():
-        words = [f"--memory {limit}" for limit in asked["memory"]]
+        words = [f"--memory {','.join(asked['memory'])}"] if asked["memory"] else []
         flags = ("schedule", "loader", "batch", "image", "threads", "swap_kind")
         words += [f"--{k.replace('_', '-')} {asked[k]}" for k in flags if asked[k] is not None]
-        words += [f"--results {typed_path(results)}", "--probe"]
-        return f"edgebench predict {network} {' '.join(words)}"
+        words += [] if results == Path("results") else [f"--results {typed_path(results)}"]
+        return f"edgebench predict {network} {' '.join(words)} --probe"
     return f"edgebench minimum {name} --slowdown 1.5"
 
 

@@ -42,7 +42,7 @@ def test_a_network_that_never_was(root: Path):
 def test_rows_say_how_they_are_known(root: Path):
     """The widest limit first; below the tightest a lower bound; measured ones with their trials."""
     words = ("alexnet", "--results", root, "--schedule", "linear")
-    told = run(predict, *words, "--memory", "60M", "--memory", "145M", "--memory", "100M")
+    told = run(predict, *words, "--memory", "60M,145M", "--memory", "100M")
     rows = [" ".join(line.split()) for line in told.splitlines()[2:5]]
     assert [row.split()[0] for row in rows] == ["145", "100", "60"]
     assert "2/2" in rows[0]
