@@ -78,19 +78,6 @@ ADDED = {
         "from edgebench.remedies import all_remedies;"
         " print('nothing' in [remedy.name for remedy in all_remedies()])",
     ),
-    "check": (
-        "edgebench.run.checks",
-        """
-        from edgebench.run.checks.base import registered_check
-
-
-        @registered_check("nothing")
-        def nothing_check(target):
-            return "nothing"
-        """,
-        "from edgebench.run.checks import all_checks;"
-        " print('nothing' in [check.name for check in all_checks()])",
-    ),
 }
 
 

@@ -13,7 +13,7 @@ from edgebench.cli.output import print_json, print_next, shown
 from edgebench.errors import NotFitError
 
 if TYPE_CHECKING:
-    from edgebench.run.checks import CheckResult
+    from edgebench.run.doctor import CheckResult
 
 #: Shown only with --verbose: nothing to do about them.
 _QUIET = ("ok", "absent")
@@ -28,7 +28,7 @@ def doctor(verbose: bool, as_json: bool) -> None:
     Exit code 5 if a check fails: nothing can be measured then. After a warning the numbers may be
     wrong by what the warning says.
     """
-    from edgebench.run.checks import check_machine, is_fit
+    from edgebench.run.doctor import check_machine, is_fit
 
     answers = list(check_machine())
     fit = is_fit(answers)

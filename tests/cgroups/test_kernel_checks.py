@@ -27,8 +27,7 @@ from edgebench.cgroups.parent import ParentCgroup
 from edgebench.cgroups.swap import SwapControl
 from edgebench.errors import CgroupError, MachineError
 from edgebench.measures.machine.system_files import SystemFiles
-from edgebench.run.checks import CheckTarget
-from edgebench.run.checks.limits import observer_check
+from edgebench.run.doctor import CheckTarget, observer_check
 
 MIB = 1 << 20
 KILLED = -signal.SIGKILL

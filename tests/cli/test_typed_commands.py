@@ -16,7 +16,7 @@ from made_sweep import Shape, make
 
 from edgebench.cli.doctor import _print_checks
 from edgebench.cli.output import as_typed
-from edgebench.run.checks import CheckResult
+from edgebench.run.doctor import CheckResult
 
 _TYPED = "echo 11 | sudo tee /sys/module/page_reporting/parameters/page_reporting_order"
 

@@ -12,8 +12,8 @@ from edgebench.analysis.environments import environment_differences, value_text
 from edgebench.measures.machine.disks import WholeDisk, disk_of, whole_disk
 from edgebench.measures.machine.environment import capture, damon
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
-from edgebench.run.checks import CheckTarget
-from edgebench.run.checks.reclaim import (
+from edgebench.run.doctor import (
+    CheckTarget,
     ballooning_check,
     damon_check,
     disk_observation,

@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from edgebench.measures.machine.system_files import SystemFiles
-from edgebench.run.checks import CheckResult, CheckTarget, finding_result, is_fit
-from edgebench.run.checks.accelerators import gpu_memory_check
-from edgebench.run.checks.limits import enforcement_check, ram_check
-from edgebench.run.checks.needs import (
+from edgebench.run.doctor import (
+    CheckResult,
+    CheckTarget,
     disk_space_check,
-    gnu_time_check,
-    swap_check,
-)
-from edgebench.run.checks.steadiness import (
+    enforcement_check,
+    finding_result,
     foreign_load_check,
     free_memory_check,
+    gnu_time_check,
     governor_check,
+    gpu_memory_check,
     huge_pages_check,
+    is_fit,
+    ram_check,
+    swap_check,
 )
 
 if TYPE_CHECKING:

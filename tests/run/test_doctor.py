@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from edgebench.cgroups.support import Finding
-from edgebench.run.checks import CheckResult, finding_result
+from edgebench.run.doctor import CheckResult, finding_result
 
 
 # Where root can have swap, the doctor tries it for a moment.
@@ -35,7 +35,7 @@ def test_an_unfit_machine_is_told_why(
     def results() -> list[CheckResult]:
         return [finding_result(finding)]
 
-    monkeypatch.setattr("edgebench.run.checks.check_machine", results)
+    monkeypatch.setattr("edgebench.run.doctor.check_machine", results)
     monkeypatch.setattr(sys, "argv", ["edgebench", "doctor", *words])
     with pytest.raises(SystemExit) as stop:
         cli.main()
@@ -61,7 +61,7 @@ def test_only_what_is_not_ok_is_printed(
         CheckResult("disk under weights", "warn", "read-ahead 8192 KiB", "echo 128"),
         CheckResult("disk under swap files", "warn", "read-ahead 8192 KiB", "echo 128"),
     ]
-    monkeypatch.setattr("edgebench.run.checks.check_machine", lambda: results)
+    monkeypatch.setattr("edgebench.run.doctor.check_machine", lambda: results)
     shown = []
     for words in ((), ("--verbose",)):
         monkeypatch.setattr(sys, "argv", ["edgebench", "doctor", *words])
