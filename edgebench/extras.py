@@ -10,7 +10,6 @@ import importlib.util
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, requires
 
 from edgebench.errors import MachineError
 from edgebench.invocation import install_command
@@ -81,6 +80,8 @@ def install(*modules: str) -> str:
 @cache
 def extras_contents() -> dict[str, frozenset[str]]:
     """Extra → the distributions it installs; the base install is the extra ``""``."""
+    from importlib.metadata import PackageNotFoundError, requires
+
     direct: dict[str, set[str]] = {}
     parts: dict[str, list[str]] = {}
     requirements: Sequence[str] = ()

@@ -12,7 +12,6 @@ import shutil
 import sys
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -68,6 +67,8 @@ def install_command(extras: str) -> str:
     if words := uvx_words():
         # It keeps no environment: the same call again, with more in it.
         return shlex.join([*words[:-1], "--with", f"{_NAME}{parts}", words[-1], *sys.argv[1:]])
+    from importlib.metadata import PackageNotFoundError, distribution
+
     with suppress(PackageNotFoundError):
         about = json.loads(distribution(_NAME).read_text("direct_url.json") or "{}")
         url = urlsplit(about.get("url", ""))
@@ -81,6 +82,8 @@ def install_command(extras: str) -> str:
 
 def _installer() -> str:
     installer = None
+    from importlib.metadata import PackageNotFoundError, distribution
+
     with suppress(PackageNotFoundError):
         installer = distribution(_NAME).read_text("INSTALLER")
     if installer and installer.strip() == "uv":

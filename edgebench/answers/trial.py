@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from edgebench.answers.boards import board_line
 from edgebench.answers.ends import reason_words
 from edgebench.answers.table import GAP, seconds, size
 from edgebench.boards.storage import AS_IS
@@ -93,6 +92,8 @@ def _board(record: TrialRecord) -> str:
     unknown = record.saturated and record.library_bytes
     if record.limits.board is None or record.outcome != "ok" or unknown:
         return ""
+    from edgebench.answers.boards import board_line
+
     return board_line(record.limits.board, record.peak_bytes, None, record.library_bytes)
 
 

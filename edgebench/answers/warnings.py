@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.answers.ends import NOTHING_TO_RECLAIM
 from edgebench.answers.table import seconds, share, size
-from edgebench.results.watched import how_watched
 from edgebench.units import MIB
 
 if TYPE_CHECKING:
@@ -159,6 +158,8 @@ def is_warm(record: TrialRecord) -> bool:
 
 def sweep_warnings(sweep: Sweep) -> list[Warned]:
     """Warn if trials below a limit were watched in a way that can prevent kills."""
+    from edgebench.results.watched import how_watched
+
     differs = how_watched(sweep) not in (None, "without memory.stat")
     return [Warned(WarningKind.WATCHED)] if differs else []
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from edgebench.errors import MachineError
 from edgebench.records import BACKGROUND, INTERVALS
 
@@ -85,6 +83,8 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _check_room(most: int) -> None:
+    import psutil
+
     available = psutil.virtual_memory().available
     if most > available * (1 - _LEFT_SHARE):
         raise MachineError(
