@@ -14,17 +14,14 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import psutil
 
-from edgebench.cgroups import cleanup
-from edgebench.cgroups.cleanup import CONTROLLERS, LEAF
 from edgebench.cgroups.files import unified_files
-from edgebench.cgroups.leftovers import Ownership
+from edgebench.cgroups.leftovers import CONTROLLERS, LEAF, Ownership, move_process, own_pids
 from edgebench.errors import CgroupError
 
 #: Controllers that are enabled where they are available; memory must be.
@@ -72,7 +69,7 @@ class DelegatedFolder:
 
 
 def find_base(own: Path, mount: Path) -> DelegatedFolder:
-    """Where a process in the cgroup ``own`` can create cgroups; changes nothing.
+    """Find where a process in the cgroup ``own`` can create cgroups; change nothing.
 
     Raises:
         CgroupError: nowhere; says which rule of the kernel's or systemd's forbids it.
@@ -93,29 +90,24 @@ def find_base(own: Path, mount: Path) -> DelegatedFolder:
             where=str(folder / "cgroup.controllers"),
             remedy=NO_MEMORY_CONTROLLER,
         )
-    if not is_root_cgroup(folder) and not _delegated(folder, mount):
-        raise CgroupError(
-            "the current cgroup is managed by systemd and not delegated",
-            where=str(folder),
-            remedy=NOT_DELEGATED,
-        )
+    # A user who isn't root can write to delegated cgroups only.
+    if os.geteuid() == 0 and systemd_runs() and not is_root_cgroup(folder):
+        above = [folder, *(path for path in folder.parents if path.is_relative_to(mount))]
+        if not any(map(_is_delegated, above)):
+            raise CgroupError(
+                "the current cgroup is managed by systemd and not delegated",
+                where=str(folder),
+                remedy=NOT_DELEGATED,
+            )
     return DelegatedFolder(folder, controllers & frozenset(_WANTED))
 
 
 def is_root_cgroup(folder: Path) -> bool:
-    """Whether it is the root of the hierarchy: the only cgroup without a type."""
+    """Return whether it is the root of the hierarchy: the only cgroup without a type."""
     return not (folder / "cgroup.type").exists()
 
 
-def _delegated(folder: Path, mount: Path) -> bool:
-    """Whether systemd delegated it. A user who isn't root can write to delegated ones only."""
-    if os.geteuid() != 0 or not systemd_runs():
-        return True
-    above = [folder, *(path for path in folder.parents if path.is_relative_to(mount))]
-    return any(_marked(path) for path in above)
-
-
-def _marked(folder: Path) -> bool:
+def _is_delegated(folder: Path) -> bool:
     for name in _DELEGATED_XATTRS:
         with contextlib.suppress(OSError):
             if os.getxattr(folder, name) == b"1":
@@ -129,45 +121,46 @@ def enable_controllers(base: DelegatedFolder, ownership: Ownership) -> None:
     Raises:
         CgroupError: the cgroup has processes that can't be moved.
     """
+    folder, files = base.folder, unified_files(base.folder)
+
+    def enabled() -> str:
+        return ",".join(sorted(files.subtree_control))
+
     try:
-        with ownership.share(CONTROLLERS, base.folder, partial(_enabled, base.folder)):
-            _make_room_and_enable(base, ownership)
+        with ownership.share(CONTROLLERS, folder, enabled):
+            # Processes that are moved may start others meanwhile: then all of it again.
+            for is_last in (False, False, False, True):
+                if not is_root_cgroup(folder):
+                    _move_to_leaf(folder, ownership.harness_pids())
+                try:
+                    _enable(base)
+                except OSError as error:
+                    if is_last:
+                        raise _refused(folder, error) from error
+                else:
+                    return
     except CgroupError:
-        ownership.restore(CONTROLLERS, base.folder)
+        ownership.restore(CONTROLLERS, folder)
         raise
 
 
-def _enabled(folder: Path) -> str:
-    return ",".join(sorted(unified_files(folder).subtree_control))
-
-
-def _make_room_and_enable(base: DelegatedFolder, ownership: Ownership) -> None:
-    """Those that are moved may start others meanwhile: then all of it again."""
-    for last in (False, False, False, True):
-        if not is_root_cgroup(base.folder):
-            _move_to_leaf(base.folder, ownership.harness_pids())
-        try:
-            _enable(base)
-        except CgroupError:
-            if last:
-                raise
-        else:
-            break
-
-
 def _enable(base: DelegatedFolder) -> None:
-    """One by one: if one can't be enabled, memory still is."""
+    """Enable them one by one: only memory must be.
+
+    Raises:
+        OSError: memory can't be enabled.
+    """
     files = unified_files(base.folder)
     for name in sorted(base.controllers - set(files.subtree_control)):
         try:
             files.subtree_control = f"+{name}"
-        except OSError as error:
+        except OSError:
             if name == "memory":
-                raise _refused(base.folder, error) from error
+                raise
 
 
 def _refused(folder: Path, error: OSError) -> CgroupError:
-    pids = [pid for pid in cleanup.own_pids(folder) if pid]
+    pids = [pid for pid in own_pids(folder) if pid]
     if pids:
         who = "1 other process is" if len(pids) == 1 else f"{len(pids)} other processes are"
         what = f"{who} in the current cgroup: {pids[:5]}"
@@ -183,41 +176,36 @@ def _refused(folder: Path, error: OSError) -> CgroupError:
 
 def _move_to_leaf(folder: Path, harnesses: Sequence[int]) -> None:
     """Move all harnesses, and all that is run with them, from the cgroup into its leaf."""
-    inside = cleanup.own_pids(folder)
-    there = [pid for pid in _with_parents(harnesses) if pid in inside]
+    inside = own_pids(folder)
+    moving: dict[int, None] = {}
+    for pid in harnesses:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            family = [pid, *(parent.pid for parent in process.parents())]
+            moving |= dict.fromkeys(member for member in family if member in inside)
+    # `tee` in `edgebench … | tee log` was started in the harness's session.
     sessions = set(map(_session, harnesses)) - {None}
-    there += [pid for pid in inside if pid > 0 and pid not in there and _session(pid) in sessions]
-    if there:
+    moving |= dict.fromkeys(pid for pid in inside if pid > 0 and _session(pid) in sessions)
+    if moving:
         (folder / LEAF).mkdir(exist_ok=True)
-    for pid in there:
-        cleanup.move_process(pid, folder / LEAF)
+    for pid in moving:
+        move_process(pid, folder / LEAF)
 
 
 def _session(pid: int) -> int | None:
-    """The session: ``tee`` in ``edgebench … | tee log`` was started in the harness's."""
     try:
         return os.getsid(pid)
     except OSError:
         return None
 
 
-def _with_parents(pids: Iterable[int]) -> list[int]:
-    """Each process, its parent, and so on up to the first."""
-    found: dict[int, None] = {}
-    for pid in pids:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process = psutil.Process(pid)
-            found |= dict.fromkeys([pid, *(parent.pid for parent in process.parents())])
-    return list(found)
-
-
 def systemd_runs() -> bool:
-    """Whether systemd manages this machine: sd_booted(3)."""
+    """Return whether systemd manages this machine: sd_booted(3)."""
     return Path("/run/systemd/system").is_dir()
 
 
 def enter_scope(own: Path, mount: Path) -> bool:
-    """Move this process into a scope of its own; False where that can't or may not be.
+    """Move this process into a scope of its own; return False where that can't or may not be.
 
     Args:
         own: the cgroup we are in.
@@ -227,44 +215,33 @@ def enter_scope(own: Path, mount: Path) -> bool:
     if busctl is None or not systemd_runs() or not may_leave(own, mount):
         return False
     before = Path("/proc/self/cgroup").read_text(errors="surrogateescape")
-    return _ask(busctl, _slice(own, mount)) and _moved(before)
+    return _ask(busctl, own.relative_to(mount)) and _moved(before)
 
 
 def may_leave(own: Path, mount: Path) -> bool:
-    """Whether no limit is escaped: none below our slice, and the scope will be in that slice.
+    """Return whether no limit is escaped: none below our slice, and the scope will be in it.
 
     A user's own manager makes scopes below the user's slice only.
     """
     if os.geteuid() != 0 and f"user-{os.geteuid()}.slice" not in own.parts:
         return False
-    left = []
     for folder in (own, *own.parents):
         if folder == mount or folder.name.endswith(".slice"):
             break
-        left.append(folder)
-    return not any(_limited(folder) for folder in left)
+        for name, unlimited in _LIMITS.items():
+            file = folder / name
+            if file.exists() and not file.read_text(errors="replace").startswith(unlimited):
+                return False
+    return True
 
 
-def _limited(folder: Path) -> bool:
-    for name, unlimited in _LIMITS.items():
-        file = folder / name
-        if file.exists() and not file.read_text(errors="surrogateescape").startswith(unlimited):
-            return True
-    return False
-
-
-def _slice(own: Path, mount: Path) -> str | None:
-    """The slice we are in; a user's manager chooses by itself."""
-    if os.geteuid() != 0:
-        return None
-    above = own.relative_to(mount).parts
-    return next((name for name in reversed(above) if name.endswith(".slice")), None)
-
-
-def _ask(busctl: str, slice_name: str | None) -> bool:
+def _ask(busctl: str, own: Path) -> bool:
+    """Ask systemd for a scope; False where it refuses or does not answer."""
+    # A user's manager chooses the slice by itself.
+    slices = [name for name in own.parts if name.endswith(".slice")] if os.geteuid() == 0 else []
     properties = [["Delegate", "b", "true"], ["PIDs", "au", "1", str(os.getpid())]]
-    if slice_name:
-        properties.append(["Slice", "s", slice_name])
+    if slices:
+        properties.append(["Slice", "s", slices[-1]])
     words = [word for entry in properties for word in entry]
     bus = "--system" if os.geteuid() == 0 else "--user"
     name = f"edgebench-{os.getpid()}.scope"

@@ -18,12 +18,11 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from edgebench.cgroups.counters import parse_counters
-from edgebench.cgroups.interface import Cgroup
-from edgebench.cgroups.process_maps import MappedFiles, mapped_bytes, mapped_files
+from edgebench.cgroups.interface import Cgroup, parse_counters
+from edgebench.cgroups.process_files import MappedFiles, mapped_bytes, mapped_files
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.records import WITH_PEAK
 
@@ -77,7 +76,7 @@ def demand_of(
     looks: Sequence[MapsLook] = (),
     resident_bytes: int | None = None,
 ) -> Demand:
-    """The largest demand over samples, and over what the high-water mark shows between them.
+    """Find the largest demand over samples, and over what the high-water mark shows between them.
 
     Nothing without anonymous memory, or where neither saw any memory. A column whose first value
     is negative is left out. Without a look all shared memory counts as unmapped as far as the
@@ -96,37 +95,39 @@ def demand_of(
     held = [name for name in HELD if name in known]
     values = zip(*(columns[name] for name in known), strict=True)
     rows = [dict(zip(known, row, strict=True)) for row in values]
+    own_files = [_own_files(row, looks) for row in rows]
+    undroppable = [sum(row[name] for name in held) for row in rows]
+    total = [sum(pair) for pair in zip(undroppable, own_files, strict=True)]
+    has_peak = {"file_bytes", PEAK} <= known
+    peaks = _needs_at_peaks(rows, own_files, resident_bytes) if has_peak else []
+    total_bytes = _larger(max(total), max(map(sum, peaks), default=0))
+    if not total_bytes:
+        # It ended before a sample or the mark showed anything of its memory.
+        return Demand()
+    undroppable_bytes = _larger(max(undroppable), max((need for need, _ in peaks), default=0))
     mapped = ["own_files" if looks else "mapped_file"] if "mapped_file_bytes" in known else []
     names = [*(name.removesuffix("_bytes") for name in held), *mapped]
-    sampled = [(sum(row[n] for n in held), _own_files(row, _nearest(looks, row))) for row in rows]
-    has_peak = {"file_bytes", PEAK} <= known
-    peaks = list(_needs_at_peaks(rows, looks, resident_bytes)) if has_peak else []
-    total = _larger(max(map(sum, sampled)), max(map(sum, peaks), default=0))
-    if not total:
-        # It ended before anything was seen of its memory.
-        return Demand()
-    undroppable = _larger(
-        max(held for held, _ in sampled), max((one[0] for one in peaks), default=0)
-    )
-    return Demand(total, undroppable, f"sampled {'+'.join(names)}{WITH_PEAK if has_peak else ''}")
+    source = f"sampled {'+'.join(names)}{WITH_PEAK if has_peak else ''}"
+    return Demand(total_bytes, undroppable_bytes, source)
 
 
 def _larger(sampled_bytes: int, peak_bytes: int) -> int:
-    """The second only where the batches that the kernel charges can't explain that it is more.
+    """Return the second only where it is more by more than the batches that the kernel charges.
 
     Of what is no larger than those, samples may have seen nothing at all.
     """
     is_tiny = sampled_bytes <= SAME_BYTES
-    seen = sampled_bytes if is_tiny else sampled_bytes + SAME_BYTES
-    return peak_bytes if peak_bytes > seen else sampled_bytes
+    explained = sampled_bytes if is_tiny else sampled_bytes + SAME_BYTES
+    return peak_bytes if peak_bytes > explained else sampled_bytes
 
 
 def _needs_at_peaks(
-    rows: Sequence[Mapping[str, int]], looks: Sequence[MapsLook], resident_bytes: int | None
-) -> Iterator[tuple[int, int]]:
-    """What was held, and of its own files, wherever the mark has risen since the sample before."""
+    rows: Sequence[Mapping[str, int]], own_files: Sequence[int], resident_bytes: int | None
+) -> list[tuple[int, int]]:
+    """Find what was undroppable, and its own files, wherever the mark rose since a sample."""
     empty: Mapping[str, int] = {"t_ns": rows[0]["t_ns"], "file_bytes": 0}
-    for pair in itertools.pairwise([empty, *rows]):
+    needs: list[tuple[int, int]] = []
+    for index, pair in enumerate(itertools.pairwise([empty, *rows])):
         before, after = pair
         cached = [max(0, row["file_bytes"] - row.get("shmem_bytes", 0)) for row in pair]
         # Where files were dropped or removed meanwhile, more of them may have lain there between.
@@ -136,22 +137,20 @@ def _needs_at_peaks(
                 # A file that came and went is in neither sample, nor in any process.
                 beside = (row.get("shmem_bytes", 0) + row.get("kernel_bytes", 0) for row in pair)
                 held = min(held, resident_bytes + max(beside))
-            yield held + swapped, max(_own_files(row, _nearest(looks, row)) for row in pair)
+            needs.append((held + swapped, max(own_files[max(0, index - 1) : index + 1])))
+    return needs
 
 
-def _own_files(row: Mapping[str, int], look: MapsLook | None) -> int:
-    """The mapped files among a sample's pages, without shared memory and libraries."""
+def _own_files(row: Mapping[str, int], looks: Sequence[MapsLook]) -> int:
+    """Return the mapped files among a sample's pages, without shared memory and libraries."""
     mapped, shared = row.get("mapped_file_bytes", 0), row.get("shmem_bytes", 0)
     # Mapped files of a disk are among the cached ones.
     cached = max(0, row["file_bytes"] - shared) if "file_bytes" in row else mapped
-    if look is None:
+    if not looks:
         return min(mapped, cached)
+    look = min(looks, key=lambda look: abs(look.t_ns - row["t_ns"]))
     files = min(max(0, mapped - shared + look.unmapped_shared_bytes), mapped, cached)
     return max(0, files - look.charged_library_bytes)
-
-
-def _nearest(looks: Sequence[MapsLook], row: Mapping[str, int]) -> MapsLook | None:
-    return min(looks, key=lambda look: abs(look.t_ns - row["t_ns"]), default=None)
 
 
 class MapsWatch:
@@ -169,14 +168,14 @@ class MapsWatch:
     def __init__(self, cgroup: Cgroup, *, wanted: bool, is_limited: bool = False) -> None:
         self._cgroup, self._wanted, self._is_limited = cgroup, wanted, is_limited
         self.looks: list[MapsLook] = []
-        #: The most of libraries that was seen; None without a look.
+        #: The most that libraries took at a look; None without a look.
         self.library_bytes: int | None = None
         #: Why there is no look; None if there is one.
         self.missing: str | None = NOT_LOOKED
         self._most_bytes, self._next_ns = -1, 0
 
     def reasons(self) -> dict[str, str]:
-        """Why the libraries' size is missing, by its key in the record."""
+        """Say why the libraries' size is missing, by its key in the record."""
         return {} if self.missing is None else {"library_bytes": self.missing}
 
     @property
@@ -198,46 +197,41 @@ class MapsWatch:
         mapped = mapped_bytes(pids)
         if mapped > self._most_bytes + 2 * SAME_BYTES or self.library_bytes is None:
             self._most_bytes = mapped
-            if self._is_limited:
-                self._look_at_libraries(pids)
-            else:
+            if pids and self._is_limited:
+                self._keep(mapped_files(pids))
+            elif pids:
                 self._look(pids)
         ended_ns = time.monotonic_ns()
         self._next_ns = ended_ns + round((ended_ns - began_ns) / _LOOKING_SHARE)
 
-    def _look_at_libraries(self, pids: Sequence[int]) -> None:
-        if pids and (found := mapped_files(pids)):
-            self._saw(found)
-
-    def _saw(self, found: MappedFiles) -> None:
-        self.missing = None
-        self.library_bytes = max(self.library_bytes or 0, found.library_bytes)
+    def _keep(self, files: MappedFiles | None) -> None:
+        if files:
+            self.missing = None
+            self.library_bytes = max(self.library_bytes or 0, files.library_bytes)
 
     def _look(self, pids: Sequence[int]) -> None:
         # Between two readings the maps are read: of what grows or shrinks the lesser one counts.
-        before, found, after = self._charged(), mapped_files(pids), self._charged()
-        if not pids:
-            return
-        if before is None or found is None or after is None:
+        before, files, after = self._charged(), mapped_files(pids), self._charged()
+        if before is None or files is None or after is None:
             self.missing = NOT_SHOWN if not self.looks else None
             return
         mapped, shared = min(before[0], after[0]), min(before[1], after[1])
-        self._saw(found)
-        files, charged = mapped - found.shared_bytes, max(before[0], after[0])
+        self._keep(files)
+        charged = max(before[0], after[0])
         # What ended meanwhile may have mapped more than either reading shows.
-        beyond = found.own_bytes - (charged - found.shared_bytes) if after[0] >= before[0] else 0
+        beyond = files.own_bytes - (charged - files.shared_bytes) if after[0] >= before[0] else 0
         self.looks.append(
             MapsLook(
                 t_ns=time.monotonic_ns(),
-                unmapped_shared_bytes=max(0, shared - found.shared_bytes),
+                unmapped_shared_bytes=max(0, shared - files.shared_bytes),
                 # Which of the charged pages are its own is not shown: all that can be.
-                charged_library_bytes=max(0, files - found.own_bytes),
+                charged_library_bytes=max(0, mapped - files.shared_bytes - files.own_bytes),
                 elsewhere_bytes=max(0, beyond),
             )
         )
 
     def _charged(self) -> tuple[int, int] | None:
-        """Bytes of mapped files and of shared memory that the cgroup is charged for."""
+        """Read how many bytes of mapped files and of shared memory the cgroup is charged for."""
         stat = self._cgroup.file("memory", "memory.stat")
         if stat is None:
             return None

@@ -7,20 +7,30 @@ system, never inferred from a version number.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+import signal
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from edgebench.cgroups.counters import Counters, Sources, read_counters
-from edgebench.cgroups.disk_limits import DiskLimit, set_disk_limits
-from edgebench.cgroups.files import check_applied
-from edgebench.cgroups.removal import kill_all, pids_in, remove_all
+from edgebench.cgroups.files import DiskLimit, check_applied, lift_disk_limits, set_disk_limits
 from edgebench.errors import CgroupError
+from edgebench.safe_folders import walk
 
 #: The limits that hold memory, of those below.
 MEMORY_SIZES = ("memory_bytes", "memory_high_bytes")
+#: How long killed processes may take to go; one in uninterruptible I/O takes its time.
+_PATIENCE_S = 20.0
+_PAUSE_S = 0.001
+#: No counter of 64 bits is longer.
+_NUMBER = re.compile(r"[0-9]{1,20}")
+#: The key of a file that holds one number and nothing else.
+ONLY = ""
 
 
 @dataclass(frozen=True)
@@ -42,7 +52,7 @@ class Limits:
 
     @property
     def lowest_bytes(self) -> int | None:
-        """Where memory is held at the latest: at its limit, or where it is throttled before."""
+        """The limit of memory, or where it is throttled before."""
         sizes = (getattr(self, name) for name in MEMORY_SIZES)
         return min((size for size in sizes if size is not None), default=None)
 
@@ -74,9 +84,225 @@ class HotFiles:
     flushing: tuple[str, ...] = ()
 
     def without_flushing(self) -> HotFiles:
-        """The files that can be read without such an effect."""
+        """Leave out the files whose reading flushes."""
         nothing: dict[str, Any] = dict.fromkeys(self.flushing)
         return replace(self, **nothing, flushing=())
+
+
+@dataclass(frozen=True)
+class Counters:
+    """One reading of a cgroup's accounting. Bytes, or nanoseconds, or counts."""
+
+    usage_bytes: int | None = None
+    peak_bytes: int | None = None
+    swap_bytes: int | None = None
+    swap_peak_bytes: int | None = None
+    anon_bytes: int | None = None
+    file_bytes: int | None = None
+    mapped_file_bytes: int | None = None
+    shmem_bytes: int | None = None
+    kernel_bytes: int | None = None
+    page_tables_bytes: int | None = None
+    slab_bytes: int | None = None
+    minor_faults: int | None = None
+    major_faults: int | None = None
+    swapped_in_bytes: int | None = None
+    swapped_out_bytes: int | None = None
+    refault_anon: int | None = None
+    refault_file: int | None = None
+    cpu_ns: int | None = None
+    user_ns: int | None = None
+    system_ns: int | None = None
+    throttled_ns: int | None = None
+    io_read_bytes: int | None = None
+    io_write_bytes: int | None = None
+    pressure_some_us: int | None = None
+    pressure_full_us: int | None = None
+    oom_kills: int | None = None
+    limit_hits: int | None = None
+
+
+@dataclass(frozen=True)
+class CounterSource:
+    """Where one counter is found.
+
+    Args:
+        controller: whose file it is.
+        file: the file's name.
+        key: which of its numbers; :data:`ONLY` for a file with one number.
+        factor: what to multiply the kernel's number by.
+        minus: a key whose number is subtracted first.
+        per_device: a device is listed only once it was used, so a missing key means 0.
+    """
+
+    controller: str
+    file: str
+    key: str = ONLY
+    factor: int = 1
+    minus: str | None = None
+    per_device: bool = False
+
+    def find(self, folder: Path, files: dict[Path, dict[str, int] | None]) -> int | str:
+        """Return the value, or why there is none.
+
+        Args:
+            folder: the cgroup's, of the controller.
+            files: the numbers of each file that was read before; this one is added.
+        """
+        file = folder / self.file
+        if file not in files:
+            try:
+                files[file] = parse_counters(file.read_text(errors="replace"))
+            except OSError:
+                files[file] = None
+        numbers = files[file]
+        if numbers is None:
+            return f"this kernel has no readable {self.file}"
+        for key in (self.key, self.minus):
+            if key is not None and key not in numbers and not self.per_device:
+                return f"this kernel's {self.file} has no {key or 'number'}"
+        subtracted = numbers[self.minus] if self.minus is not None else 0
+        return (numbers.get(self.key, 0) - subtracted) * self.factor
+
+
+Sources = Mapping[str, CounterSource]
+
+
+def parse_counters(text: str) -> dict[str, int]:
+    """Read key → number from a file of the kernel.
+
+    Such files have four shapes: one number, ``key number`` lines, ``device key=number`` lines and
+    ``device key number`` lines. The last two are summed over devices; the keys of pressure are as
+    ``some.total``.
+    """
+    numbers: dict[str, int] = {}
+    for words in map(str.split, text.splitlines()):
+        if len(words) == 1:
+            pairs = [(ONLY, words[0])]
+        elif any("=" in word for word in words[1:]):
+            prefix = f"{words[0]}." if words[0] in ("some", "full") else ""
+            split = (word.partition("=") for word in words[1:])
+            pairs = [(f"{prefix}{key}", number) for key, _, number in split]
+        else:
+            pairs = [(words[-2], words[-1])] if words else []
+        for key, number in pairs:
+            if _NUMBER.fullmatch(number):
+                numbers[key] = numbers.get(key, 0) + int(number)
+    return numbers
+
+
+def read_counters(
+    folders: Mapping[str, Path], sources: Sources, unavailable: Mapping[str, str]
+) -> tuple[Counters, dict[str, str]]:
+    """Read all counters once; return them, and the reason for each that is None.
+
+    Args:
+        folders: controller → the cgroup's folder there.
+        sources: key of :class:`Counters` → where it is found.
+        unavailable: key of :class:`Counters` → why this cgroup version never has it.
+    """
+    files: dict[Path, dict[str, int] | None] = {}
+    values: dict[str, int] = {}
+    reasons = dict(unavailable)
+    for name, source in sources.items():
+        folder = folders.get(source.controller)
+        if folder is None:
+            reasons[name] = f"the {source.controller} controller is not available here"
+            continue
+        value = source.find(folder, files)
+        if isinstance(value, int):
+            values[name] = value
+        else:
+            reasons[name] = value
+    return Counters(**values), reasons
+
+
+def tree(folder: Path) -> list[Path]:
+    """List the folder and all cgroups below it, the deepest first. Empty if it is gone."""
+    return [path for path, _ in walk(folder)][::-1]
+
+
+def kill_all(folders: Iterable[Path]) -> None:
+    """Kill all processes in the cgroups and below, and wait until they are gone.
+
+    Raises:
+        CgroupError: a process doesn't end (it hangs in the kernel).
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    folders = list(folders)
+    for folder in folders:
+        for cgroup in tree(folder):
+            lift_disk_limits(cgroup)
+    # Forbid forks meanwhile: a fork bomb forks faster than it is killed.
+    limits: dict[Path, str] = {}
+    for file in (folder / "pids.max" for folder in folders):
+        if not file.with_name("cgroup.kill").exists():
+            with contextlib.suppress(OSError):
+                limits[file] = file.read_text(errors="replace")
+                file.write_text("0")
+    try:
+        for folder in folders:
+            while pids := pids_in(folder):
+                _kill(folder, pids)
+                if time.monotonic() > deadline:
+                    raise CgroupError(
+                        f"process {pids[0]} was killed and does not end",
+                        where=str(folder),
+                        remedy=f"see what it waits for: cat /proc/{pids[0]}/stack; "
+                        f"then rmdir {folder}",
+                    )
+                time.sleep(_PAUSE_S)
+    finally:
+        for file, limit in limits.items():
+            with contextlib.suppress(OSError):
+                file.write_text(limit)
+
+
+def pids_in(folder: Path) -> tuple[int, ...]:
+    """List the processes in the cgroup and below; 0 stands for one of another pid namespace."""
+    pids: set[int] = set()
+    for cgroup in tree(folder):
+        with contextlib.suppress(OSError):
+            pids.update(int(line) for line in (cgroup / "cgroup.procs").read_bytes().split())
+    return tuple(sorted(pids))
+
+
+def _kill(folder: Path, pids: tuple[int, ...]) -> None:
+    kill_file = folder / "cgroup.kill"
+    if kill_file.exists():
+        kill_file.write_text("1")
+        return
+    for pid in pids:
+        # 0 would be our own process group.
+        if pid > 0:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def remove_all(folders: Iterable[Path]) -> None:
+    """Kill all processes in the cgroups, then remove them and those below. Safe to call twice.
+
+    Raises:
+        CgroupError: one can't be removed.
+    """
+    folders = list(folders)
+    kill_all(folders)
+    for cgroup in (cgroup for folder in folders for cgroup in tree(folder)):
+        deadline = time.monotonic() + _PATIENCE_S
+        while cgroup.exists():
+            try:
+                cgroup.rmdir()
+            except FileNotFoundError:
+                break
+            except OSError as error:
+                # EBUSY for an instant after the last process went.
+                if time.monotonic() > deadline:
+                    raise CgroupError(
+                        f"can't remove a cgroup: {error.strerror}",
+                        where=str(cgroup),
+                        remedy=f"rmdir {cgroup}",
+                    ) from error
+                time.sleep(_PAUSE_S)
 
 
 class Cgroup(ABC):
@@ -121,7 +347,7 @@ class Cgroup(ABC):
     def move_memory_limit(
         self, memory_bytes: int | None, swap_bytes: int | None, *, waits: bool = True
     ) -> int | None:
-        """Change the memory limit while processes live in it; as the kernel rounded it.
+        """Change the memory limit while processes live in it; return it as the kernel rounded it.
 
         The kernel reclaims at once. ``swap_bytes`` is the limit of swap that :meth:`set_limits` was
         given; it stays. ``waits``: whether version 1 tries for a second to reclaim enough.
@@ -151,7 +377,7 @@ class Cgroup(ABC):
 
     @abstractmethod
     def read_limits(self, asked: Limits) -> Limits:
-        """The limits but those of disks, as the kernel has them now.
+        """Read the limits but those of disks, as the kernel has them now.
 
         ``cores`` are those of ``asked`` where no cpuset controller has them.
 
@@ -161,23 +387,29 @@ class Cgroup(ABC):
 
     @abstractmethod
     def hot_files(self) -> HotFiles:
-        """The files to keep open for sampling."""
+        """Find the files to keep open for sampling."""
 
     def read(self) -> Counters:
-        """All counters that the kernel has, now."""
+        """Read all counters that the kernel has, now."""
         return read_counters(self._folders, self.sources, self.unavailable)[0]
 
     def missing(self) -> dict[str, str]:
-        """Key of each counter that this kernel lacks → why."""
+        """Say why, by its key, for each counter that this kernel lacks."""
         return read_counters(self._folders, self.sources, self.unavailable)[1]
 
+    def sum_of_tree(self, source: CounterSource) -> int | None:
+        """Sum a counter that excludes child cgroups over them and this one; None if none has it."""
+        values = [source.find(folder, {}) for folder in tree(self.path)]
+        known = [value for value in values if isinstance(value, int)]
+        return sum(known) if known else None
+
     def file(self, controller: str, name: str) -> Path | None:
-        """A controller's file of this cgroup; None if the kernel has no such file."""
+        """Find a controller's file of this cgroup; None if the kernel has no such file."""
         folder = self._folders.get(controller)
         return folder / name if folder and (folder / name).exists() else None
 
     def join_files(self) -> tuple[Path, ...]:
-        """The ``cgroup.procs`` files into which a process writes its pid to join.
+        """List the ``cgroup.procs`` files into which a process writes its pid to join.
 
         Memory's is last: memory is charged from then on.
         """
@@ -185,11 +417,11 @@ class Cgroup(ABC):
         return tuple(folder / "cgroup.procs" for folder in (*others, self.path))
 
     def pids(self) -> tuple[int, ...]:
-        """The processes in it now."""
+        """List the processes in it now."""
         return pids_in(self.path)
 
     def hold_disks(self, limits: tuple[DiskLimit, ...]) -> tuple[DiskLimit, ...]:
-        """Hold its disks to a speed until its processes are killed; as the kernel has it.
+        """Hold its disks to a speed until its processes are killed; return what the kernel has.
 
         Raises:
             CgroupError: the kernel can't, or refused or ignored a speed.
@@ -208,7 +440,7 @@ class Cgroup(ABC):
 
 
 def unsupported(version: int, name: str) -> CgroupError:
-    """The error for a limit that this version of cgroups does not have."""
+    """Return the error for a limit that this version of cgroups does not have."""
     other = 3 - version
     return CgroupError(
         f"{name.removesuffix('_bytes')} needs cgroup version {other}: the memory controller is on "

@@ -45,7 +45,7 @@ def join_command(
     environment_fd: int | None = None,
     cwd: Path | None = None,
 ) -> list[str]:
-    """The words that run ``command`` in the cgroup.
+    """Return the words that run ``command`` in the cgroup.
 
     Args:
         cgroup: the cgroup to join.
@@ -69,7 +69,7 @@ def join_command(
 
 
 def environment_block(variables: Mapping[str, str]) -> bytes:
-    """The variables as ``/proc/self/environ`` has them."""
+    """Write the variables as ``/proc/self/environ`` has them."""
     return b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in variables.items())
 
 
@@ -78,7 +78,7 @@ def _numbers(numbers: Sequence[int]) -> str:
 
 
 def main(words: list[str]) -> NoReturn:
-    """Do what the words say and become the command; ends with one line and a code if it can't."""
+    """Do what the words say and become the command; end with one line and a code if it can't."""
     end = words.index("--")
     spec = [word.partition("=")[::2] for word in words[:end]]
     command = words[end + 1 :]
@@ -95,13 +95,15 @@ def main(words: list[str]) -> NoReturn:
 
 
 def _prepare_and_join(spec: list[tuple[str, str]]) -> dict[bytes, bytes]:
-    """The command's variables."""
+    """Join, with dropped rights; return the command's variables."""
     descriptors = [os.open(value, os.O_WRONLY) for key, value in spec if key == "join"]
     options = {key: value for key, value in spec if key != "join"}
     cores = _parsed(options["cores"]) if "cores" in options else []
     environment = dict(os.environb)
     if "environment" in options:
-        environment = _read_environment(int(options["environment"]))
+        with open(int(options["environment"]), "rb") as file:
+            variables = [line.partition(b"=") for line in file.read().split(b"\0") if line]
+        environment = {name: value for name, _, value in variables}
     libc = ctypes.CDLL(None)
     for number in _IGNORED_BY_PYTHON:
         libc.signal(number, None)
@@ -114,26 +116,16 @@ def _prepare_and_join(spec: list[tuple[str, str]]) -> dict[bytes, bytes]:
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
     if "cwd" in options:
-        _enter(options["cwd"])
+        try:
+            os.chdir(options["cwd"])
+        except OSError as error:
+            _end(FAILED_BEFORE, f"can't run in {options['cwd']}: {error.strerror}")
     for descriptor in descriptors:
         os.write(descriptor, b"%d" % os.getpid())
     if cores:
         # Last: Linux 6.1 gives all cores back to who joins a cgroup with cpusets.
         os.sched_setaffinity(0, cores)
     return environment
-
-
-def _enter(folder: str) -> None:
-    try:
-        os.chdir(folder)
-    except OSError as error:
-        _end(FAILED_BEFORE, f"can't run in {folder}: {error.strerror}")
-
-
-def _read_environment(descriptor: int) -> dict[bytes, bytes]:
-    with open(descriptor, "rb") as file:
-        variables = [line.partition(b"=") for line in file.read().split(b"\0") if line]
-    return {name: value for name, _, value in variables}
 
 
 def _parsed(numbers: str) -> list[int]:

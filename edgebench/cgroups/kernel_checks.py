@@ -1,13 +1,13 @@
-"""Small programs under a limit that show, before anything is measured, what this kernel does.
+"""What this machine's cgroups support, and what its kernel does, before anything is measured.
 
-Whether it enforces memory limits: systemd has silently ignored them, and a container may show files
-that nothing enforces. A program that allocates more than its limit must be killed, and one that
-allocates less must not.
+Small programs under a limit show whether the kernel enforces memory limits: systemd has silently
+ignored them, and a container may show files that nothing enforces. A program that allocates more
+than its limit must be killed, and one that allocates less must not.
 
-Whether reading ``memory.stat`` changes what it kills: since Linux 6.12, reclaim in a cgroup uses
-the list sizes of the last statistics update, which the kernel makes every two seconds and at each
-read of ``memory.stat``. A cgroup whose pages have all become active since then is killed although
-its swap is free (docs/explanation/observer-effect.md).
+They also show whether reading ``memory.stat`` changes what it kills: since Linux 6.12, reclaim in a
+cgroup uses the list sizes of the last statistics update, which the kernel makes every two seconds
+and at each read of ``memory.stat``. A cgroup whose pages have all become active since then is
+killed although its swap is free (docs/explanation/observer-effect.md).
 """
 
 from __future__ import annotations
@@ -16,18 +16,36 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
-from edgebench.cgroups.parent import ParentCgroup
+from edgebench.cgroups.leftovers import Ownership
+from edgebench.cgroups.parent import ParentCgroup, find_parent
 from edgebench.errors import CgroupError
 from edgebench.records import Outcome
 from edgebench.units import format_size
 
+NO_SWAP_ACCOUNTING = """\
+swap use is not counted by cgroup. Add swapaccount=1 to the kernel's command line and restart"""
+NO_RESET = "a layer's peak then comes from samples; Linux 6.12 or later has exact ones"
+NO_PEAK = "peaks then come from samples; Linux 5.19 or later has exact ones"
+NO_PSI = "to measure stalls, add psi=1 to the kernel's command line and restart"
+THROTTLED = """\
+memory.high is set there: above it the kernel throttles a trial instead of limiting it, so times
+measured here would be wrong. As its owner:
+    echo max > {file}"""
+FEW_CPUS = """\
+harness and sampler need CPU time too, so times are longer than on the bare machine; give this
+container or slice more: docker run --cpus=2 --cpuset-cpus=0-1 …, or CPUQuota= in systemd"""
+NO_CONTROLLER = """\
+their limits and counters are not available; run as root, or see which exist: cat /proc/cgroups"""
+#: One for the workload, one for harness and sampler.
+_ENOUGH_CPUS = 2
 _LIMIT = 64 << 20
 _BELOW, _ABOVE = 32 << 20, 96 << 20
 _TIMEOUT_S = 30.0
@@ -57,6 +75,85 @@ _REMEDY = "measurements would be wrong here; see this cgroup's limits with: edge
 
 
 @dataclass(frozen=True)
+class Finding:
+    """One finding. ``ok`` None: sweeps run, but with fewer limits or counters."""
+
+    name: str
+    ok: bool | None
+    says: str
+    remedy: str | None = None
+
+
+def check_support() -> list[Finding]:
+    """Find what this machine's cgroups support, for ``doctor``; leave nothing behind."""
+    with Ownership() as ownership:
+        try:
+            return support_findings(find_parent(ownership).describe())
+        except CgroupError as error:
+            where = f" ({error.where})" if error.where else ""
+            return [Finding("cgroup", False, f"{error.what}{where}", error.remedy)]
+
+
+def support_findings(described: Mapping[str, Any]) -> list[Finding]:
+    """Say what the description of a parent cgroup means for a sweep."""
+
+    def finding(name: str, says: str, lacking: str | None = None, remedy: str = "") -> Finding:
+        return (
+            Finding(name, None, lacking, remedy or None) if lacking else Finding(name, True, says)
+        )
+
+    version, has = described["version"], described["controllers"]
+    hybrid = " (hybrid: the other version is mounted too)" if described["hybrid"] else ""
+    ceiling = throttle = no_controller = None
+    if described["ceiling_bytes"] is not None:
+        ceiling = f"{format_size(described['ceiling_bytes'])}: no trial can use more"
+    if described["throttle_bytes"] is not None:
+        throttle = f"memory.high of {format_size(described['throttle_bytes'])}"
+    cores, quota = described["cores"], described["cpu_quota"]
+    cpus = f"{cores} {'core' if cores == 1 else 'cores'}"
+    cpus += "" if quota is None else f", no more than {quota:g} at a time"
+    few = cores < _ENOUGH_CPUS or (quota is not None and quota < _ENOUGH_CPUS)
+    wanted = {"cpu", "cpuset", "pids"} | ({"cpuacct", "blkio"} if version == 1 else {"io"})
+    if lacking := sorted(wanted - set(has)):
+        no_controller = f"{', '.join(has)}; not {', '.join(lacking)}"
+    if described["peak"]:
+        no_peak, peak_remedy = "kept by the kernel, but can't be reset", NO_RESET
+    else:
+        no_peak, peak_remedy = "not kept by this kernel", NO_PEAK
+    if version == 1:
+        no_pressure, pressure_remedy = "cgroup version 1 has none", ""
+    else:
+        no_pressure, pressure_remedy = "not measured", NO_PSI
+    return [
+        finding("cgroup", f"version {version}, below {described['path']}{hybrid}"),
+        finding("limit above", "none", ceiling, "keep the scenario's limits below it"),
+        finding(
+            "throttle above", "none", throttle, THROTTLED.format(file=described["throttle_file"])
+        ),
+        finding("CPUs", cpus, cpus if few else None, FEW_CPUS),
+        finding("controllers", ", ".join(has), no_controller, NO_CONTROLLER),
+        finding(
+            "swap accounting",
+            "on",
+            None if described["swap_accounting"] else "off",
+            NO_SWAP_ACCOUNTING,
+        ),
+        finding(
+            "kernel's peak",
+            "kept by the kernel, reset at each layer",
+            None if described["peak_resets"] else no_peak,
+            peak_remedy,
+        ),
+        finding(
+            "pressure",
+            "measured for each cgroup",
+            None if described["pressure"] else no_pressure,
+            pressure_remedy,
+        ),
+    ]
+
+
+@dataclass(frozen=True)
 class LimitCheck:
     """What happened to the program that allocates more than its limit."""
 
@@ -75,9 +172,9 @@ def check_limit(parent: ParentCgroup) -> LimitCheck:
     cgroup = parent.create(f"{os.getpid()}-proof", accounting=False)
     try:
         limit = cgroup.set_limits(Limits(memory_bytes=_LIMIT, swap_bytes=0)).memory_bytes or 0
-        if (code := _allocate(cgroup, _BELOW)) != 0:
+        if (code := run_in(cgroup, ["-c", _ALLOCATOR, str(_BELOW)], _TIMEOUT_S)) != 0:
             raise _failed(cgroup, _BELOW, f"ended with {code}, and should have succeeded")
-        code = _allocate(cgroup, _ABOVE)
+        code = run_in(cgroup, ["-c", _ALLOCATOR, str(_ABOVE)], _TIMEOUT_S)
         if code != -signal.SIGKILL:
             ended = "did not end" if code is None else f"ended with {code}"
             raise _failed(cgroup, _ABOVE, f"{ended}, and should have been killed")
@@ -86,12 +183,8 @@ def check_limit(parent: ParentCgroup) -> LimitCheck:
         cgroup.remove()
 
 
-def _allocate(cgroup: Cgroup, size_bytes: int) -> int | None:
-    return run_in(cgroup, ["-c", _ALLOCATOR, str(size_bytes)], _TIMEOUT_S)
-
-
 def run_in(cgroup: Cgroup, words: Sequence[str], timeout_s: float) -> int | None:
-    """Run a small Python program in the cgroup; its exit status, None if it timed out."""
+    """Run a small Python program in the cgroup; return its exit status, None if it timed out."""
     process = subprocess.Popen(
         join_command(cgroup, [sys.executable, "-I", "-S", *words], None, None),
         stdin=subprocess.DEVNULL,
@@ -152,27 +245,21 @@ def _is_killed(parent: ParentCgroup, name: str, read: bool) -> bool:
     cgroup = parent.create(name, accounting=False)
     try:
         cgroup.set_limits(Limits(memory_bytes=_LIMIT, swap_bytes=SWAP_BYTES))
-        with ExitStack() as stack:
-            if read:
-                stack.enter_context(_reader(cgroup))
-            return _run(cgroup)
+        with _reader(cgroup) if read else nullcontext():
+            script = str(Path(__file__).with_name("probes.py"))
+            code = run_in(cgroup, [script, "pages", str(_SIZE), str(_MORE)], _TIMEOUT_S)
+        if code is None:
+            raise CgroupError("the test program did not end", where=str(cgroup.path))
+        if code == _NOT_ALLOWED:
+            raise CgroupError("process_vm_readv is not allowed here", where=str(cgroup.path))
+        return bool(cgroup.read().oom_kills)
     finally:
         cgroup.remove()
 
 
-def _run(cgroup: Cgroup) -> bool:
-    script = str(Path(__file__).with_name("active_pages.py"))
-    code = run_in(cgroup, [script, str(_SIZE), str(_MORE)], _TIMEOUT_S)
-    if code is None:
-        raise CgroupError("the test program did not end", where=str(cgroup.path))
-    if code == _NOT_ALLOWED:
-        raise CgroupError("process_vm_readv is not allowed here", where=str(cgroup.path))
-    return bool(cgroup.read().oom_kills)
-
-
 @contextmanager
 def _reader(cgroup: Cgroup) -> Iterator[None]:
-    """A process outside the cgroup that reads its ``memory.stat`` in a loop."""
+    """Read its ``memory.stat`` in a loop, from a process outside the cgroup."""
     stat = cgroup.hot_files().stat
     if stat is None:
         raise CgroupError("this kernel has no memory.stat", where=str(cgroup.path))

@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 LOG = Path("/dev/kmsg")
@@ -44,7 +44,7 @@ class LoggedKill:
     stat: dict[str, int] = field(default_factory=dict)
 
     def size_of(self, name: str) -> int | None:
-        """A value of ``memory.stat``, on version 1 with those of the cgroups below."""
+        """Return a value of ``memory.stat``, on version 1 with those of the cgroups below."""
         return self.stat.get(f"total_{name}", self.stat.get(name))
 
     @property
@@ -85,11 +85,8 @@ class KillLog:
             self.close()
 
     def kills_in(self, cgroup: str) -> list[LoggedKill]:
-        """Kills since it was opened of processes in the cgroup of that name, or below it."""
-        made = (kill for kill in parse_kills(self._lines()) if is_in(kill.victim, cgroup))
-        return list(made)
-
-    def _lines(self) -> Iterator[bytes]:
+        """List kills since it was opened of processes in the cgroup of that name, or below it."""
+        lines: list[bytes] = []
         while self._fd >= 0:
             try:
                 line = os.read(self._fd, _LINE_BYTES)
@@ -97,10 +94,11 @@ class KillLog:
                 # Lines were overwritten before they were read; the next read goes on after them.
                 continue
             except OSError:
-                return
+                break
             if not line:
-                return
-            yield line
+                break
+            lines.append(line)
+        return [kill for kill in parse_kills(lines) if is_in(kill.victim, cgroup)]
 
     def close(self) -> None:
         """Close it. Safe to call twice."""
@@ -110,48 +108,37 @@ class KillLog:
 
 
 def is_in(path: str, cgroup: str) -> bool:
-    """Whether a cgroup's path, as the kernel prints it, is of that name or below one of it.
+    """Return whether a cgroup's path, as the kernel prints it, has that name or is below it.
 
-    The kernel tells the whole path, of which a container sees only the end.
+    The kernel prints the whole path, of which a container sees only the end.
     """
     return cgroup in PurePosixPath(path).parts
 
 
 def parse_kills(lines: Iterable[bytes]) -> Iterator[LoggedKill]:
-    """The kills in lines of ``/dev/kmsg``; what is cut off at the beginning is left out."""
-    at_s, block = 0.0, list[str]()
-    begun = False
+    """Parse the kills in lines of ``/dev/kmsg``; leave out what is cut off at the beginning."""
+    kill: LoggedKill | None = None
     for line in lines:
         about, _, rest = line.decode(errors="replace").partition(";")
         text = rest.partition("\n")[0].strip()
         if _BEGIN in text:
-            at_s, block, begun = _seconds(about), [], True
-        elif begun and text.startswith(_VICTIM):
-            yield _kill(at_s, block, text)
-            begun = False
-        elif begun:
-            block.append(text)
-
-
-def _seconds(about: str) -> float:
-    """The time in ``priority,number,microseconds,flags``."""
-    with contextlib.suppress(IndexError, ValueError):
-        return int(about.split(",")[2]) / 1e6
-    return 0.0
-
-
-def _kill(at_s: float, block: Iterable[str], victim: str) -> LoggedKill:
-    named: dict[str, str] = {}
-    for word in victim.removeprefix(_VICTIM).split(","):
-        key, _, value = word.partition("=")
-        # The first one counts: a process may call itself anything, and its name comes last.
-        named.setdefault(key, value)
-    usage: dict[str, tuple[int, int | None]] = {}
-    stat: dict[str, int] = {}
-    for text in block:
-        if found := _USAGE.match(text):
-            limit = int(found[3]) << 10
-            usage[found[1]] = int(found[2]) << 10, None if limit >= _UNLIMITED else limit
-        elif found := _STAT.fullmatch(text):
-            stat[found[1]] = int(found[2])
-    return LoggedKill(at_s, named.get("task_memcg", ""), named.get("oom_memcg"), usage, stat)
+            at_s = 0.0
+            # `priority,number,microseconds,flags`
+            with contextlib.suppress(IndexError, ValueError):
+                at_s = int(about.split(",")[2]) / 1e6
+            kill = LoggedKill(at_s, "", None)
+        elif kill and text.startswith(_VICTIM):
+            named: dict[str, str] = {}
+            for word in text.removeprefix(_VICTIM).split(","):
+                key, _, value = word.partition("=")
+                # The first one counts: a process may call itself anything, and its name comes last.
+                named.setdefault(key, value)
+            victim, struck = named.get("task_memcg", ""), named.get("oom_memcg")
+            yield replace(kill, victim=victim, struck=struck)
+            kill = None
+        elif kill and (usage := _USAGE.match(text)):
+            limit = int(usage[3]) << 10
+            used = int(usage[2]) << 10
+            kill.usage[usage[1]] = used, None if limit >= _UNLIMITED else limit
+        elif kill and (stat := _STAT.fullmatch(text)):
+            kill.stat[stat[1]] = int(stat[2])

@@ -1,10 +1,13 @@
-"""Records what a harness process creates, so that the next one can remove it after a crash.
+"""Records what a harness process makes or changes, and undoes it, also after a crash.
 
 Each harness process has one state file, which it keeps locked. The kernel frees the lock when the
 process ends, however it ends: a state file that can be locked belongs to a process that ended.
 
-What several harnesses may change at once (a value of the kernel, the controllers of a cgroup) is
-claimed by each of them, with the state before the first change. The last one restores it.
+What several harnesses may change at once (the controllers of a cgroup) is claimed by each of them,
+with the state before the first change. The last one restores it.
+
+The paths may come from a state file that only its owner can write; still nothing is touched that
+lacks edgebench's name or is of another kind.
 """
 
 from __future__ import annotations
@@ -17,11 +20,14 @@ import os
 import resource
 import secrets
 import stat
+import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from edgebench.cgroups.cleanup import CLEARERS, RESTORERS, lift_limits
+from edgebench.cgroups.files import lift_disk_limits, unified_files
+from edgebench.cgroups.interface import remove_all
 from edgebench.errors import MachineError
 from edgebench.safe_files import (
     PART,
@@ -29,18 +35,29 @@ from edgebench.safe_files import (
     open_file,
     remove_empty_folder,
     remove_file,
+    remove_folder,
     rename,
+    write,
 )
+from edgebench.swap_areas import read_swap_areas
 
 _SUFFIX = ".claims"
-#: A trial opens up to 30 at a time; the rest is for clearing up.
-_LEAST_DESCRIPTORS = 64
 #: Until its process has locked it.
 _NEW = ".new"
+#: A trial opens up to 30 at a time; the rest is for clearing up.
+_LEAST_DESCRIPTORS = 64
+#: How state files name what several harnesses may change.
+CONTROLLERS = "controllers"
+#: The leaf cgroup of version 2 that harnesses are in while trials run.
+LEAF = "edgebench-harness"
+#: Between attempts at what may be busy for a moment: swap off, unmount, restore a cgroup.
+_SWAP_PAUSES_S = (0.2, 0.5, 1.0, 2.0)
+_MOUNT_PAUSES_S = (0.1, 0.5, 2.0)
+_CGROUP_PAUSES_S = (0.001, 0.01, 0.1, 1.0)
 
 
 def state_folder() -> Path:
-    """Where state files are: ``/run/edgebench`` for root, else the user's own runtime folder.
+    """Find the folder of state files: ``/run/edgebench`` for root, else in the runtime folder.
 
     Raises:
         MachineError: the folder is somebody else's, or can't be made.
@@ -60,8 +77,9 @@ def state_folder() -> Path:
             where=str(folder),
             remedy="set XDG_RUNTIME_DIR to a folder of your own",
         ) from error
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+    status = folder.lstat()
+    is_folder, uid = stat.S_ISDIR(status.st_mode), status.st_uid
+    if not is_folder or uid != os.geteuid() or status.st_mode & 0o022:
         raise MachineError(
             "other users can write to the folder of edgebench's state files",
             where=str(folder),
@@ -70,24 +88,18 @@ def state_folder() -> Path:
     return folder
 
 
-def _new_file(folder: Path | None) -> tuple[int, Path]:
+def _locked_file(folder: Path | None) -> tuple[int, Path]:
+    """Make a state file that nobody may find unlocked: it gets its name only once it is locked."""
     while True:
+        name = f"{os.getpid()}-{secrets.token_hex(4)}{_NEW}"
         try:
-            name = f"{os.getpid()}-{secrets.token_hex(4)}{_NEW}"
-            path = (folder or state_folder()) / name
-            fd = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            new = (folder or state_folder()) / name
+            fd = open_file(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         except FileNotFoundError:
             # Another harness ended at this moment and removed the empty folder.
             if folder:
                 raise
-        else:
-            return fd, path
-
-
-def _locked_file(folder: Path | None) -> tuple[int, Path]:
-    """A state file that nobody may find unlocked: it gets its name only once it is locked."""
-    while True:
-        fd, new = _new_file(folder)
+            continue
         fcntl.flock(fd, fcntl.LOCK_EX)
         path = new.with_suffix(_SUFFIX)
         try:
@@ -159,7 +171,7 @@ class Ownership:
         """Claim what other harnesses may have changed too; all of them wait within the block.
 
         Args:
-            kind: one of :data:`~edgebench.cgroups.cleanup.RESTORERS`.
+            kind: one of :data:`RESTORERS`.
             target: the file or folder to be changed.
             before: reads the state to restore, where no other harness has changed it yet.
 
@@ -180,7 +192,7 @@ class Ownership:
                 self.release(kind, f"{target}={value}")
 
     def harness_pids(self) -> tuple[int, ...]:
-        """The processes of all harnesses that have a state file beside this one, it included."""
+        """List the processes of all harnesses with a state file in the folder of this one."""
         first = (path.name.partition("-")[0] for path in self.path.parent.glob(f"*{_SUFFIX}"))
         return tuple(int(word) for word in first if word.isdecimal())
 
@@ -212,7 +224,7 @@ class Ownership:
 
 
 def clear_leftovers(folder: Path | None = None) -> list[str]:
-    """Clean up what crashed harness processes left, nothing else; a sentence for each thing.
+    """Clean up what crashed harness processes left, nothing else; return a sentence for each.
 
     Raises:
         MachineError: something of theirs can't be removed (says how to do it by hand).
@@ -246,7 +258,7 @@ def clear_token_files(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """Whether the file's process has ended; locked while its things are removed."""
+    """Lock the file while its things are removed; yield whether its process has ended."""
     try:
         fd = open_file(path, os.O_RDWR)
     except FileNotFoundError:
@@ -265,7 +277,7 @@ def _locked(path: Path) -> Iterator[bool]:
 
 
 def claims(path: Path) -> list[tuple[str, str]]:
-    """What a state file's process had claimed and not released, in the order of claiming."""
+    """List what a state file's process had claimed and not released, in the order of claiming."""
     held: dict[tuple[str, str], None] = {}
     for line in path.read_bytes().splitlines():
         try:
@@ -281,7 +293,7 @@ def claims(path: Path) -> list[tuple[str, str]]:
 
 
 def clear_claims(path: Path) -> list[str]:
-    """Remove all that a state file claims, then the file; a sentence for each thing.
+    """Remove all that a state file claims, then the file; return a sentence for each thing.
 
     Raises:
         MachineError: something can't be removed; the state file then stays.
@@ -290,8 +302,9 @@ def clear_claims(path: Path) -> list[str]:
     sentences = []
     # A cgroup of version 1 has a folder for memory and another for its disks.
     for kind, value in held:
-        if kind == "cgroup":
-            lift_limits(Path(value))
+        if kind == "cgroup" and _is_edgebenchs(Path(value)):
+            # A process that was killed while it waits for a held disk ends at once.
+            lift_disk_limits(Path(value))
     # Processes first: they hold swap and files.
     for kind, clear in CLEARERS.items():
         for value in (value for held_kind, value in held if held_kind == kind):
@@ -309,7 +322,7 @@ def clear_claims(path: Path) -> list[str]:
 
 @contextlib.contextmanager
 def _all_waiting(folder: Path) -> Iterator[None]:
-    """All harnesses of this folder wait for the block; one that is killed in it frees them."""
+    """Have all harnesses of this folder wait for the block; one killed in it frees them."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -319,22 +332,195 @@ def _all_waiting(folder: Path) -> Iterator[None]:
 
 
 def _shared(path: Path, kind: str, target: Path) -> list[str]:
-    """The states before a change that a state file claims for this target."""
+    """List the states before a change that a state file claims for this target."""
     pairs = (value.rpartition("=")[::2] for held, value in claims(path) if held == kind)
     return [before for name, before in pairs if name == str(target)]
 
 
 def _state_before(folder: Path, kind: str, target: Path, without: Path | None = None) -> str | None:
-    """The state before the first harness changed it; None where no state file claims it."""
+    """Find the state before the first harness changed it; None where no state file claims it."""
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
         with contextlib.suppress(FileNotFoundError):
-            if path != without and (found := _shared(path, kind, target)):
-                return found[0]
+            if path != without and (states := _shared(path, kind, target)):
+                return states[0]
     return None
 
 
 def _restore(path: Path, kind: str, target: Path, before: str) -> str | None:
-    """Restore the state, unless another state file claims it too; a sentence if that changed it."""
+    """Restore the state unless another state file claims it; return a sentence on a change."""
     if _state_before(path.parent, kind, target, without=path) is not None:
         return None
     return RESTORERS[kind](target, before)
+
+
+def run_tool(words: Sequence[str], remedy: str, where: Path | None = None) -> str:
+    """Run a tool of the system's; return what it prints.
+
+    Raises:
+        MachineError: it is not on this machine, or it failed: with its own words and ``remedy``.
+    """
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise MachineError(
+            f"{words[0]} is not on this machine",
+            remedy=f"apt-get install util-linux mount e2fsprogs, or {remedy}",
+        ) from error
+    if done.returncode:
+        what = f"{words[0]} failed: {done.stderr.strip()}"
+        raise MachineError(what, where=str(where) if where else None, remedy=remedy)
+    return done.stdout
+
+
+def clear_cgroup(path: Path) -> str | None:
+    """Kill the processes of edgebench's cgroup and remove it; None if it is gone."""
+    if not _is_edgebenchs(path) or not (path / "cgroup.procs").exists():
+        return None
+    remove_all([path])
+    return f"removed the cgroup {path}"
+
+
+def clear_swap_file(path: Path) -> str | None:
+    """Swap edgebench's file off and delete it; None if it is gone."""
+    if not _is_edgebenchs(path) or not path.exists() or not stat.S_ISREG(path.lstat().st_mode):
+        return None
+    swap_off(path)
+    remove_file(path)
+    return f"removed the swap file {path}"
+
+
+def clear_zram(path: Path) -> str | None:
+    """Swap edgebench's zram device off and remove it; None if it is gone."""
+    block = Path("/sys/block") / path.name
+    if not path.name.startswith("zram") or not block.exists():
+        return None
+    swap_off(path)
+    (block / "reset").write_text("1")
+    remove = Path("/sys/class/zram-control/hot_remove")
+    if remove.exists():
+        remove.write_text(path.name.removeprefix("zram"))
+    return f"removed the swap device {path}"
+
+
+def swap_off(path: Path) -> None:
+    """Swap one area off, if it is on.
+
+    Raises:
+        MachineError: the kernel refuses again and again, usually because too little memory is free
+            for the pages.
+    """
+    if path not in (read_swap_areas() or {}):
+        return
+    # Memory that an ended trial held may still be on its way back to the kernel.
+    for pause_s in (*_SWAP_PAUSES_S, None):
+        try:
+            run_tool(["swapoff", str(path)], f"free some memory, then: swapoff {path}", path)
+        except MachineError:
+            if pause_s is None:
+                raise
+            time.sleep(pause_s)
+        else:
+            return
+
+
+def clear_ram_disk(folder: Path) -> str | None:
+    """Unmount edgebench's disk in memory and free it; None if it is gone.
+
+    Raises:
+        MachineError: something still uses it.
+    """
+    if not folder.name.startswith("edgebench-ram-disk-") or folder.is_symlink():
+        return None
+    if not folder.is_dir():
+        return None
+    _unmount(folder / "disk")
+    if (file := folder / "memory" / "disk").is_file():
+        # A process that began meanwhile with mounts of its own may keep the device: without memory.
+        write(file, b"")
+    for loop in Path("/sys/block").glob("loop*/loop/backing_file"):
+        if os.fsdecode(loop.read_bytes().strip()) == str(file):
+            device = f"/dev/{loop.parent.parent.name}"
+            run_tool(["losetup", "--detach", device], f"losetup --detach {device}")
+    _unmount(folder / "memory", "--lazy")
+    remove_folder(folder)
+    return f"removed the disk in memory {folder}"
+
+
+def _unmount(folder: Path, *how: str) -> None:
+    for pause_s in (*_MOUNT_PAUSES_S, None):
+        if not folder.is_mount():
+            return
+        try:
+            run_tool(["umount", *how, str(folder)], f"end what uses it, then: umount {folder}")
+        except MachineError:
+            if pause_s is None:
+                raise
+            time.sleep(pause_s)
+
+
+def clear_temp_folder(path: Path) -> str | None:
+    """Delete edgebench's temporary folder; None if it is gone."""
+    if not _is_edgebenchs(path) or path.is_symlink() or not path.is_dir():
+        return None
+    remove_folder(path)
+    return f"removed the temporary folder {path}"
+
+
+def _is_edgebenchs(path: Path) -> bool:
+    return path.is_absolute() and path.name.startswith("edgebench-") and ".." not in path.parts
+
+
+def restore_controllers(folder: Path, before: str) -> str | None:
+    """Restore a cgroup of version 2 once no harness uses it; return a sentence if that changed it.
+
+    All that is in the leaf goes back: those moved may have started others meanwhile.
+    """
+    # A harness of another user has its claims elsewhere.
+    has_trials = any(path.name != LEAF for path in folder.glob("edgebench-*/"))
+    if has_trials or not (folder / "cgroup.procs").exists():
+        return None
+    files, leaf = unified_files(folder), folder / LEAF
+    earlier = set(before.split(","))
+    surplus = sorted(set(files.subtree_control) - earlier)
+    for pause_s in _CGROUP_PAUSES_S:
+        try:
+            # Without them the cgroup lets processes in again.
+            for name in sorted(set(files.subtree_control) - earlier):
+                files.subtree_control = f"-{name}"
+            if leaf.exists():
+                for pid in own_pids(leaf):
+                    move_process(pid, folder)
+                leaf.rmdir()
+        except OSError:
+            # Busy for an instant after the last process has gone.
+            time.sleep(pause_s)
+        else:
+            break
+    return f"switched {', '.join(surplus)} off in {folder}" if surplus else None
+
+
+def own_pids(folder: Path) -> tuple[int, ...]:
+    """List the processes in the cgroup itself, not below it."""
+    return tuple(int(line) for line in (folder / "cgroup.procs").read_bytes().split())
+
+
+def move_process(pid: int, folder: Path) -> None:
+    """Move a process into the cgroup, if that is allowed and it still lives."""
+    # Enabling the controllers shows whether it matters.
+    with contextlib.suppress(OSError):
+        (folder / "cgroup.procs").write_text(str(pid))
+
+
+#: Kind → how it is removed, in the order in which that must be done.
+CLEARERS: dict[str, Callable[[Path], str | None]] = {
+    "cgroup": clear_cgroup,
+    "swap-file": clear_swap_file,
+    "zram": clear_zram,
+    # Once no swap is on it.
+    "ram-disk": clear_ram_disk,
+    "temp-folder": clear_temp_folder,
+}
+#: Kind → how its state, as it was before, is restored once no harness uses it any more.
+RESTORERS: dict[str, Callable[[Path, str], str | None]] = {
+    CONTROLLERS: restore_controllers,
+}

@@ -1,6 +1,9 @@
 """The cgroup in which trials' cgroups are created, or the exact reason why none can be.
 
-It is always the harness's own cgroup or below it, so limits set on the harness stay in force.
+It is always the harness's own cgroup or below it, so limits set on the harness stay in force. Which
+hierarchies are mounted, and where this process is in each, is read from ``/proc/self/mountinfo``
+and ``/proc/self/cgroup`` (proc(5), cgroups(7)). A mount may show a part of its hierarchy only, as
+containers have it; its root field says which.
 """
 
 from __future__ import annotations
@@ -8,27 +11,25 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
 
-from edgebench.cgroups.files import unified_files
-from edgebench.cgroups.hierarchy import (
-    Hierarchy,
-    cpu_quota_above,
-    hierarchies,
-    memory_high_above,
-    memory_limit_above,
-)
-from edgebench.cgroups.interface import Cgroup, unsupported
+from cgroupspy.controllers import CpuController, MemoryController
+
+from edgebench.cgroups.files import controller_files, file_of, unified_files
+from edgebench.cgroups.interface import Cgroup, remove_all, unsupported
 from edgebench.cgroups.leftovers import Ownership
-from edgebench.cgroups.removal import remove_all
-from edgebench.cgroups.support import Finding, no_support, support_findings
+from edgebench.cgroups.v1 import UNLIMITED, V1Cgroup
+from edgebench.cgroups.v2 import V2Cgroup
 from edgebench.errors import CgroupError
 
-if TYPE_CHECKING:
-    from edgebench.cgroups.delegation import DelegatedFolder
+#: Controllers edgebench uses where it can have them; memory it must have.
+CONTROLLERS = ("memory", "cpu", "cpuacct", "cpuset", "blkio", "io", "pids")
+#: A space or the like in a path of ``mountinfo``: ``\\040``.
+_OCTAL = re.compile(r"\\([0-7]{3})")
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
-__all__ = ["Finding", "ParentCgroup", "check_support", "find_parent"]
 NO_CGROUPS = """\
 no cgroup file system is mounted. As root:
     mount -t cgroup2 cgroup2 /sys/fs/cgroup"""
@@ -56,8 +57,137 @@ or let root give you a cgroup, once for this shell:
     sudo mkdir {folder}/mine && sudo chown -R $(id -u) {folder}/mine &&
     echo $$ | sudo tee {folder}/mine/cgroup.procs"""
 
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
-_NAME_REMEDY = "use letters, digits, dots, dashes and underscores"
+
+@dataclass(frozen=True)
+class Mount:
+    """One cgroup mount. ``root`` is the part of its hierarchy that it shows."""
+
+    version: int
+    point: Path
+    root: PurePosixPath
+    read_only: bool
+    options: frozenset[str]
+
+    def folder_of(self, path: PurePosixPath | None) -> Path | None:
+        """Find the folder of a path of the hierarchy, if the mount shows it."""
+        if path is None or ".." in path.parts or not path.is_relative_to(self.root):
+            return None
+        folder = self.point / path.relative_to(self.root)
+        # Unlike Path.is_dir it raises nothing where a folder above is private.
+        return folder if os.path.isdir(folder) else None  # noqa: PTH112
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """One hierarchy as this process sees it.
+
+    ``folder`` is this process's own cgroup in it; None where no mount shows it.
+    """
+
+    version: int
+    controllers: frozenset[str]
+    mount: Path
+    folder: Path | None
+    read_only: bool
+
+
+def hierarchies(proc: Path = Path("/proc/self")) -> list[Hierarchy]:
+    """List all mounted hierarchies, version 1's first, in the order they were mounted."""
+    mounts = parse_mounts((proc / "mountinfo").read_text(errors="surrogateescape"))
+    paths = parse_own_paths((proc / "cgroup").read_text(errors="surrogateescape"))
+    mounted: list[Hierarchy] = []
+    for mount in mounts:
+        if mount.version == 2:
+            folder = mount.folder_of(paths.get(""))
+            try:
+                file = (folder or mount.point) / "cgroup.controllers"
+                controllers = frozenset(file.read_text(errors="replace").split())
+            except OSError:
+                controllers = frozenset()
+        else:
+            controllers = mount.options & frozenset(CONTROLLERS)
+            if not controllers:
+                continue
+            folder = mount.folder_of(paths.get(min(controllers)))
+        mounted.append(Hierarchy(mount.version, controllers, mount.point, folder, mount.read_only))
+    return sorted(mounted, key=lambda h: (h.version, h.folder is None))
+
+
+def parse_mounts(mountinfo: str) -> list[Mount]:
+    """Find the cgroup mounts among the lines of ``mountinfo``."""
+    mounts = []
+    for line in filter(None, mountinfo.split("\n")):
+        before, _, after = line.partition(" - ")
+        kind, *rest = after.split(" ")
+        about = [
+            _OCTAL.sub(lambda match: chr(int(match[1], 8)), word) for word in before.split(" ")[3:6]
+        ]
+        if kind not in ("cgroup", "cgroup2") or len(about) < 3 or not rest:
+            continue
+        root, point, mount_options = about
+        options = frozenset(rest[-1].split(","))
+        mounts.append(
+            Mount(
+                version=2 if kind == "cgroup2" else 1,
+                point=Path(point),
+                root=PurePosixPath(root),
+                read_only="ro" in mount_options.split(",") or "ro" in options,
+                options=options,
+            )
+        )
+    return mounts
+
+
+def parse_own_paths(cgroup: str) -> dict[str, PurePosixPath]:
+    """Read controller → path from ``/proc/self/cgroup``; version 2's path is under ``""``."""
+    paths = {}
+    for line in filter(None, cgroup.split("\n")):
+        _, _, named = line.partition(":")
+        controllers, _, path = named.partition(":")
+        for controller in controllers.split(","):
+            paths[controller] = PurePosixPath(path)
+    return paths
+
+
+def memory_limit_above(version: int, memory: Path) -> int | None:
+    """Find the lowest visible memory limit at or above the current cgroup; None for none."""
+    if version == 1:
+        files = controller_files(MemoryController, memory)
+        ceiling: int = files.stat["hierarchical_memory_limit"]
+        return None if ceiling >= UNLIMITED else ceiling
+    lowest = _lowest(memory, "memory_max")
+    return int(lowest[0]) if lowest else None
+
+
+def memory_high_above(memory: Path) -> tuple[int, Path] | None:
+    """Find the lowest ``memory.high`` at or above the current cgroup and its file (version 2)."""
+    lowest = _lowest(memory, "memory_high")
+    return (int(lowest[0]), lowest[1]) if lowest else None
+
+
+def cpu_quota_above(version: int, cpu: Path) -> float | None:
+    """Find the lowest CPU quota at or above the current cgroup, in cores; None for none."""
+    if version == 2:
+        lowest = _lowest(cpu, "cpu_max")
+        return lowest[0] if lowest else None
+    quotas = []
+    for folder in _upwards(cpu, "cpu.cfs_quota_us"):
+        files = controller_files(CpuController, folder)
+        quota = files.cfs_quota_us
+        if quota is not None and quota >= 0:
+            quotas.append(quota / files.cfs_period_us)
+    return min(quotas, default=None)
+
+
+def _lowest(folder: Path, name: str) -> tuple[float, Path] | None:
+    """Find the lowest value of an attribute of version 2 at or above a cgroup, and its file."""
+    file = file_of(unified_files(folder), name).name
+    values = [(getattr(unified_files(f), name), f / file) for f in _upwards(folder, file)]
+    return min(((value, path) for value, path in values if value is not None), default=None)
+
+
+def _upwards(folder: Path, name: str) -> list[Path]:
+    return [path for path in (folder, *folder.parents) if (path / name).exists()]
 
 
 class ParentCgroup:
@@ -93,18 +223,23 @@ class ParentCgroup:
             CgroupError: it can't be created.
         """
         if not _NAME.fullmatch(name):
-            raise CgroupError(f"{name!r} can't be a cgroup's name", remedy=_NAME_REMEDY)
+            raise CgroupError(
+                f"{name!r} can't be a cgroup's name",
+                remedy="use letters, digits, dots, dashes and underscores",
+            )
         bases = self.bases if accounting else {"memory": self.path}
         folders = {controller: base / f"edgebench-{name}" for controller, base in bases.items()}
-        made: list[Path] = []
+        created: list[Path] = []
         try:
             for folder in dict.fromkeys(folders.values()):
                 self._make(folder)
-                made.append(folder)
-            return self._open(folders)
+                created.append(folder)
+            if self.version == 1:
+                return V1Cgroup(folders, lambda: self._release(folders.values()))
+            return V2Cgroup(folders["memory"], lambda: self._release(folders.values()))
         except BaseException:
-            remove_all(made)
-            self._release(made)
+            remove_all(created)
+            self._release(created)
             raise
 
     def _make(self, folder: Path) -> None:
@@ -112,7 +247,8 @@ class ParentCgroup:
             raise CgroupError(
                 "the cgroup already exists", where=str(folder), remedy=f"rmdir {folder}"
             )
-        self._claim(folder)
+        if self.ownership:
+            self.ownership.claim("cgroup", str(folder))
         try:
             folder.mkdir()
         except OSError as error:
@@ -123,29 +259,13 @@ class ParentCgroup:
                 remedy="see why with: edgebench doctor",
             ) from error
 
-    def _open(self, folders: Mapping[str, Path]) -> Cgroup:
-        def removed() -> None:
-            self._release(folders.values())
-
-        if self.version == 1:
-            from edgebench.cgroups.v1 import V1Cgroup
-
-            return V1Cgroup(folders, removed)
-        from edgebench.cgroups.v2 import V2Cgroup
-
-        return V2Cgroup(folders["memory"], removed)
-
-    def _claim(self, folder: Path) -> None:
-        if self.ownership:
-            self.ownership.claim("cgroup", str(folder))
-
     def _release(self, folders: Iterable[Path]) -> None:
         if self.ownership:
             for folder in dict.fromkeys(folders):
                 self.ownership.release("cgroup", str(folder))
 
     def describe(self) -> dict[str, Any]:
-        """Its properties, for the environment's record; tested with a temporary cgroup."""
+        """List its properties for the environment's record, seen in a temporary cgroup."""
         probe = self.create(f"{os.getpid()}-probe")
         try:
             hot = probe.hot_files()
@@ -173,7 +293,7 @@ class ParentCgroup:
 
 
 def find_parent(ownership: Ownership) -> ParentCgroup:
-    """The cgroup to create others in; on version 2 this may move this process into a scope or leaf.
+    """Find the cgroup to create others in; version 2 may move this process into a scope or leaf.
 
     Args:
         ownership: records what is created and changed, and undoes it when it ends.
@@ -181,95 +301,66 @@ def find_parent(ownership: Ownership) -> ParentCgroup:
     Raises:
         CgroupError: there is none; says why and what to type.
     """
-    found = hierarchies()
-    memory = _memory_hierarchy(found)
-    own = memory.folder
-    if own is None:
+    mounted = hierarchies()
+    memory = _memory_hierarchy(mounted)
+    folder = memory.folder
+    if folder is None:
         raise _error("the current cgroup is not visible here", memory.mount, NOT_VISIBLE)
     if memory.read_only:
         raise _error("the cgroup hierarchy of memory is mounted read-only", memory.mount, READ_ONLY)
     if memory.version == 1:
-        return ParentCgroup(1, _v1_bases(found, own), ownership)
-    from edgebench.cgroups.delegation import enter_scope
+        if not os.access(folder, os.W_OK):
+            what = "can't create a cgroup: the current one belongs to another user"
+            raise _error(what, folder, NOT_OURS.format(folder=folder))
+        bases = {"memory": folder}
+        for other in mounted:
+            usable = other.version == 1 and other.folder and not other.read_only
+            if usable and other.folder and os.access(other.folder, os.W_OK):
+                bases |= dict.fromkeys(other.controllers - set(bases), other.folder)
+        return ParentCgroup(1, bases, ownership)
+    # Only version 2 needs psutil.
+    from edgebench.cgroups.delegation import enable_controllers, enter_scope, find_base
 
     try:
-        base = _v2_base(own, memory.mount, ownership)
+        base = find_base(folder, memory.mount)
+        enable_controllers(base, ownership)
     except CgroupError:
-        if not enter_scope(own, memory.mount):
+        if not enter_scope(folder, memory.mount):
             raise
-        own = _memory_hierarchy(hierarchies()).folder or own
-        base = _v2_base(own, memory.mount, ownership)
+        folder = _memory_hierarchy(hierarchies()).folder or folder
+        base = find_base(folder, memory.mount)
+        enable_controllers(base, ownership)
     return ParentCgroup(2, dict.fromkeys(base.controllers, base.folder), ownership)
 
 
-def _v2_base(own: Path, mount: Path, ownership: Ownership) -> DelegatedFolder:
-    """Where cgroups can be created now; what that changed is claimed."""
-    from edgebench.cgroups.delegation import enable_controllers, find_base
-
-    base = find_base(own, mount)
-    enable_controllers(base, ownership)
-    return base
-
-
 def refused_limit(version: int, names: Iterable[str]) -> CgroupError | None:
-    """The error for a limit of these names that this version does not have; None: it has all."""
-    if version == 1:
-        from edgebench.cgroups.v1 import V1Cgroup
-
-        settable = V1Cgroup.settable
-    else:
-        from edgebench.cgroups.v2 import V2Cgroup
-
-        settable = V2Cgroup.settable
+    """Return the error for a limit of these that this version does not have; None: it has all."""
+    settable = (V1Cgroup if version == 1 else V2Cgroup).settable
     lacking = sorted(set(names) - settable)
     return unsupported(version, lacking[0]) if lacking else None
 
 
 def memory_version() -> int | None:
-    """The version of cgroups that the memory controller is on here; None without one."""
+    """Find the version of cgroups that the memory controller is on here; None without one."""
     try:
         return _memory_hierarchy(hierarchies()).version
     except (CgroupError, OSError):
         return None
 
 
-def check_support() -> list[Finding]:
-    """What this machine's cgroups support, for ``doctor``; leaves nothing behind."""
-    with Ownership() as ownership:
-        try:
-            return support_findings(find_parent(ownership).describe())
-        except CgroupError as error:
-            return no_support(error)
-
-
-def _memory_hierarchy(found: list[Hierarchy]) -> Hierarchy:
-    """The hierarchy that the memory controller is in."""
-    if not found:
+def _memory_hierarchy(mounted: list[Hierarchy]) -> Hierarchy:
+    if not mounted:
         raise _error("no cgroups are mounted", Path("/sys/fs/cgroup"), NO_CGROUPS)
-    for hierarchy in found:
+    for hierarchy in mounted:
         if hierarchy.version == 1 and "memory" in hierarchy.controllers:
             return hierarchy
-    unified = [hierarchy for hierarchy in found if hierarchy.version == 2]
-    # Version 2 has it in the current cgroup or at the top of the hierarchy.
-    folders = [folder for one in unified[:1] for folder in (one.mount, one.folder) if folder]
-    if not any("memory" in unified_files(folder).controllers for folder in folders):
-        raise _error("the kernel's memory controller is off", found[0].mount, NO_MEMORY)
-    return unified[0]
-
-
-def _v1_bases(found: list[Hierarchy], memory: Path) -> dict[str, Path]:
-    """The current cgroup in memory's hierarchy, and in each other one where it is writable."""
-    if not os.access(memory, os.W_OK):
-        remedy = NOT_OURS.format(folder=memory)
-        raise _error(
-            "can't create a cgroup: the current one belongs to another user", memory, remedy
-        )
-    bases = {"memory": memory}
-    for hierarchy in found:
-        usable = hierarchy.version == 1 and hierarchy.folder and not hierarchy.read_only
-        if usable and hierarchy.folder and os.access(hierarchy.folder, os.W_OK):
-            bases |= dict.fromkeys(hierarchy.controllers - set(bases), hierarchy.folder)
-    return bases
+    unified = next((hierarchy for hierarchy in mounted if hierarchy.version == 2), None)
+    if unified:
+        # It is in the current cgroup or at the top of the hierarchy.
+        folders = [folder for folder in (unified.mount, unified.folder) if folder]
+        if any("memory" in unified_files(folder).controllers for folder in folders):
+            return unified
+    raise _error("the kernel's memory controller is off", mounted[0].mount, NO_MEMORY)
 
 
 def _error(what: str, where: Path, remedy: str) -> CgroupError:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: Rows kept in memory before they are written, and for how long: who watches sees them then.
 _BUFFERED = 512
 _WRITTEN_EACH_NS = 500_000_000
-#: The end of stdin is seen so soon: to wait for it costs more than to sleep.
+#: The end of stdin is seen within this time: to wait for it costs more than to sleep.
 _END_SEEN_WITHIN_NS = 10_000_000
 #: A smaller change is none: that of two batches of 64 pages, in which the kernel charges each CPU.
 SAME_BYTES = 128 * os.sysconf("SC_PAGE_SIZE")
@@ -83,7 +83,11 @@ def main(words: Sequence[str]) -> None:
         if not left:
             due = clock()
     _write(fds, fast, stat)
-    _report()
+    used = os.times()
+    with open("/proc/self/status") as status:
+        peak = next((line for line in status if line.startswith("VmHWM")), "VmHWM: 0 kB")
+    rss_bytes = int(peak.split()[1]) * 1024
+    os.write(1, f"{used.user + used.system} {rss_bytes}\n".encode())
 
 
 class _SlowPace:
@@ -103,7 +107,7 @@ class _SlowPace:
         self.next_ns = 0
 
     def is_due(self, now: int, row: tuple[int, ...]) -> bool:
-        """Whether they are to be read beside this fast row."""
+        """Return whether they are to be read beside this fast row."""
         _, usage, swap, _ = row
         moved = abs(usage - self._usage) > 2 * SAME_BYTES or abs(swap - self._swap) > 2 * SAME_BYTES
         self.next_ns = self._soonest if moved else self._soonest + self._quiet
@@ -125,7 +129,7 @@ def _write(fds: tuple[int, int], *tables: array[int]) -> None:
 
 
 def _reader(spec: dict[str, str]) -> Callable[[int], tuple[int, ...]]:
-    """A function from a time to one fast row: t, usage, swap, CPU."""
+    """Return a function from a time to one fast row: t, usage, swap, CPU."""
     usage_fd = os.open(spec["usage"], os.O_RDONLY)
     swap_fd = os.open(spec["swap"], os.O_RDONLY) if spec["swap"] else None
     cpu_fd = os.open(spec["cpu"], os.O_RDONLY) if spec["cpu"] else None
@@ -149,84 +153,76 @@ def _reader(spec: dict[str, str]) -> Callable[[int], tuple[int, ...]]:
 
 
 def _stat_reader(spec: dict[str, str], small: Sequence[str]) -> Callable[[int], list[int]]:
-    """A function from a time to one slow row: t, ``stat_keys``, each small file's shapes."""
+    """Return a function from a time to one slow row: t, ``stat_keys``, each small file's shapes."""
     stat_fd = os.open(spec["stat"], os.O_RDONLY) if spec["stat"] else None
     files = [_small_reader(word) for word in small]
     keys = [b"\n" + key.encode() + b" " for key in spec["stat_keys"].split(",") if key]
     pread = os.pread
     order: list[int] = []
-    seen, told = b"", [-1] * len(keys)
+    last, values = b"", [-1] * len(keys)
 
     def read(now: int) -> list[int]:
-        nonlocal seen
+        nonlocal last
         # Before the statistics: what they count of files then lay there at the peak, too.
-        numbers = [number for tell in files for number in tell()]
+        more = [number for read_small in files for number in read_small()]
         text = pread(stat_fd, 8192, 0) if stat_fd is not None else b""
-        if text != seen:
-            seen = text
-            take(b"\n" + text)
-        return [now, *told, *numbers]
+        if text != last:
+            last = text
+            parse(b"\n" + text)
+        return [now, *values, *more]
 
-    def take(text: bytes) -> None:
+    def parse(text: bytes) -> None:
         at = 0
         if not order:
             # The kernel's own, which never changes: one pass then finds all.
             order.extend(sorted(range(len(keys)), key=lambda column: text.find(keys[column])))
         for column in order:
-            found = text.find(keys[column], at)
-            if found >= 0:
-                at = text.find(b"\n", found + 1)
-                told[column] = int(text[found + len(keys[column]) : at])
+            start = text.find(keys[column], at)
+            if start >= 0:
+                at = text.find(b"\n", start + 1)
+                values[column] = int(text[start + len(keys[column]) : at])
 
     return read
 
 
 def _small_reader(word: str) -> Callable[[], list[int]]:
-    """A function that reads a small file, and its numbers anew only where its text is new."""
+    """Return a function that reads a small file, and its numbers anew only where its text is."""
     shapes, path = word.split(":", 1)
     fd, pread = os.open(path, os.O_RDONLY), os.pread
-    seen: bytes | None = None
-    told: list[int] = []
+    last: bytes | None = None
+    values: list[int] = []
 
     def read() -> list[int]:
-        nonlocal seen, told
+        nonlocal last, values
         text = pread(fd, 4096, 0)
-        if text != seen:
-            seen, told = text, numbers(text, shapes.split(","))
-        return told
+        if text != last:
+            last, values = text, numbers(text, shapes.split(","))
+        return values
 
     return read
 
 
 def numbers(text: bytes, shapes: Sequence[str]) -> list[int]:
-    """A small file's numbers, one for each shape.
+    """Parse a small file's numbers, one for each shape.
 
     Shapes: ``bare``, a number alone; ``full``, pressure's total; else the key of numbers to be
     added up over devices, ``rbytes=`` (version 2) or ``Read`` (version 1).
     """
-    words = text.split()
-    return [_number(text, words, shape) for shape in shapes]
-
-
-def _number(text: bytes, words: list[bytes], shape: str) -> int:
-    if shape == "bare":
-        return int(text)
-    if shape == "full":
-        return int(text[text.rindex(b"=") + 1 :])
-    key = shape.encode()
-    if shape[-1] == "=":
-        return sum(int(word[len(key) :]) for word in words if word.startswith(key))
-    found = [int(words[i + 1]) for i, word in enumerate(words) if word == key]
-    # Version 1 without a device line counts throttled devices only: not available, rather than 0.
-    return sum(found) if found else -1
-
-
-def _report() -> None:
-    used = os.times()
-    with open("/proc/self/status") as status:
-        peak = next((line for line in status if line.startswith("VmHWM")), "VmHWM: 0 kB")
-    rss_bytes = int(peak.split()[1]) * 1024
-    os.write(1, f"{used.user + used.system} {rss_bytes}\n".encode())
+    words, values = text.split(), []
+    for shape in shapes:
+        key = shape.encode()
+        if shape == "bare":
+            value = int(text)
+        elif shape == "full":
+            value = int(text[text.rindex(b"=") + 1 :])
+        elif shape[-1] == "=":
+            value = sum(int(word[len(key) :]) for word in words if word.startswith(key))
+        else:
+            devices = [int(words[i + 1]) for i, word in enumerate(words) if word == key]
+            # Version 1 without a device line counts throttled devices only: not available, not 0.
+            value = sum(devices) if devices else -1
+        values.append(value)
+    return values
 
 
 if __name__ == "__main__":

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from edgebench.cgroups import v1, v2
-from edgebench.cgroups.counters import Counters
 from edgebench.cgroups.demand import HELD, PEAK, MapsLook, demand_of
-from edgebench.cgroups.interface import HotFiles
+from edgebench.cgroups.interface import Counters, HotFiles
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.errors import MachineError
 from edgebench.records import SamplerReport, Watching
@@ -57,12 +56,6 @@ class SampleSummary:
     undroppable_bytes: int | None = None
 
 
-def _quiet_interval_s() -> float:
-    """Between two readings while nothing changes; by the cores that this process may use."""
-    alone = len(os.sched_getaffinity(0)) == 1
-    return ONE_CORE_QUIET_INTERVAL_S if alone else QUIET_INTERVAL_S
-
-
 class SamplerProcess:
     """A sampler for one cgroup, in a process of its own outside that cgroup.
 
@@ -85,36 +78,19 @@ class SamplerProcess:
         self.interval_s = INTERVAL_S if interval_s is None else interval_s
         # Without a mark of the kernel's that can be reset, peaks are the samples' own.
         slows = interval_s is None and hot.peak_resets
-        self._quiet_interval_s = _quiet_interval_s() if slows else None
+        is_alone = len(os.sched_getaffinity(0)) == 1
+        quiet_s = ONE_CORE_QUIET_INTERVAL_S if is_alone else QUIET_INTERVAL_S
+        self._quiet_interval_s = quiet_s if slows else None
         self._stat_interval_s = max(stat_interval_s or STAT_INTERVAL_S, self.interval_s)
         rests = slows and stat_interval_s is None
         self._quiet_stat_interval_s = QUIET_STAT_INTERVAL_S if rests else None
         self._hot = hot
         self._files = (folder / "fast.i64", folder / "stat.i64")
         self._stat_keys = stat_keys(hot.stat)
-        small = small_files(hot)
-        names = (name for _, columns in small for name in columns)
+        self._small = small_files(hot)
+        names = (name for _, columns in self._small for name in columns)
         self.stat_columns = ("t_ns", *self._stat_keys, *names)
-        self._words = self._make_words(hot, small)
         self._process: subprocess.Popen[bytes] | None = None
-
-    def _make_words(self, hot: HotFiles, small: SmallFiles) -> list[str]:
-        """The sampler's command line; its docstring explains the keys."""
-        quiet_stat_s = self._quiet_stat_interval_s or self._stat_interval_s
-        return [
-            f"usage={hot.usage}",
-            f"swap={hot.swap or ''}",
-            f"swap_is_memsw={hot.swap_is_memsw}",
-            f"cpu={hot.cpu or ''}",
-            f"cpu_unit_ns={hot.cpu_unit_ns}",
-            f"stat={hot.stat or ''}",
-            f"stat_keys={','.join(self._stat_keys.values())}",
-            f"interval_ns={round(self.interval_s * 1e9)}",
-            f"quiet_interval_ns={round((self._quiet_interval_s or self.interval_s) * 1e9)}",
-            f"stat_interval_ns={round(self._stat_interval_s * 1e9)}",
-            f"quiet_stat_interval_ns={round(quiet_stat_s * 1e9)}",
-            *(f"small={','.join(columns.values())}:{path}" for path, columns in small),
-        ]
 
     @property
     def watching(self) -> Watching:
@@ -138,9 +114,26 @@ class SamplerProcess:
         Raises:
             MachineError: the sampler did not start.
         """
+        hot, quiet_stat_s = self._hot, self._quiet_stat_interval_s or self._stat_interval_s
         fds = [open_empty(file, 0o644) for file in self._files]
+        # The sampler's docstring explains them.
+        words = [
+            f"usage={hot.usage}",
+            f"swap={hot.swap or ''}",
+            f"swap_is_memsw={hot.swap_is_memsw}",
+            f"cpu={hot.cpu or ''}",
+            f"cpu_unit_ns={hot.cpu_unit_ns}",
+            f"stat={hot.stat or ''}",
+            f"stat_keys={','.join(self._stat_keys.values())}",
+            f"interval_ns={round(self.interval_s * 1e9)}",
+            f"quiet_interval_ns={round((self._quiet_interval_s or self.interval_s) * 1e9)}",
+            f"stat_interval_ns={round(self._stat_interval_s * 1e9)}",
+            f"quiet_stat_interval_ns={round(quiet_stat_s * 1e9)}",
+            *(f"small={','.join(columns.values())}:{path}" for path, columns in self._small),
+            f"fast_fd={fds[0]}",
+            f"stat_fd={fds[1]}",
+        ]
         script = str(Path(__file__).with_name("sampler.py"))
-        words = [*self._words, f"fast_fd={fds[0]}", f"stat_fd={fds[1]}"]
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", script, *words],
@@ -155,10 +148,9 @@ class SamplerProcess:
         assert self._process.stdout
         if self._process.stdout.readline() != b"ready\n":
             _, error = self._process.communicate()
-            last = (error.decode(errors="replace").strip().splitlines() or ["it gave no reason"])[
-                -1
-            ]
-            raise MachineError(f"the sampler did not start: {last}")
+            lines = error.decode(errors="replace").strip().splitlines()
+            reason = lines[-1] if lines else "it gave no reason"
+            raise MachineError(f"the sampler did not start: {reason}")
 
     @property
     def pid(self) -> int | None:
@@ -166,8 +158,16 @@ class SamplerProcess:
         return self._process.pid if self._process else None
 
     def stop(self) -> SamplerReport:
-        """End the sampler; how well it did and what it cost."""
-        cost = self._end()
+        """End the sampler; report how well it did and what it cost."""
+        cost: list[float] = []
+        if self._process is not None:
+            process, self._process = self._process, None
+            try:
+                out, _ = process.communicate(timeout=_JOIN_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                out, _ = process.communicate()
+            cost = [float(word) for word in out.split()]
         rows, step = self._rows(0), len(FAST_COLUMNS)
         times, usage = rows[::step], rows[1::step]
         gaps = [(b - a) / 1e9 for a, b in itertools.pairwise(times)]
@@ -182,18 +182,6 @@ class SamplerProcess:
             cpu_s=cost[0] if cost else None,
             rss_bytes=int(cost[1]) if cost else None,
         )
-
-    def _end(self) -> list[float]:
-        """Its seconds of CPU and its bytes resident; empty if it could not tell them."""
-        if self._process is None:
-            return []
-        process, self._process = self._process, None
-        try:
-            out, _ = process.communicate(timeout=_JOIN_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, _ = process.communicate()
-        return [float(word) for word in out.split()]
 
     def _rows(self, table: int) -> array[int]:
         file, rows = self._files[table], array("q")
@@ -210,7 +198,7 @@ class SamplerProcess:
         end: Counters | None = None,
         resident_bytes: int | None = None,
     ) -> SampleSummary:
-        """The samples' own marks, after :meth:`stop`.
+        """Summarise the samples, after :meth:`stop`.
 
         Args:
             looks: at maps: they make the demand exact.
@@ -227,34 +215,34 @@ class SamplerProcess:
             for name, column in columns.items():
                 value = time.monotonic_ns() if name == "t_ns" else getattr(end, name, None)
                 column.append(-1 if value is None else value)
+        usage, swap = fast[1::step], fast[2::step]
+        if "swap_bytes" in self._stat_keys:
+            # Exact: on version 1 the fast one is a difference of two reads.
+            swap = stat[self.stat_columns.index("swap_bytes") :: len(self.stat_columns)]
         if self._hot.peak is None:
-            columns[PEAK] = _marks(columns["t_ns"], fast[::step], fast[1::step])
+            # The highest usage that was sampled up to each time; -1: there was no sample.
+            highest = array("q", itertools.accumulate(usage, max, initial=-1))
+            counts = (bisect_right(fast[::step], t_ns) for t_ns in columns["t_ns"])
+            columns[PEAK] = array("q", (highest[count] for count in counts))
         if demand_until_ns is not None:
             count = bisect_right(columns["t_ns"], demand_until_ns)
             columns = {name: column[:count] for name, column in columns.items()}
         demand = demand_of(columns, looks, resident_bytes)
         return SampleSummary(
-            sampled_peak_bytes=max(fast[1::step], default=None),
-            swap_peak_bytes=self._swap_peak(fast[2::step], stat),
+            sampled_peak_bytes=max(usage, default=None),
+            swap_peak_bytes=max((size for size in swap if size >= 0), default=None),
             demand_bytes=demand.total_bytes,
             demand_source=demand.source,
             undroppable_bytes=demand.undroppable_bytes,
         )
 
     def held_between(self, start_ns: int, end_ns: int) -> tuple[list[float], list[int]]:
-        """Seconds, and bytes that only swap can hold, of each sample of ``memory.stat``."""
+        """List seconds, and bytes that only swap can hold, of each sample of ``memory.stat``."""
         names, stat = self.stat_columns, self._rows(1)
-        own = [names.index(name) for name in HELD if name in names]
-        rows = zip(*(stat[n :: len(names)] for n in (0, *own)), strict=True)
-        found = [(t / 1e9, sum(sizes)) for t, *sizes in rows if start_ns <= t <= end_ns]
-        return [t for t, _ in found], [size for _, size in found]
-
-    def _swap_peak(self, fast: array[int], stat: array[int]) -> int | None:
-        """From the exact column where there is one: v1's fast one is a difference of two reads."""
-        column = fast
-        if "swap_bytes" in self._stat_keys:
-            column = stat[self.stat_columns.index("swap_bytes") :: len(self.stat_columns)]
-        return max((size for size in column if size >= 0), default=None)
+        held = [names.index(name) for name in HELD if name in names]
+        rows = zip(*(stat[n :: len(names)] for n in (0, *held)), strict=True)
+        between = [(t / 1e9, sum(sizes)) for t, *sizes in rows if start_ns <= t <= end_ns]
+        return [t for t, _ in between], [size for _, size in between]
 
     def pack(self, target: BinaryIO) -> None:
         """Write both tables as one ``.npz``: members ``fast`` and ``stat``, int64; -1: missing."""
@@ -264,25 +252,19 @@ class SamplerProcess:
             remove_file(file)
 
 
-def _marks(at_ns: Sequence[int], times_ns: Sequence[int], usage_bytes: Sequence[int]) -> array[int]:
-    """The highest usage that was sampled up to each time; -1: there was no sample."""
-    highest = array("q", itertools.accumulate(usage_bytes, max, initial=-1))
-    return array("q", (highest[bisect_right(times_ns, t_ns)] for t_ns in at_ns))
-
-
 def stat_keys(stat: Path | None) -> dict[str, str]:
-    """Column → its key in this ``memory.stat``; only version 1 sums up with ``total_`` keys."""
+    """Map column → its key in this ``memory.stat``; only version 1 has sums, as ``total_`` keys."""
     if stat is None:
         return {}
-    first = "\ntotal_rss " in stat.read_text(errors="replace")
-    sources = (v1 if first else v2).SOURCES
-    told = {name: sources[name] for name in _STAT_COLUMNS if name in sources}
-    keys = {name: source.key for name, source in told.items() if source.file == stat.name}
-    return {**keys, "swapcached_bytes": "total_swapcached" if first else "swapcached"}
+    is_v1 = "\ntotal_rss " in stat.read_text(errors="replace")
+    sources = (v1 if is_v1 else v2).SOURCES
+    columns = {name: sources[name] for name in _STAT_COLUMNS if name in sources}
+    keys = {name: source.key for name, source in columns.items() if source.file == stat.name}
+    return {**keys, "swapcached_bytes": "total_swapcached" if is_v1 else "swapcached"}
 
 
 def small_files(hot: HotFiles) -> SmallFiles:
-    """Each small file with its columns and their shapes."""
+    """List each small file with its columns and their shapes."""
     small: SmallFiles = []
     if hot.peak:
         small.append((hot.peak, {PEAK: "bare"}))
@@ -303,16 +285,12 @@ def write_archive(target: BinaryIO, tables: Mapping[str, SampleTable]) -> None:
     """Write each table's columns and rows of int64 as a structured array of its name."""
     with zipfile.ZipFile(target, "w") as archive:
         for name, (columns, rows) in tables.items():
-            header = _npy_header(columns, len(rows) // len(columns))
+            # The head of a structured array in numpy's format 1.0 (numpy.lib.format).
+            fields, shape = [(column, "<i8") for column in columns], (len(rows) // len(columns),)
+            text = repr({"descr": fields, "fortran_order": False, "shape": shape})
+            length = -(-(10 + len(text) + 1) // 64) * 64 - 10
+            head = b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little")
+            head += text.encode().ljust(length - 1) + b"\n"
             # With no date: a board without a clock boots in 1970, which no zip file can hold.
             member = zipfile.ZipInfo(f"{name}.npy")
-            archive.writestr(member, header + rows.tobytes(), zipfile.ZIP_DEFLATED, 1)
-
-
-def _npy_header(columns: Sequence[str], rows: int) -> bytes:
-    """The head of a structured array in numpy's format 1.0 (numpy.lib.format)."""
-    fields = [(name, "<i8") for name in columns]
-    text = repr({"descr": fields, "fortran_order": False, "shape": (rows,)})
-    length = -(-(10 + len(text) + 1) // 64) * 64 - 10
-    head = b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little")
-    return head + text.encode().ljust(length - 1) + b"\n"
+            archive.writestr(member, head + rows.tobytes(), zipfile.ZIP_DEFLATED, 1)

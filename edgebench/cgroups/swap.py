@@ -1,4 +1,10 @@
-"""Swap for a sweep: none, a temporary file, zram, or the machine's own, which is never changed."""
+"""Swap for a sweep: none, a temporary file, zram, or the machine's own, which is never changed.
+
+Swap also takes RAM: what lies compressed in zram, or in zswap's pool. No cgroup is charged for
+pages in zram. Of zswap, version 2 charges them to the group whose pages they are (``zswap`` in
+``memory.stat``); version 1 charges nobody, and shows only the sum of all. Linux:
+Documentation/admin-guide/blockdev/zram.rst, mm/zswap.c, mm/memcontrol.c.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +14,11 @@ import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgebench.cgroups.cleanup import clear_swap_file, clear_zram, run_tool
-from edgebench.cgroups.leftovers import Ownership
+from edgebench.cgroups.leftovers import Ownership, clear_swap_file, clear_zram, run_tool
 from edgebench.errors import MachineError
 from edgebench.safe_files import make_private_folder, open_file, remove_empty_folder
 from edgebench.swap_areas import read_swap_areas
@@ -27,6 +32,11 @@ _HIGHEST_PRIORITY = 32767
 NOT_ROOT = 'call edgebench with sudo, or use swap = "system" or "none"'
 ANOTHER_SWAP = "ask for a smaller swap, or for another kind"
 NO_SYSTEM_SWAP = 'swapon one of your own, or use swap = { kind = "file", size = "2G" }'
+#: In ``mm_stat`` of zram: the data that lies in it, and all that it takes, its free room included.
+_HELD, _USED = 0, 2
+#: The same of zswap's pool in ``/proc/meminfo`` (Linux 5.19).
+_POOL = ("Zswapped:", "Zswap:")
+_ALL = "of all programs, since whose pages they are is not shown"
 
 
 @dataclass(frozen=True)
@@ -56,12 +66,12 @@ class SwapControl:
     def use(
         self, kind: str, size_bytes: int | None = None, folder: Path | None = None
     ) -> SwapState:
-        """Use this kind of swap from now on; does nothing if it is already set up.
+        """Use this kind of swap from now on; do nothing if it is already set up.
 
         Args:
             kind: ``none``, ``file``, ``zram`` or ``system``.
             size_bytes: None where there is none, or the machine's own is used.
-            folder: where a swap file goes this time; None: where they go.
+            folder: where a swap file goes this time; None: in :class:`SwapControl`'s folder.
 
         Raises:
             MachineError: not root, no room, no zram, no swap of the machine's own.
@@ -71,11 +81,16 @@ class SwapControl:
         if (kind, size_bytes, wanted) != at_present:
             self.off()
             self._in_use = wanted
-            makers = {"file": self._file, "zram": self._zram}
-            if kind in makers:
-                self.state = makers[kind](_required(kind, size_bytes))
-            elif kind == "system":
-                self.state = _system(size_bytes)
+            if kind == "system":
+                if not read_swap_areas():
+                    raise MachineError("this machine has no swap of its own", remedy=NO_SYSTEM_SWAP)
+                self.state = SwapState("system", None, size_bytes)
+            elif kind != "none":
+                if size_bytes is None:
+                    raise MachineError(
+                        f"swap of kind {kind} needs a size", remedy='add to its table: size = "2G"'
+                    )
+                self.state = self._file(size_bytes) if kind == "file" else self._zram(size_bytes)
         return self.state
 
     def off(self) -> None:
@@ -94,18 +109,34 @@ class SwapControl:
 
     def _file(self, size_bytes: int) -> SwapState:
         _need_root("a swap file")
+        folder = self._in_use
+        if not folder.is_dir():
+            raise MachineError("no folder for a swap file", where=str(folder), remedy=ANOTHER_SWAP)
         # A disk in memory is ours alone.
-        spare_bytes = _SPARE_BYTES if self._in_use == self._folder else 0
-        _need_room(self._in_use, size_bytes, spare_bytes)
-        file = self._in_use / f"edgebench-swap-{secrets.token_hex(6)}" / "edgebench-swap"
+        spare_bytes = _SPARE_BYTES if folder == self._folder else 0
+        free = shutil.disk_usage(folder).free
+        if free < size_bytes + spare_bytes:
+            raise MachineError(
+                f"no room for a swap file of {format_size(size_bytes)}: {format_size(free)} are "
+                "free",
+                where=str(folder),
+                remedy="free some space, or ask for a smaller swap",
+            )
+        file = folder / f"edgebench-swap-{secrets.token_hex(6)}" / "edgebench-swap"
         self._ownership.claim("temp-folder", str(file.parent))
         self._ownership.claim("swap-file", str(file))
         try:
-            _make_file(file, size_bytes)
+            # Of full size, and nobody else can read or replace it.
+            make_private_folder(file.parent)
+            fd = open_file(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            try:
+                os.posix_fallocate(fd, 0, size_bytes)
+            finally:
+                os.close(fd)
         except OSError as error:
             raise MachineError(
                 f"a swap file of {format_size(size_bytes)} can't be created: {error.strerror}",
-                where=str(self._in_use),
+                where=str(folder),
                 remedy=ANOTHER_SWAP,
             ) from error
         _swap_on(file)
@@ -113,7 +144,16 @@ class SwapControl:
 
     def _zram(self, size_bytes: int) -> SwapState:
         _need_root("zram swap")
-        device = self._new_zram()
+        try:
+            if not _ZRAM_CONTROL.exists():
+                load = ["modprobe", "zram", "num_devices=0"]
+                subprocess.run(load, capture_output=True, check=False)
+            device = self._claimed_zram()
+        except OSError as error:
+            raise MachineError(
+                f"can't create a zram device: {error.strerror}",
+                remedy="modprobe zram, or use swap of kind file",
+            ) from error
         try:
             Path(f"/sys/block/{device.name}/disksize").write_text(str(size_bytes))
         except OSError as error:
@@ -125,29 +165,24 @@ class SwapControl:
         _swap_on(device)
         return SwapState("zram", device, size_bytes)
 
-    def _new_zram(self) -> Path:
-        try:
-            if not _ZRAM_CONTROL.exists():
-                load = ["modprobe", "zram", "num_devices=0"]
-                subprocess.run(load, capture_output=True, check=False)
-            with _signals_held():
-                number = int((_ZRAM_CONTROL / "hot_add").read_text(errors="replace"))
-                device = Path(f"/dev/zram{number}")
-                # Its number is the kernel's to choose, so it can be claimed only now.
-                self._claim_zram(device)
-        except OSError as error:
-            raise MachineError(
-                f"can't create a zram device: {error.strerror}",
-                remedy="modprobe zram, or use swap of kind file",
-            ) from error
-        return device
+    def _claimed_zram(self) -> Path:
+        """Make a device and claim it: its number is the kernel's to choose, so not before.
 
-    def _claim_zram(self, device: Path) -> None:
+        Signals that would end the program wait meanwhile.
+        """
+        ends = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ends)
         try:
-            self._ownership.claim("zram", str(device))
-        except MachineError:
-            clear_zram(device)
-            raise
+            number = int((_ZRAM_CONTROL / "hot_add").read_text(errors="replace"))
+            device = Path(f"/dev/zram{number}")
+            try:
+                self._ownership.claim("zram", str(device))
+            except MachineError:
+                clear_zram(device)
+                raise
+            return device
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def __enter__(self) -> SwapControl:
         return self
@@ -156,33 +191,8 @@ class SwapControl:
         self.off()
 
 
-@contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
-    """Signals that end the program wait until what was made is written down."""
-    ends = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ends)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _system(size_bytes: int | None) -> SwapState:
-    if not read_swap_areas():
-        raise MachineError("this machine has no swap of its own", remedy=NO_SYSTEM_SWAP)
-    return SwapState("system", None, size_bytes)
-
-
-def _required(kind: str, size_bytes: int | None) -> int:
-    if size_bytes is None:
-        raise MachineError(
-            f"swap of kind {kind} needs a size", remedy='add to its table: size = "2G"'
-        )
-    return size_bytes
-
-
 def can_make_swap() -> bool:
-    """Whether this process may make swap files and zram."""
+    """Return whether this process may make swap files and zram."""
     return os.geteuid() == 0
 
 
@@ -191,38 +201,96 @@ def _need_root(what: str) -> None:
         raise MachineError(f"{what} can be set up by root only", remedy=NOT_ROOT)
 
 
-def _make_file(file: Path, size_bytes: int) -> None:
-    """A file of full size that nobody else can read or replace."""
-    make_private_folder(file.parent)
-    fd = open_file(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    try:
-        os.posix_fallocate(fd, 0, size_bytes)
-    finally:
-        os.close(fd)
-
-
-def _need_room(folder: Path, size_bytes: int, spare_bytes: int) -> None:
-    if not folder.is_dir():
-        raise MachineError("no folder for a swap file", where=str(folder), remedy=ANOTHER_SWAP)
-    free = shutil.disk_usage(folder).free
-    if free < size_bytes + spare_bytes:
-        raise MachineError(
-            f"no room for a swap file of {format_size(size_bytes)}: {format_size(free)} are free",
-            where=str(folder),
-            remedy="free some space, or ask for a smaller swap",
-        )
-
-
-def _first_in_use() -> list[str]:
-    """Flags of swapon: a priority above all others', or the kernel fills those first."""
-    areas = read_swap_areas()
-    if areas is None:
-        return []
-    highest = max((area.priority for area in areas.values()), default=-1)
-    return ["--priority", str(min(max(highest, -1) + 1, _HIGHEST_PRIORITY))]
-
-
 def _swap_on(device: Path) -> None:
+    flags: list[str] = []
+    if (areas := read_swap_areas()) is not None:
+        # Above all others, or the kernel fills those first.
+        highest = max((area.priority for area in areas.values()), default=-1)
+        flags = ["--priority", str(min(max(highest, -1) + 1, _HIGHEST_PRIORITY))]
     remedy = "use another folder's disk, or another kind of swap"
-    for words in (["mkswap", str(device)], ["swapon", *_first_in_use(), str(device)]):
+    for words in (["mkswap", str(device)], ["swapon", *flags, str(device)]):
         run_tool(words, remedy, device)
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """How much lies compressed in RAM, and what it takes there, in bytes."""
+
+    held_bytes: int
+    taken_bytes: int
+
+    @property
+    def share(self) -> float:
+        """What a page takes, of its size."""
+        return self.taken_bytes / self.held_bytes if self.held_bytes else 0.0
+
+
+@dataclass(frozen=True)
+class SwapRam:
+    """RAM that swap takes beside a cgroup's charge.
+
+    Args:
+        kind: ``zram`` or ``zswap``.
+        read: what lies there now; None where that can't be read any more.
+        doubt: what is not known of it; empty for nothing.
+    """
+
+    kind: str
+    read: Callable[[], Compressed | None]
+    doubt: str = ""
+
+
+def swap_ram(state: SwapState, version: int, root: Path = Path("/")) -> SwapRam | None:
+    """Find what RAM a trial with this swap takes beside its charge; None: nothing.
+
+    Args:
+        state: the swap that it has.
+        version: of the cgroups.
+        root: where the machine's files are.
+    """
+    if state.kind == "none":
+        return None
+    if state.kind == "zram" and state.device:
+        device = state.device.name
+        return SwapRam("zram", lambda: _in_zram(root, [device]))
+    areas = read_swap_areas(root / "proc/swaps") or {}
+    devices = [path.name for path in areas if path.name.startswith("zram")]
+    if state.kind == "system" and devices:
+        return SwapRam("zram", _growth(lambda: _in_zram(root, devices)), _ALL)
+    if version == 1:
+        with contextlib.suppress(OSError):
+            if (root / "sys/module/zswap/parameters/enabled").read_bytes().strip() == b"Y":
+                return SwapRam("zswap", _growth(lambda: _in_zswap(root)), _ALL)
+    return None
+
+
+def _in_zram(root: Path, devices: list[str]) -> Compressed | None:
+    try:
+        texts = [(root / "sys/block" / name / "mm_stat").read_bytes() for name in devices]
+        numbers = [list(map(int, text.split())) for text in texts]
+        return Compressed(
+            sum(stat[_HELD] for stat in numbers), sum(stat[_USED] for stat in numbers)
+        )
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _in_zswap(root: Path) -> Compressed | None:
+    with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
+        lines = map(str.split, (root / "proc/meminfo").read_text(errors="replace").splitlines())
+        sizes = {words[0]: int(words[1]) << 10 for words in lines if words[0] in _POOL}
+        return Compressed(*(sizes[name] for name in _POOL))
+    return None
+
+
+def _growth(read: Callable[[], Compressed | None]) -> Callable[[], Compressed | None]:
+    before = read()
+
+    def growth() -> Compressed | None:
+        now = read()
+        if now is None or before is None:
+            return None
+        held, taken = now.held_bytes - before.held_bytes, now.taken_bytes - before.taken_bytes
+        return Compressed(max(0, held), max(0, taken))
+
+    return growth

@@ -9,22 +9,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from edgebench.cgroups.counters import Counters, CounterSource, Sources, sum_counter
+from cgroupspy.controllers import CpuController, CpuSetController, MemoryController
+
 from edgebench.cgroups.files import (
     CPU_PERIOD_US,
     PAGE,
+    PidsController,
     check_cores,
-    cpu_files,
-    cpuset_files,
+    controller_files,
     has,
     is_busy,
-    memory_files,
     missing_controller,
-    pids_files,
     put,
 )
-from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
-from edgebench.cgroups.removal import tree
+from edgebench.cgroups.interface import Cgroup, Counters, CounterSource, HotFiles, Limits, Sources
 from edgebench.errors import CgroupError
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -85,7 +83,7 @@ class V1Cgroup(Cgroup):
 
     def __init__(self, folders: Mapping[str, Path], removed: Callable[[], None]) -> None:
         super().__init__(folders, removed)
-        self._memory = memory_files(self.path)
+        self._memory = controller_files(MemoryController, self.path)
         self._swappiness = self._memory.swappiness
         if has(self._memory, "oom_control") and self._memory.oom_control["oom_kill_disable"]:
             # Inherited; a trial out of memory would hang for ever.
@@ -94,9 +92,10 @@ class V1Cgroup(Cgroup):
             self._fill_cpuset(None)
 
     def _fill_cpuset(self, cores: tuple[int, ...] | None) -> None:
-        """A new cpuset is empty, and an empty one can't be joined."""
+        """Fill the cpuset: a new one is empty, and an empty one can't be joined."""
         folder = self._folders["cpuset"]
-        above, files = cpuset_files(folder.parent), cpuset_files(folder)
+        above = controller_files(CpuSetController, folder.parent)
+        files = controller_files(CpuSetController, folder)
         put(files, "mems", above.mems)
         put(files, "cpus", set(cores) if cores else above.cpus)
 
@@ -106,14 +105,24 @@ class V1Cgroup(Cgroup):
         return {"memory_bytes": self.path / "memory.limit_in_bytes"}
 
     def _write_limits(self, limits: Limits) -> None:
-        """Version 1 limits memory + swap, not swap alone.
-
-        So ``swap_bytes`` comes back as None where memory is unlimited.
-        """
         # Swappiness 0 keeps a cgroup of version 1 out of swap (Documentation/cgroup-v1/memory).
         put(self._memory, "swappiness", 0 if limits.swap_bytes == 0 else self._swappiness)
         self._set_memory(limits)
-        self._set_cpu(limits)
+        if "cpuset" in self._folders:
+            self._fill_cpuset(limits.cores)
+        else:
+            check_cores(limits.cores)
+        if "cpu" in self._folders:
+            files = controller_files(CpuController, self._folders["cpu"])
+            quota = limits.cpu_quota
+            put(files, "cfs_period_us", CPU_PERIOD_US)
+            put(files, "cfs_quota_us", None if quota is None else round(quota * CPU_PERIOD_US))
+        elif limits.cpu_quota is not None:
+            raise missing_controller("cpu", "a CPU quota")
+        if "pids" in self._folders:
+            put(controller_files(PidsController, self._folders["pids"]), "max", limits.pids)
+        elif limits.pids is not None:
+            raise missing_controller("pids", "a limit of processes")
 
     def _set_memory(self, limits: Limits) -> None:
         memory, both = limits.memory_bytes, None
@@ -128,7 +137,7 @@ class V1Cgroup(Cgroup):
             put(self._memory, name, value)
 
     def _write_memory(self, limits: Limits, *, waits: bool) -> None:
-        """The kernel may need several tries to reclaim enough."""
+        # The kernel may need several tries to reclaim enough.
         for left in reversed(range(_TRIES if waits else 1)):
             try:
                 self._set_memory(limits)
@@ -138,64 +147,42 @@ class V1Cgroup(Cgroup):
                     raise
                 time.sleep(_PAUSE_S)
 
-    def _set_cpu(self, limits: Limits) -> None:
-        if "cpuset" in self._folders:
-            self._fill_cpuset(limits.cores)
-        else:
-            check_cores(limits.cores)
-        if "cpu" in self._folders:
-            files = cpu_files(self._folders["cpu"])
-            quota = limits.cpu_quota
-            put(files, "cfs_period_us", CPU_PERIOD_US)
-            put(files, "cfs_quota_us", None if quota is None else round(quota * CPU_PERIOD_US))
-        elif limits.cpu_quota is not None:
-            raise missing_controller("cpu", "a CPU quota")
-        if "pids" in self._folders:
-            put(pids_files(self._folders["pids"]), "max", limits.pids)
-        elif limits.pids is not None:
-            raise missing_controller("pids", "a limit of processes")
-
     def read_limits(self, asked: Limits) -> Limits:
-        """The limits but those of disks, as the kernel has them now."""
-        memory = _limit(self._memory.limit_in_bytes)
-        swap = None
-        if memory is not None and has(self._memory, "memsw_limit_in_bytes"):
-            both = _limit(self._memory.memsw_limit_in_bytes)
-            swap = None if both is None else both - memory
+        """Read the limits but those of disks, as the kernel has them now.
+
+        Version 1 limits memory + swap, so ``swap_bytes`` is None where memory is unlimited.
+        """
+        memory, both = self._memory.limit_in_bytes, None
+        if has(self._memory, "memsw_limit_in_bytes"):
+            both = self._memory.memsw_limit_in_bytes
+        # cgroupspy reads -1 as None.
+        memory, both = (None if n is None or n >= UNLIMITED else n for n in (memory, both))
+        swap = None if memory is None or both is None else both - memory
         if self._memory.swappiness == 0:
             swap = 0
-        return Limits(memory, swap, self._cores(asked), self._quota(), self._pids())
-
-    def _cores(self, asked: Limits) -> tuple[int, ...] | None:
-        if asked.cores is None or "cpuset" not in self._folders:
-            return asked.cores
-        return tuple(sorted(cpuset_files(self._folders["cpuset"]).cpus))
-
-    def _quota(self) -> float | None:
-        if "cpu" not in self._folders:
-            return None
-        files = cpu_files(self._folders["cpu"])
-        quota = files.cfs_quota_us
-        return None if quota is None else quota / files.cfs_period_us
-
-    def _pids(self) -> int | None:
-        if "pids" not in self._folders:
-            return None
-        limit: int | None = pids_files(self._folders["pids"]).max
-        return limit
+        cores, quota, pids = asked.cores, None, None
+        if cores is not None and "cpuset" in self._folders:
+            files = controller_files(CpuSetController, self._folders["cpuset"])
+            cores = tuple(sorted(files.cpus))
+        if "cpu" in self._folders:
+            files = controller_files(CpuController, self._folders["cpu"])
+            used_us = files.cfs_quota_us
+            quota = None if used_us is None else used_us / files.cfs_period_us
+        if "pids" in self._folders:
+            pids = controller_files(PidsController, self._folders["pids"]).max
+        return Limits(memory, swap, cores, quota, pids)
 
     def read(self) -> Counters:
-        """All counters that the kernel has, now."""
+        """Read all counters that the kernel has, now."""
         # A kill in a child cgroup is counted in that one only.
-        kills = sum_counter(tree(self.path), SOURCES["oom_kills"])
-        counters = replace(super().read(), oom_kills=kills)
+        counters = replace(super().read(), oom_kills=self.sum_of_tree(SOURCES["oom_kills"]))
         if counters.limit_hits is None or not has(self._memory, "memsw_failcnt"):
             return counters
         # Where swap is full or not allowed, it is the limit of memory + swap that is hit.
         return replace(counters, limit_hits=counters.limit_hits + self._memory.memsw_failcnt)
 
     def hot_files(self) -> HotFiles:
-        """The files to keep open for sampling."""
+        """Find the files to keep open for sampling."""
         peak = self.file("memory", "memory.max_usage_in_bytes")
         both = self.file("memory", "memory.memsw.usage_in_bytes")
         cpu, io = self.file("cpuacct", "cpuacct.usage"), self.file("blkio", _IO)
@@ -214,7 +201,3 @@ class V1Cgroup(Cgroup):
             io=io,
             flushing=("stat", *shared),
         )
-
-
-def _limit(value: int | None) -> int | None:
-    return None if value is None or value >= UNLIMITED else value

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgebench.cgroups.counters import Counters, CounterSource, Sources, sum_counter
 from edgebench.cgroups.files import (
     PAGE,
     check_cores,
@@ -18,8 +17,15 @@ from edgebench.cgroups.files import (
     put,
     unified_files,
 )
-from edgebench.cgroups.interface import MEMORY_SIZES, Cgroup, HotFiles, Limits
-from edgebench.cgroups.removal import tree
+from edgebench.cgroups.interface import (
+    MEMORY_SIZES,
+    Cgroup,
+    Counters,
+    CounterSource,
+    HotFiles,
+    Limits,
+    Sources,
+)
 from edgebench.errors import CgroupError
 
 _STAT = "memory.stat"
@@ -78,9 +84,9 @@ _LOCAL_KILLS = CounterSource("memory", "memory.events.local", "oom_kill")
 
 
 def reclaim(file: Path, size_bytes: int) -> bool:
-    """Have the kernel reclaim so much of a cgroup; False if it did less.
+    """Have the kernel reclaim this much of a cgroup; return False if it did less.
 
-    Where we may not write to the file, it is as if there were none.
+    A file that we may not write to counts as no file.
     """
     try:
         file.write_text(str(size_bytes))
@@ -121,11 +127,9 @@ class V2Cgroup(Cgroup):
             check_cores(limits.cores)
 
     def _write_memory(self, limits: Limits, *, waits: bool) -> None:
-        """A limit below what is used kills if the kernel can't reclaim at once.
-
-        So without ``waits`` the memory is reclaimed first, as far as this kernel can (Linux 5.19);
-        where it could not, nothing is written, and the error is the same as on version 1.
-        """
+        # A limit below what is used kills if the kernel can't reclaim at once. So without `waits`
+        # the memory is reclaimed first, where this kernel can (Linux 5.19); if that isn't enough,
+        # nothing is written, and the error is the same as on version 1.
         size, file = limits.memory_bytes, self.path / "memory.reclaim"
         if not waits and size is not None and file.exists():
             over = self._used() - size
@@ -138,9 +142,9 @@ class V2Cgroup(Cgroup):
         return int((self.path / "memory.current").read_text(errors="replace"))
 
     def read_limits(self, asked: Limits) -> Limits:
-        """The limits but those of disks, as the kernel has them now."""
+        """Read the limits but those of disks, as the kernel has them now."""
         files = self._files
-        found: dict[str, Any] = {
+        applied: dict[str, Any] = {
             name: getattr(files, limit.attribute)
             for name, limit in LIMITS.items()
             if has(files, limit.attribute)
@@ -148,18 +152,18 @@ class V2Cgroup(Cgroup):
         cores = asked.cores
         if cores is not None and has(files, "effective_cpus"):
             cores = tuple(sorted(files.effective_cpus))
-        return Limits(cores=cores, **found)
+        return Limits(cores=cores, **applied)
 
     def read(self) -> Counters:
-        """All counters that the kernel has, now."""
+        """Read all counters that the kernel has, now."""
         counters = super().read()
         # Mounted with memory_localevents, a cgroup's events exclude those of its child cgroups.
-        apart = sum_counter(tree(self.path), _LOCAL_KILLS)
-        known = [kills for kills in (counters.oom_kills, apart) if kills is not None]
+        below = self.sum_of_tree(_LOCAL_KILLS)
+        known = [kills for kills in (counters.oom_kills, below) if kills is not None]
         return replace(counters, oom_kills=max(known, default=None))
 
     def hot_files(self) -> HotFiles:
-        """The files to keep open for sampling."""
+        """Find the files to keep open for sampling."""
         try:
             # Since Linux 6.12 a write resets the mark, for this descriptor alone.
             with (self.path / "memory.peak").open("r+b", buffering=0) as mark:
@@ -167,6 +171,12 @@ class V2Cgroup(Cgroup):
             resets = True
         except OSError:
             resets = False
+        pressure: Path | None = self.path / "memory.pressure"
+        try:
+            # With psi=0 the file exists, and can't be read.
+            (self.path / "memory.pressure").read_bytes()
+        except OSError:
+            pressure = None
         return HotFiles(
             usage=self.path / "memory.current",
             peak=self.file("memory", "memory.peak"),
@@ -176,16 +186,8 @@ class V2Cgroup(Cgroup):
             stat=self.file("memory", _STAT),
             cpu=self.file("memory", "cpu.stat"),
             cpu_unit_ns=1000,
-            pressure=self._readable("memory.pressure"),
+            pressure=pressure,
             io=self.file("memory", "io.stat"),
             # Statistics of all controllers of a cgroup are flushed together (before Linux 6.16).
             flushing=("stat", "cpu", "io"),
         )
-
-    def _readable(self, name: str) -> Path | None:
-        """The pressure file; None also where it exists but can't be read (``psi=0``)."""
-        try:
-            (self.path / name).read_text(errors="replace")
-        except OSError:
-            return None
-        return self.path / name

@@ -13,8 +13,8 @@ from typing import Any
 
 from edgebench.boards.storage import DECLARED_BPS, StorageSpeed
 from edgebench.cache import cache_folder
-from edgebench.cgroups.disk_limits import DiskLimit
-from edgebench.cgroups.storage_check import DiskSpeed, disk_speed
+from edgebench.cgroups.files import DiskLimit
+from edgebench.cgroups.storage import DiskSpeed, disk_speed
 from edgebench.errors import CgroupError, MachineError, ResultsError
 from edgebench.measures.machine.disks import WholeDisk, swap_devices, whole_disk
 from edgebench.measures.machine.environment import capture, device_name

@@ -36,8 +36,9 @@ from edgebench.measures.machine.system_files import (
 from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
+    from edgebench.cgroups.kernel_checks import Finding
     from edgebench.cgroups.leftovers import Ownership
-    from edgebench.cgroups.parent import Finding, ParentCgroup
+    from edgebench.cgroups.parent import ParentCgroup
 
 #: ``fail``: a sweep can't run, or would measure nonsense. ``warn``: its numbers need care.
 #: ``absent``: the machine has no such thing to look at.
@@ -491,8 +492,8 @@ def foreign_load_check(_: CheckTarget) -> Observation:
 @registered_check("storage")
 def storage_check(target: CheckTarget) -> Observation:
     """Whether the disk of swap files can be held to a speed, and how fast it is by itself."""
-    from edgebench.cgroups.disk_limits import DiskLimit
-    from edgebench.cgroups.storage_check import prove_storage
+    from edgebench.cgroups.files import DiskLimit
+    from edgebench.cgroups.storage import prove_storage
     from edgebench.run.proof_file import proof_file
 
     parent = target.parent
@@ -520,7 +521,7 @@ def storage_check(target: CheckTarget) -> Observation:
 
 def check_machine() -> Iterator[CheckResult]:
     """Yield the result of every check of this machine, one by one; those of cgroups come first."""
-    from edgebench.cgroups.parent import check_support
+    from edgebench.cgroups.kernel_checks import check_support
 
     yield from map(finding_result, check_support())
     with _parent() as parent:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgebench.cgroups.counters import Counters
+from edgebench.cgroups.interface import Counters
 from edgebench.cgroups.kill_log import KillLog, LoggedKill, is_in
 from edgebench.kills import is_killed, killed_words
 from edgebench.records import EndedIn, KillReport, Outcome

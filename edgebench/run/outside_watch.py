@@ -7,8 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from edgebench.cgroups.counters import Counters
-from edgebench.cgroups.interface import Cgroup
+from edgebench.cgroups.interface import Cgroup, Counters
 from edgebench.records import OutsideReport, TrialRecord
 from edgebench.text import printable
 

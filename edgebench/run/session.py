@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
 from edgebench.cgroups.parent import ParentCgroup, find_parent
-from edgebench.cgroups.ram_disk import RamDisk
+from edgebench.cgroups.storage import RamDisk
 from edgebench.cgroups.swap import SwapControl
 from edgebench.identity import Identity, caller_identity
 from edgebench.measures.machine.system_files import SystemFiles, usable_ram_bytes

@@ -1,7 +1,7 @@
 """Which disks a trial uses, and how they are held to the scenario's storage speed.
 
 Each disk is proved to be held before the first trial that needs it
-(:mod:`edgebench.cgroups.storage_check`).
+(:mod:`edgebench.cgroups.storage`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.boards.storage import AS_IS_REMEDY, StorageSpeed, parse_storage
-from edgebench.cgroups.disk_limits import DiskLimit
+from edgebench.cgroups.files import DiskLimit
 from edgebench.errors import CgroupError, MachineError
 from edgebench.measures.machine.disks import SWAP_FILES, WholeDisk, swap_devices, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
@@ -23,8 +23,7 @@ from edgebench.records import StorageReport
 if TYPE_CHECKING:
     from edgebench.cgroups.leftovers import Ownership
     from edgebench.cgroups.parent import ParentCgroup
-    from edgebench.cgroups.ram_disk import RamDisk
-    from edgebench.cgroups.storage_check import SpeedProof
+    from edgebench.cgroups.storage import RamDisk, SpeedProof
     from edgebench.cgroups.swap import SwapControl, SwapState
 
 NOT_ON_DISK = f"""\
@@ -189,7 +188,7 @@ class StorageControl:
     def _proof(self, limit: DiskLimit, place: Path, speed: StorageSpeed) -> list[SpeedProof]:
         if not self.proves:
             return []
-        from edgebench.cgroups.storage_check import prove_storage
+        from edgebench.cgroups.storage import prove_storage
         from edgebench.run.proof_file import proof_file
 
         key = limit.number, limit.speed.label

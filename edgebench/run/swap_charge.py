@@ -23,7 +23,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from edgebench.cgroups.files import is_busy
-from edgebench.cgroups.swap_ram import Compressed, SwapRam
+from edgebench.cgroups.swap import Compressed, SwapRam
 from edgebench.errors import CgroupError
 from edgebench.records import Doubt, SwapRamReport, TrialRecord
 from edgebench.units import MIB

@@ -21,8 +21,8 @@ from msgspec import structs
 from edgebench.cgroups.demand import MapsWatch
 from edgebench.cgroups.interface import MEMORY_SIZES, Cgroup, HotFiles, Limits
 from edgebench.cgroups.join import environment_block, join_command
+from edgebench.cgroups.process_files import FilesWatch
 from edgebench.cgroups.sampler_process import STAT_INTERVAL_S, SamplerProcess
-from edgebench.cgroups.used_files import FilesWatch
 from edgebench.errors import EdgebenchError
 from edgebench.layers.names import COPY
 from edgebench.measures.growth import judge_growth

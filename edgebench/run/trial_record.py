@@ -11,8 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.cgroups.counters import Counters
-from edgebench.cgroups.interface import Limits
+from edgebench.cgroups.interface import Counters, Limits
 from edgebench.cgroups.sampler_process import FAST_COLUMNS, SamplerProcess, SampleSummary
 from edgebench.kills import swap_was_free
 from edgebench.measures.strategies.gnu_time import NO_REPORT, GnuTime

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from edgebench.cgroups.interface import Cgroup
-from edgebench.cgroups.swap_ram import swap_ram
+from edgebench.cgroups.swap import swap_ram
 from edgebench.records import TrialRecord
 from edgebench.run.outside_watch import OutsideWatch
 from edgebench.run.round_sources import without_others

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgebench.cgroups.counters import Counters
+from edgebench.cgroups.interface import Counters
+from edgebench.cgroups.process_files import FilesWatch, cached_bytes, named_files
 from edgebench.cgroups.sampler_process import SampleSummary
-from edgebench.cgroups.used_files import FilesWatch, cached_bytes, named_files
 from edgebench.errors import WorkloadError
 from edgebench.layers.disk import drop_pages
 from edgebench.measures.strategies.gnu_time import GnuTime

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgebench.cgroups.counters import parse_counters
-from edgebench.cgroups.interface import Cgroup
-from edgebench.cgroups.process_maps import TouchedPages, forget_touched, touched_pages
+from edgebench.cgroups.interface import Cgroup, parse_counters
+from edgebench.cgroups.process_files import TouchedPages, forget_touched, touched_pages
 from edgebench.errors import CgroupError
 from edgebench.knee import EQUAL_BYTES, EQUAL_SHARE, KneeBracket, settled
 from edgebench.records import NOT_REACHED, Doubt, PhaseSum, RoundCounts, WorkingSet

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cgroups.counters import Counters
-from edgebench.cgroups.interface import Cgroup, Limits
+from edgebench.cgroups.interface import Cgroup, Counters, Limits
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.errors import CgroupError

@@ -10,8 +10,14 @@ import pytest
 from kernel_files import plain_cgroup, write_files
 
 from edgebench.cgroups import v1, v2
-from edgebench.cgroups.counters import ONLY, Counters, CounterSource, parse_counters, read_counters
-from edgebench.cgroups.interface import HotFiles
+from edgebench.cgroups.interface import (
+    ONLY,
+    Counters,
+    CounterSource,
+    HotFiles,
+    parse_counters,
+    read_counters,
+)
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")

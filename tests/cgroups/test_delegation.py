@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cgroups import cleanup, delegation
-from edgebench.cgroups.cleanup import LEAF
+from edgebench.cgroups import delegation, leftovers
 from edgebench.cgroups.delegation import DelegatedFolder, enable_controllers, find_base
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
-from edgebench.cgroups.leftovers import Ownership
+from edgebench.cgroups.leftovers import LEAF, Ownership
 from edgebench.errors import CgroupError
 from tests.cgroups.conftest import Run
 
@@ -106,8 +105,10 @@ def test_only_what_called_us_steps_aside(tmp_path: Path, state: Path):
             ours = [*us, piped.pid]
             inside = [*ours, 4_000_001]  # the last one was started meanwhile
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(cleanup, "move_process", lambda *move: moved.append(move))
-                patch.setattr(cleanup, "own_pids", {base: there, base / LEAF: inside}.__getitem__)
+                for module in (delegation, leftovers):
+                    pids = {base: there, base / LEAF: inside}
+                    patch.setattr(module, "move_process", lambda *move: moved.append(move))
+                    patch.setattr(module, "own_pids", pids.__getitem__)
                 with Ownership(state) as ownership:
                     enable_controllers(find_base(base, tmp_path), ownership)
                     assert moved == [(pid, base / LEAF) for pid in ours]
@@ -135,9 +136,9 @@ def test_another_harness_of_another_session_steps_aside_too(tmp_path: Path, stat
 
 def test_a_process_is_moved_by_its_number(tmp_path: Path):
     """Written where the kernel takes it; where it can't be, it stays, and that is no error."""
-    cleanup.move_process(7, tmp_path)
+    leftovers.move_process(7, tmp_path)
     assert (tmp_path / "cgroup.procs").read_text() == "7"
-    cleanup.move_process(8, tmp_path / "gone")
+    leftovers.move_process(8, tmp_path / "gone")
     assert not (tmp_path / "gone").exists()
 
 

@@ -19,7 +19,7 @@ from edgebench.cgroups import demand
 from edgebench.cgroups.demand import Demand, MapsLook, MapsWatch, demand_of
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
-from edgebench.cgroups.process_maps import MappedFiles
+from edgebench.cgroups.process_files import MappedFiles
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.cgroups.sampler_process import SamplerProcess
 from edgebench.cgroups.v2 import SOURCES

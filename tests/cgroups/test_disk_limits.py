@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from edgebench.boards.storage import AS_IS_REMEDY, StorageSpeed, parse_storage
-from edgebench.cgroups.disk_limits import DiskLimit, lift_disk_limits, set_disk_limits
+from edgebench.cgroups.files import DiskLimit, lift_disk_limits, set_disk_limits
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import ParentCgroup
-from edgebench.cgroups.storage_check import TOLERANCE, probe, prove_storage
+from edgebench.cgroups.storage import TOLERANCE, probe, prove_storage
 from edgebench.errors import CgroupError
 from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
@@ -224,7 +224,7 @@ def test_version_1_has_a_file_for_each_speed(tmp_path: Path) -> None:
         file.write_text(f"8:16 77\n{held}")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("edgebench.cgroups.disk_limits._write", keep)
+        patch.setattr("edgebench.cgroups.files._write_speed", keep)
         assert set_disk_limits(1, tmp_path, [limit]) == (limit,)
     assert asked == dict(zip(names, ("8:0 20000000", "8:0 0", "8:0 0", "8:0 500"), strict=True))
     lift_disk_limits(tmp_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cgroups.hierarchy import Hierarchy, hierarchies
+from edgebench.cgroups.parent import Hierarchy, hierarchies
 
 
 def seen(tmp_path: Path, mounts: str, cgroup: str, folders: str = "") -> list[Hierarchy]:

@@ -134,8 +134,8 @@ def test_programs_run_alternately_without_a_reader_and_with_one(
         return made[-1]
 
     def run_in(_: object, words: list[str], timeout_s: float) -> int:
-        assert Path(words[0]).name == "active_pages.py"
-        assert (words[1:], timeout_s) == ([str(48 * MIB), str(40 * MIB)], 30.0)
+        assert Path(words[0]).name == "probes.py"
+        assert (words[1:], timeout_s) == (["pages", str(48 * MIB), str(40 * MIB)], 30.0)
         read.append(bool(running))
         return 0
 

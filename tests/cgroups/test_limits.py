@@ -20,8 +20,8 @@ from edgebench.cgroups.files import (
     put,
     unified_files,
 )
-from edgebench.cgroups.hierarchy import cpu_quota_above, memory_high_above, memory_limit_above
 from edgebench.cgroups.interface import Limits
+from edgebench.cgroups.parent import cpu_quota_above, memory_high_above, memory_limit_above
 from edgebench.errors import CgroupError
 
 MIB = 1 << 20

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from edgebench.cgroups import parent as parent_module
-from edgebench.cgroups.hierarchy import Hierarchy
 from edgebench.cgroups.interface import Cgroup
+from edgebench.cgroups.kernel_checks import Finding, check_support
 from edgebench.cgroups.leftovers import Ownership
-from edgebench.cgroups.parent import ParentCgroup, check_support, find_parent
+from edgebench.cgroups.parent import Hierarchy, ParentCgroup, find_parent
 from edgebench.errors import CgroupError
 from edgebench.identity import Identity
 from tests.cgroups.conftest import Run
@@ -117,10 +117,8 @@ def test_a_cgroup_that_no_mount_shows_has_no_memory_of_its_own(
 def test_the_finding_words_the_refusal(monkeypatch: pytest.MonkeyPatch):
     """For doctor it is a finding, not an exception."""
     machine(monkeypatch)
-    (finding,) = check_support()
-    assert finding.ok is False
-    assert "mounted" in finding.says
-    assert finding.remedy
+    says, remedy = "no cgroups are mounted (/sys/fs/cgroup)", parent_module.NO_CGROUPS
+    assert check_support() == [Finding("cgroup", False, says, remedy)]
 
 
 @pytest.mark.own_cgroup

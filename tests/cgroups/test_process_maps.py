@@ -13,18 +13,21 @@ from typing import Any
 
 import pytest
 
-from edgebench.cgroups import used_files
-from edgebench.cgroups.process_maps import (
+from edgebench.cgroups import process_files
+from edgebench.cgroups.process_files import (
+    LEAST_BYTES,
+    FilesWatch,
     MappedFiles,
     TouchedPages,
+    cached_bytes,
     forget_touched,
     mapped_bytes,
     mapped_in,
     memory_devices,
+    named_files,
     touched_in,
     touched_pages,
 )
-from edgebench.cgroups.used_files import LEAST_BYTES, FilesWatch, cached_bytes, named_files
 
 MIB = 1 << 20
 #: One process's libraries, weights and shared memory, MiB; the last mapping is anonymous memory.
@@ -255,8 +258,8 @@ def test_what_lies_in_the_page_cache_is_whole_pages(
 ) -> None:
     """All of a file that was just written, its last page too; before Linux 6.5 piece by piece."""
     if mincore:
-        monkeypatch.setattr(used_files, "_CACHESTAT", 100_000)
-        monkeypatch.setattr(used_files, "_PIECE_BYTES", 3 * mmap.PAGESIZE)
+        monkeypatch.setattr(process_files, "_CACHESTAT", 100_000)
+        monkeypatch.setattr(process_files, "_PIECE_BYTES", 3 * mmap.PAGESIZE)
     with files["small"].open("rb+") as file:
         file.truncate(LEAST_BYTES + 1)
         file.seek(0)

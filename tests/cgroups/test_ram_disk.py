@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
-from edgebench.cgroups.ram_disk import RamDisk
+from edgebench.cgroups.storage import RamDisk
 from edgebench.cgroups.swap import SwapControl
 from edgebench.errors import MachineError
 from edgebench.measures.machine.disks import disk_of, whole_disk
@@ -29,12 +29,12 @@ NOBODY = 65534
 DIE = """
 import os, sys
 from pathlib import Path
-from edgebench.cgroups import ram_disk
+from edgebench.cgroups import storage
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.swap import SwapControl
 own = Ownership(Path(sys.argv[1]))
-disk = ram_disk.RamDisk(own, lambda: 1 << 40, Path(sys.argv[1]).parent)
-usual, left = ram_disk.run_tool, int(sys.argv[2])
+disk = storage.RamDisk(own, lambda: 1 << 40, Path(sys.argv[1]).parent)
+usual, left = storage.run_tool, int(sys.argv[2])
 def run(words, *more):
     global left
     if left == 0:
@@ -42,7 +42,7 @@ def run(words, *more):
         os.kill(os.getpid(), 9)
     left -= 1
     return usual(words, *more)
-ram_disk.run_tool = run
+storage.run_tool = run
 SwapControl(own).use("file", 16 << 20, disk.need(24 << 20))
 os.kill(os.getpid(), 9)
 """
@@ -188,7 +188,7 @@ def test_a_missing_tool_is_named(
     disk: RamDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With what installs it; what was made until then is gone."""
-    monkeypatch.setattr("edgebench.cgroups.ram_disk._MAKE_FILE_SYSTEM", ("mkfs.none",))
+    monkeypatch.setattr("edgebench.cgroups.storage._MAKE_FILE_SYSTEM", ("mkfs.none",))
     with pytest.raises(MachineError, match=r"mkfs\.none is not on this machine"):
         disk.need(ROOM)
     disk.off()

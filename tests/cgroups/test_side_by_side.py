@@ -17,11 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cgroups import cleanup
-from edgebench.cgroups.cleanup import CONTROLLERS, LEAF
+from edgebench.cgroups import leftovers
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
-from edgebench.cgroups.leftovers import Ownership, clear_leftovers
+from edgebench.cgroups.leftovers import CONTROLLERS, LEAF, Ownership, clear_leftovers
 from edgebench.cgroups.v2 import V2Cgroup
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -157,7 +156,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         target.write_text(before)
         return f"restored {target.name}"
 
-    monkeypatch.setitem(cleanup.RESTORERS, CONTROLLERS, restore)
+    monkeypatch.setitem(leftovers.RESTORERS, CONTROLLERS, restore)
     path = tmp_path / "value"
     path.write_text("3")
     return path

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from edgebench.boards.storage import AS_IS_REMEDY, parse_storage
-from edgebench.cgroups import active_pages, storage_check, storage_probe
-from edgebench.cgroups.disk_limits import DiskLimit
-from edgebench.cgroups.storage_check import ProbeResult, disk_speed, probe, prove_storage
+from edgebench.cgroups import probes, storage
+from edgebench.cgroups.files import DiskLimit
+from edgebench.cgroups.storage import ProbeResult, disk_speed, probe, prove_storage
 from edgebench.errors import CgroupError
 
 PAGE = mmap.PAGESIZE
@@ -96,8 +96,8 @@ def told(
 
         with monkeypatch.context() as patch:
             patch.setattr(os, "open", open_direct)
-            patch.setattr(storage_probe, "time", clock)
-            storage_probe.main([str(fd), direction, *ways])
+            patch.setattr(probes, "time", clock)
+            probes.main(["disk", str(fd), direction, *ways])
         os.close(fd)
         printed: list[dict[str, float | None]] = json.loads(capfd.readouterr().out)
         return printed
@@ -199,8 +199,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         yield 77
 
     monkeypatch.setattr(subprocess, "run", run)
-    monkeypatch.setattr(storage_check, "_opened", opened)
-    monkeypatch.setattr(storage_check, "join_command", lambda *parts: ["join", *parts])
+    monkeypatch.setattr(storage, "_opened", opened)
+    monkeypatch.setattr(storage, "join_command", lambda *parts: ["join", *parts])
     return seen
 
 
@@ -211,7 +211,7 @@ def test_a_probe_runs_in_a_cgroup_of_its_own(started: SimpleNamespace) -> None:
     made: Any = parent
     assert probe(made, LIMIT, Path("file"), ["read", "way"]) == [ProbeResult(1, 2, None)] * 2
     (call,) = started.calls
-    command = [sys.executable, "-I", "-S", str(storage_probe.__file__), "77", "read", "way"]
+    command = [sys.executable, "-I", "-S", str(probes.__file__), "disk", "77", "read", "way"]
     assert call[0] == ["join", parent.made, command, None, None]
     assert call[1] == {
         "stdin": subprocess.DEVNULL,
@@ -259,7 +259,7 @@ def test_a_disk_s_own_speed_is_read_in_three_ways(monkeypatch: pytest.MonkeyPatc
         asked.append(parts)
         return [ProbeResult(number, number, None) for number in (1, 2, 3)]
 
-    monkeypatch.setattr(storage_check, "probe", told)
+    monkeypatch.setattr(storage, "probe", told)
     speed = disk_speed("parent", Path("file"), 0.5)  # type: ignore[arg-type]
     assert (speed.sequential.bps, speed.random.bps, speed.alone.bps) == (1, 2, 3)
     ways = ["sequential:131072:4:0.5", "random:4096:4:0.5", "random:4096:1:0.5"]
@@ -291,7 +291,7 @@ def test_a_held_disk_is_read_until_its_rate_is_known(
         allowed = [min(rate, speed.read_bps or 1e12) for rate in rates]
         return [ProbeResult(1e12 if limit is None else bps, 1e9, None) for bps in allowed]
 
-    monkeypatch.setattr(storage_check, "probe", told)
+    monkeypatch.setattr(storage, "probe", told)
     proofs = prove_storage(None, DiskLimit("8:0", "sda", speed), Path("f"))  # type: ignore[arg-type]
     assert [words[0] for words in asked] == ["read", "read"]
     assert asked[1][1:] == [*held, "random:4096:1:0.3"]
@@ -319,9 +319,9 @@ def test_pages_are_made_active_by_reading_each_of_them_twice(
             calls.append((pid, count, [pages[n].base for n in range(count)]))
             return count if len(calls) <= allowed else -1
 
-    monkeypatch.setattr(active_pages.ctypes, "CDLL", Library)
+    monkeypatch.setattr(probes.ctypes, "CDLL", Library)
     allowed = 100
-    assert active_pages.main(1030 * PAGE, 3 * PAGE) == 0
+    assert probes.fill_with_active_pages(1030 * PAGE, 3 * PAGE) == 0
     assert {pid for pid, *_ in calls} == {os.getpid()}
     assert [count for _, count, _ in calls] == [1024, 1024, 6, 6, 1, 1, 1, 1, 1, 1]
     assert all(calls[n][2] == calls[n + 1][2] for n in range(0, len(calls), 2))
@@ -331,9 +331,9 @@ def test_pages_are_made_active_by_reading_each_of_them_twice(
     for more in (0, 1, 5):
         allowed = more
         calls.clear()
-        assert active_pages.main(1030 * PAGE, 3 * PAGE) == 3
+        assert probes.fill_with_active_pages(1030 * PAGE, 3 * PAGE) == 3
 
 
 def test_this_kernel_lets_a_process_read_its_own_memory() -> None:
     """The real call: all of it is there."""
-    assert active_pages.main(4 * PAGE, 2 * PAGE) == 0
+    assert probes.fill_with_active_pages(4 * PAGE, 2 * PAGE) == 0

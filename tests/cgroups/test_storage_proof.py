@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from edgebench.boards.storage import parse_storage
-from edgebench.cgroups import storage_check
-from edgebench.cgroups.disk_limits import DiskLimit
-from edgebench.cgroups.storage_check import ProbeResult, SpeedProof, prove_storage
+from edgebench.cgroups import storage
+from edgebench.cgroups.files import DiskLimit
+from edgebench.cgroups.storage import ProbeResult, SpeedProof, prove_storage
 from edgebench.errors import CgroupError
 
 MB = 1_000_000
@@ -67,7 +67,7 @@ class Disk:
 
 def prove(monkeypatch: pytest.MonkeyPatch, disk: Disk, declared: str) -> list[SpeedProof]:
     """What is found of a disk that answers so."""
-    monkeypatch.setattr(storage_check, "probe", disk.probe)
+    monkeypatch.setattr(storage, "probe", disk.probe)
     speed = parse_storage(declared)
     limit: Any = type("Limit", (), {"name": "disk", "speed": speed, "numbers": "7:0"})()
     return prove_storage(None, limit, Path("file"))  # type: ignore[arg-type]

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.cgroups.support import Finding, no_support, support_findings
-from edgebench.errors import CgroupError
+from edgebench.cgroups.kernel_checks import support_findings
 
 PLACE: dict[str, Any] = {
     "version": 2,
@@ -54,9 +53,3 @@ def test_what_a_place_lacks_is_found(changed: dict[str, Any], lacking: str | Non
     assert set(found) == ({lacking} if lacking else set())
     assert {one.ok for one in found.values()} <= {None}
     assert all(one.remedy for one in found.values())
-
-
-def test_no_place_at_all() -> None:
-    """What is wrong, where, and the remedy."""
-    error = CgroupError("no cgroup can be made", where="/x", remedy="be root")
-    assert no_support(error) == [Finding("cgroup", False, "no cgroup can be made (/x)", "be root")]

@@ -14,16 +14,17 @@ import pytest
 from tool_fakes import DEVICE, Tools, areas
 
 from edgebench.caller_process import CallError
-from edgebench.cgroups import cleanup, ram_disk
-from edgebench.cgroups.cleanup import (
+from edgebench.cgroups import leftovers, storage
+from edgebench.cgroups.leftovers import (
+    Ownership,
+    claims,
     clear_ram_disk,
     clear_swap_file,
     clear_zram,
     run_tool,
     swap_off,
 )
-from edgebench.cgroups.leftovers import Ownership, claims
-from edgebench.cgroups.ram_disk import RamDisk
+from edgebench.cgroups.storage import RamDisk
 from edgebench.errors import MachineError
 
 MIB = 1 << 20
@@ -70,7 +71,7 @@ def test_a_tool_that_is_missing_is_named_with_its_packages(monkeypatch: pytest.M
 
 def test_only_what_is_on_is_swapped_off(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
     """Again and again while the kernel refuses, four pauses at most; then its words remain."""
-    monkeypatch.setattr(cleanup, "read_swap_areas", areas(sda2=-2))
+    monkeypatch.setattr(leftovers, "read_swap_areas", areas(sda2=-2))
     swap_off(Path("/dev/sdb"))
     assert tools.called == []
     tools.failing = 2
@@ -83,7 +84,7 @@ def test_only_what_is_on_is_swapped_off(tools: Tools, monkeypatch: pytest.Monkey
     assert len(tools.called) == 5
     assert refused.value.remedy == "free some memory, then: swapoff /dev/sda2"
     assert tools.told[-1][1] == Path("/dev/sda2")
-    monkeypatch.setattr(cleanup, "read_swap_areas", lambda: None)
+    monkeypatch.setattr(leftovers, "read_swap_areas", lambda: None)
     swap_off(Path("/dev/sda2"))
     assert len(tools.called) == 5
 
@@ -92,7 +93,7 @@ def test_a_zram_device_is_reset_and_removed(
     tools: Tools, kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Swapped off first; a kernel that can't remove devices keeps it, empty."""
-    monkeypatch.setattr(cleanup, "read_swap_areas", areas(zram3=100))
+    monkeypatch.setattr(leftovers, "read_swap_areas", areas(zram3=100))
     assert clear_zram(Path("/dev/zram3")) == "removed the swap device /dev/zram3"
     assert tools.called == [["swapoff", "/dev/zram3"]]
     assert (kernel / "sys/block/zram3/reset").read_text() == "1"
@@ -131,8 +132,8 @@ def test_a_disk_in_memory_is_made_step_by_step(
 
     Recorded before anything is made; the device is detached at once, so that it goes with its disk.
     """
-    monkeypatch.setattr(ram_disk, "_OWN_BYTES", MIB)
-    monkeypatch.setattr(ram_disk, "caller_identity", lambda: None)
+    monkeypatch.setattr(storage, "_OWN_BYTES", MIB)
+    monkeypatch.setattr(storage, "caller_identity", lambda: None)
     disk = RamDisk(ownership, lambda: 1 << 40, tmp_path)
     assert (disk.folder, disk.has_room(0)) == (None, False)
     folder = disk.need(2 * MIB)
@@ -173,7 +174,7 @@ def test_a_disk_in_memory_leaves_half_a_gib_free(
     missing: int,
 ) -> None:
     """One byte less than the disk, its own tables and that: refused, and nothing is made."""
-    monkeypatch.setattr(ram_disk, "_fill", lambda *_: None)
+    monkeypatch.setattr(storage, "_fill", lambda *_: None)
     needed = int(100 * MIB * 1.02) + 112 * MIB + 512 * MIB
     disk = RamDisk(ownership, lambda: needed - missing, tmp_path)
     if not missing:
@@ -192,8 +193,8 @@ def test_what_is_copied_to_a_disk_in_memory_is_the_callers(
 ) -> None:
     """Once for each folder, into one of its own, with the caller's rights; a failure says what."""
     called: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(ram_disk, "_fill", lambda *_: None)
-    monkeypatch.setattr(ram_disk, "caller_identity", lambda: "caller")
+    monkeypatch.setattr(storage, "_fill", lambda *_: None)
+    monkeypatch.setattr(storage, "caller_identity", lambda: "caller")
 
     def call(*words: Any, limit_s: float) -> None:
         called.append((*words, limit_s))
@@ -201,14 +202,14 @@ def test_what_is_copied_to_a_disk_in_memory_is_the_callers(
         if words[1]["source"].endswith("bad"):
             raise CallError("no space left")
 
-    monkeypatch.setattr(ram_disk, "call_as_caller", call)
+    monkeypatch.setattr(storage, "call_as_caller", call)
     disk = RamDisk(ownership, lambda: 1 << 40, tmp_path)
     folder = disk.need(MIB)
     one, two = disk.copy(Path("/one")), disk.copy(Path("/two"))
     assert disk.copy(Path("/one")) == one == folder / "files-0"
     assert two == folder / "files-1"
     assert called[0] == (
-        *("edgebench.cgroups.ram_disk:copy_files", {"source": "/one", "copy": str(one)}),
+        *("edgebench.cgroups.storage:copy_files", {"source": "/one", "copy": str(one)}),
         *("caller", 3600.0),
     )
     assert len(called) == 2
@@ -239,7 +240,7 @@ def test_a_disk_in_memory_is_unmounted_and_its_memory_freed(
         return tools(words, remedy, where)
 
     mounted = {str(folder / "disk"), str(folder / "memory")}
-    monkeypatch.setattr(cleanup, "run_tool", run)
+    monkeypatch.setattr(leftovers, "run_tool", run)
     monkeypatch.setattr(Path, "is_mount", lambda self: str(self) in mounted)
     assert clear_ram_disk(folder) == f"removed the disk in memory {folder}"
     assert tools.called == [

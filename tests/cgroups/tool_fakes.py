@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.cgroups import cleanup, ram_disk, swap
+from edgebench.cgroups import leftovers, storage, swap
 from edgebench.errors import MachineError
 
 DEVICE = "/dev/loop7"
@@ -38,10 +38,10 @@ class Tools:
 def tools(monkeypatch: pytest.MonkeyPatch) -> Tools:
     """Every module's tools, of a root whose pauses are none."""
     made = Tools()
-    for module in (cleanup, ram_disk, swap):
+    for module in (leftovers, storage, swap):
         monkeypatch.setattr(module, "run_tool", made)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(cleanup.time, "sleep", lambda _: None)
+    monkeypatch.setattr(leftovers.time, "sleep", lambda _: None)
     return made
 
 
@@ -57,7 +57,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def path(text: str | Path) -> Path:
         return root / str(text).lstrip("/") if str(text).startswith("/sys") else Path(text)
 
-    monkeypatch.setattr(cleanup, "Path", path)
+    monkeypatch.setattr(leftovers, "Path", path)
     monkeypatch.setattr(swap, "Path", path)
     monkeypatch.setattr(swap, "_ZRAM_CONTROL", root / "sys/class/zram-control")
     return root

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from edgebench.cgroups.support import Finding
+from edgebench.cgroups.kernel_checks import Finding
 from edgebench.run.doctor import CheckResult, finding_result
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from edgebench.cgroups.counters import Counters
-from edgebench.cgroups.interface import Limits
+from edgebench.cgroups.interface import Counters, Limits
 from edgebench.cgroups.sampler_process import SampleSummary
 from edgebench.measures.strategies.gnu_time import NO_REPORT, GnuTime
 from edgebench.records import (

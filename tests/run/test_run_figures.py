@@ -15,7 +15,7 @@ from made_records import MIB, counts, record, rounds
 from scenario.planner_worlds import points_of
 
 from edgebench.cgroups.interface import HotFiles, Limits
-from edgebench.cgroups.swap_ram import Compressed, SwapRam
+from edgebench.cgroups.swap import Compressed, SwapRam
 from edgebench.errors import CgroupError
 from edgebench.knee import KneeBracket
 from edgebench.records import Doubt, FilesReport, PhaseSum, TrialRecord, WalkReport, WorkingSet

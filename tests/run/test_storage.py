@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from edgebench.boards.storage import AS_IS
-from edgebench.cgroups import storage_check
-from edgebench.cgroups.disk_limits import DiskLimit
+from edgebench.cgroups import storage as disk_storage
+from edgebench.cgroups.files import DiskLimit
 from edgebench.cgroups.leftovers import clear_leftovers, state_folder
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.cgroups.swap import SwapState
@@ -259,14 +259,14 @@ def test_the_runtime_s_disk_may_be_slower(
     in_memory: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the disk in memory reaches and the machine's doesn't: noted; refused without it."""
-    storage, usual = in_memory.setup.storage, storage_check.prove_storage
+    storage, usual = in_memory.setup.storage, disk_storage.prove_storage
 
     def proved(parent: ParentCgroup, limit: DiskLimit, file: Path, otherwise: str) -> object:
         if limit.name.startswith("loop"):
             return usual(parent, limit, file, otherwise)
         raise CgroupError("the disk is slower than declared", remedy=otherwise)
 
-    monkeypatch.setattr(storage_check, "prove_storage", proved)
+    monkeypatch.setattr(disk_storage, "prove_storage", proved)
     places = StoragePlaces((), (Path(sys.prefix),))
     held = storage.hold("read=30MB/s,disk=ram", places)
     assert held.report

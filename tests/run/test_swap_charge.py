@@ -10,8 +10,7 @@ import pytest
 
 from edgebench.answers.ends import reason_words
 from edgebench.answers.trial import trial_fields
-from edgebench.cgroups.swap import SwapState
-from edgebench.cgroups.swap_ram import Compressed, SwapRam, swap_ram
+from edgebench.cgroups.swap import Compressed, SwapRam, SwapState, swap_ram
 from edgebench.errors import CgroupError, MachineError
 from edgebench.records import Doubt, KillReport, LimitSetting, SwapRamReport, TrialRecord
 from edgebench.run.command import measure_command

@@ -16,9 +16,9 @@ from msgspec import structs
 
 import edgebench
 from edgebench.answers.warnings import is_warm
-from edgebench.cgroups.counters import Counters
+from edgebench.cgroups.interface import Counters
+from edgebench.cgroups.process_files import FilesWatch, cached_bytes, named_files
 from edgebench.cgroups.sampler_process import SampleSummary
-from edgebench.cgroups.used_files import FilesWatch, cached_bytes, named_files
 from edgebench.errors import WorkloadError
 from edgebench.measures.strategies.gnu_time import GnuTime
 from edgebench.need import Need, need_of
@@ -316,7 +316,7 @@ def test_a_sparse_file_is_looked_at_for_seconds_at_most(
         file.read(MIB)
         size = cached_bytes(file.fileno(), time.monotonic() + 60)
     assert size is None or MIB <= size < 64 * MIB
-    monkeypatch.setattr("edgebench.cgroups.used_files._CACHESTAT", -1)
+    monkeypatch.setattr("edgebench.cgroups.process_files._CACHESTAT", -1)
     monkeypatch.setattr("edgebench.run.used_files._LOOK_S", 0)
     used = UsedFiles()
     assert late_report(used, tmp_path / "sparse", WEIGHTS, is_mapped=True).warm_bytes is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.cgroups.counters import Counters
+from edgebench.cgroups.interface import Counters
 from edgebench.records import EndedIn
 from edgebench.run.outcome import RAN_OUT, trial_end
 from edgebench.run.process import ProcessEnd

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgebench.cgroups.process_maps import TouchedPages
+from edgebench.cgroups.process_files import TouchedPages
 from edgebench.records import WorkingSet
 from edgebench.run.walk_control import working_set
 

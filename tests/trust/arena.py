@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgebench.cgroups.hierarchy import hierarchies
+from edgebench.cgroups.parent import hierarchies
 
 _SCENARIO = """
 schema = 1

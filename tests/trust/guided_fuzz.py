@@ -17,8 +17,8 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["edgebench"]):
-    from edgebench.cgroups.counters import parse_counters
-    from edgebench.cgroups.hierarchy import parse_mounts, parse_own_paths
+    from edgebench.cgroups.interface import parse_counters
+    from edgebench.cgroups.parent import parse_mounts, parse_own_paths
     from edgebench.errors import EdgebenchError
     from edgebench.measures.strategies.gnu_time import read_report
     from edgebench.measures.strategies.massif import parse_massif

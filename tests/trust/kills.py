@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from edgebench.cgroups.hierarchy import hierarchies
+from edgebench.cgroups.parent import hierarchies
 from tests.own_path import python_path
 
 SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGKILL)

@@ -18,14 +18,18 @@ from typing import Any
 
 import pytest
 
-from edgebench.cgroups import hierarchy
 from edgebench.cgroups import parent as place_module
-from edgebench.cgroups.hierarchy import Hierarchy, hierarchies
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
+from edgebench.cgroups.kernel_checks import check_support, support_findings
 from edgebench.cgroups.leftovers import Ownership
-from edgebench.cgroups.parent import check_support, find_parent
-from edgebench.cgroups.support import support_findings
+from edgebench.cgroups.parent import (
+    Hierarchy,
+    cpu_quota_above,
+    find_parent,
+    hierarchies,
+    memory_high_above,
+)
 from tests.own_path import python_path
 
 MIB = 1 << 20
@@ -201,9 +205,9 @@ def test_the_tightest_throttle_counts(tmp_path: Path) -> None:
     below = tmp_path / "slice" / "scope"
     below.mkdir(parents=True)
     (below / "memory.high").write_text("max\n")
-    assert hierarchy.memory_high_above(below) is None
+    assert memory_high_above(below) is None
     (below.parent / "memory.high").write_text("1000000\n")
-    assert hierarchy.memory_high_above(below) == (1000000, below.parent / "memory.high")
+    assert memory_high_above(below) == (1000000, below.parent / "memory.high")
 
 
 def test_the_tightest_quota_counts(tmp_path: Path) -> None:
@@ -211,9 +215,9 @@ def test_the_tightest_quota_counts(tmp_path: Path) -> None:
     below = tmp_path / "slice"
     below.mkdir()
     (below / "cpu.max").write_text("100000 100000\n")
-    assert hierarchy.cpu_quota_above(2, below) == 1.0
+    assert cpu_quota_above(2, below) == 1.0
     (tmp_path / "cpu.max").write_text("50000 100000\n")
-    assert hierarchy.cpu_quota_above(2, below) == 0.5
+    assert cpu_quota_above(2, below) == 0.5
 
 
 @pytest.mark.promise(

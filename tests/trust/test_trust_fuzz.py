@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import edgebench
-from edgebench.cgroups.counters import parse_counters
-from edgebench.cgroups.hierarchy import parse_mounts, parse_own_paths
+from edgebench.cgroups.interface import parse_counters
 from edgebench.cgroups.leftovers import claims
+from edgebench.cgroups.parent import parse_mounts, parse_own_paths
 from edgebench.cli.show import show
 from edgebench.errors import EdgebenchError, ResultsError, ScenarioError, UsageError
 from edgebench.measures.strategies.gnu_time import GnuTime, read_report

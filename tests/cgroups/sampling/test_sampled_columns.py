@@ -11,8 +11,7 @@ import pytest
 from kernel_files import plain_hot_files
 
 from edgebench.cgroups import sampler
-from edgebench.cgroups.counters import Counters
-from edgebench.cgroups.interface import HotFiles
+from edgebench.cgroups.interface import Counters, HotFiles
 from edgebench.cgroups.sampler import SAME_BYTES, numbers
 from edgebench.cgroups.sampler_process import (
     ONE_CORE_QUIET_INTERVAL_S,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from device_made_up import PAGE, CyclicOptimalMemory, Device, LruMemory, Memory
 
-from edgebench.cgroups.storage_check import DiskSpeed, ProbeResult
+from edgebench.cgroups.storage import DiskSpeed, ProbeResult
 from edgebench.errors import MachineError
 from edgebench.run.calibration import disk_constants
 from edgebench.slowdown.calibration.constants import (
