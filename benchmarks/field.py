@@ -341,8 +341,8 @@ def sizes(command: str) -> tuple[float, float | None]:
     if done.returncode:
         return 0.0, None
     found = json.loads(done.stdout)
-    give = found["give"] and found["give"]["limit_bytes"] / MIB
-    return found["demand_bytes"] / MIB, give
+    give = found["give_bytes"] and found["give_bytes"] / MIB
+    return (found["needs_bytes"] or [0, 0])[1] / MIB, give
 
 
 def is_close(said: float | None, truth: float | None) -> bool:

@@ -14,6 +14,7 @@ import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import report
 
@@ -107,12 +108,12 @@ def fetched(one: ModelFile, folder: Path) -> Path:
     return to
 
 
-def edgebench(folder: Path, *words: str) -> dict[str, float]:
+def edgebench(folder: Path, *words: str) -> dict[str, Any]:
     """What a verb answers as JSON."""
     command = [sys.executable, "-m", "edgebench", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    answer: dict[str, float] = json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
 
@@ -124,14 +125,15 @@ def said_bytes(one: ModelFile, file: Path, folder: Path) -> float:
         below = " <2" if "int" in str(value) else ""
         text = str(value) if isinstance(value, int) else f"{value[1]} {shape}{below}"
         words += ["--input", f"{name}={text}"]
-    return edgebench(folder, *words)["demand_bytes"]
+    return edgebench(folder, *words)["needs_bytes"][1]
 
 
 def plain_bytes(one: ModelFile, file: Path, folder: Path) -> float:
     """What a plain program needs."""
     program = [sys.executable, "-c", PLAIN[one.ending], str(file), json.dumps(one.inputs)]
     words = ["minimum", "--within", "8G", "--confirm", "0", "--json", "--fresh"]
-    return edgebench(folder, *words, "--file", str(file), "--", *program)["demand_bytes"]
+    answer = edgebench(folder, *words, "--file", str(file), "--", *program)
+    return answer["needs_bytes"][1]
 
 
 def main(words: list[str]) -> int:

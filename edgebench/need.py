@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgebench.records import WITH_PEAK, TrialRecord
 
 #: What the sampler of an earlier version missed counts from this share of the peak on.
 _UNSEEN = 0.05
+#: Needs that differ by more than this share, and by more than the kernel's batches of pages.
+DIFFERS, _SAME_BYTES = 0.05, 1 << 20
 #: Files are told apart from the rest of a need from this share of it on, and this size.
 _FILES_SHARE, _FILES_BYTES = 0.05, 1 << 20
 
@@ -55,6 +58,26 @@ def need_of(record: TrialRecord) -> Need | None:
         undroppable = None if undroppable is None else undroppable + unseen
     elsewhere = record.files.elsewhere_bytes or 0 if record.files else 0
     return Need(demand + elsewhere, undroppable, elsewhere)
+
+
+def differs(least_bytes: float, most_bytes: float) -> bool:
+    """Whether two needs differ by more than noise."""
+    return most_bytes - least_bytes > max(DIFFERS * least_bytes, _SAME_BYTES)
+
+
+def least_to_give(needs: Sequence[Need]) -> float:
+    """Return the need, in bytes, if trials under limits need less than a first run; else 0.
+
+    Args:
+        needs: of runs without a limit, in their order. Either only the first of them differs, for
+            it left something behind; or much was charged to another cgroup, so that limits were
+            kinder.
+    """
+    sizes = [need.total_bytes for need in needs]
+    later = sizes[1:]
+    is_first = len(later) > 1 and differs(min(sizes), max(sizes))
+    is_first = is_first and not differs(min(later), max(later))
+    return max(sizes) if is_first or any(need.has_much_elsewhere for need in needs) else 0
 
 
 def _unseen(record: TrialRecord) -> int:

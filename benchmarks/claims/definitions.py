@@ -18,46 +18,43 @@ def _compare() -> Iterator[Claim]:
 
 
 def _minimum() -> Iterator[Claim]:
-    from edgebench.answers.limits import _ALIKE
-    from edgebench.run.minimum_answer import _CLEARLY_LESS
+    from edgebench.answers.limits import _LESS
+    from edgebench.need import DIFFERS
+    from edgebench.results.limit_to_give import HUGE_PAGE, USUAL_LATER_S
+    from edgebench.results.spread import SLIGHT
     from edgebench.run.search import (
         _BUDGET_S,
         _BUDGET_TRIALS,
         _CONFIRM_S,
-        _DEMAND_SPREAD,
         _DOWN,
         _KILL_PRECISION,
         _STOP,
-        _STOP_PART,
-        HUGE_PAGE,
         PRECISION,
-        USUAL_LATER_S,
-        USUAL_SLOWDOWN,
     )
     from edgebench.run.used_files import _READ_AGAIN
 
-    yield says("a range where runs differ by more than {} %", _whole(100 * (_ALIKE - 1)))
-    yield says("without `--slowdown`, at most {} times", f"{USUAL_SLOWDOWN:g}")
+    yield says("a range where runs differ by more than {} %", _whole(100 * DIFFERS))
+    yield says("without `--slowdown`, at most {} times", f"{SLIGHT:g}")
     yield says("may take {} s longer", f"{USUAL_LATER_S:g}")
-    yield says("with less than {} of the need", f"{_CLEARLY_LESS:g}")
+    yield says("with less than {} of the need", f"{_LESS:g}")
     yield says("by calls, more than {} times their size", f"{_READ_AGAIN:g}")
-    yield says("needs differ by more than {} %", _whole(100 * _DEMAND_SPREAD))
+    yield says("needs differ by more than {} %", _whole(100 * DIFFERS))
     yield says("until they are at most {} % apart", _whole(100 * (PRECISION - 1)))
     yield says("goes down in steps of {} %", _whole(100 * (1 - _DOWN)))
     yield says("is killed, to {} %", _whole(100 * (_KILL_PRECISION - 1)))
     yield says("huge pages of {} MiB", HUGE_PAGE >> 20)
     yield says("once the search has taken {} s", f"{_CONFIRM_S:g}")
-    yield says("is stopped at {} times the unlimited time", f"{_STOP:g}")
-    yield says("(or {} times the factor", f"{_STOP_PART:g}")
+    yield says("is stopped at {} times the unlimited time", f"{1 + _STOP * SLIGHT:.0f}")
+    yield says("(1 + {} times the factor)", f"{_STOP:g}")
     yield says("after {} seconds or the time of {} unlimited", f"{_BUDGET_S:g}", _BUDGET_TRIALS)
 
 
 def _answers() -> Iterator[Claim]:
-    from edgebench.answers.limits import _ALIKE
     from edgebench.answers.table import _AGREE
+    from edgebench.need import DIFFERS
     from edgebench.results.spread import SLIGHT
 
-    yield says("a range where runs differ by more than {} %", _whole(100 * (_ALIKE - 1)))
+    yield says("a range where runs differ by more than {} %", _whole(100 * DIFFERS))
     yield says("took at most {} times as long", f"{SLIGHT:g}")
     yield says("from their median by more than {} %", _whole(100 * _AGREE))
 

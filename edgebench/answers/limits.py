@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgebench.answers.ends import end_words
@@ -21,8 +21,9 @@ from edgebench.answers.table import (
     slowdown,
     time_cells,
 )
+from edgebench.need import differs
 from edgebench.results.rounds import START, STEADY
-from edgebench.results.spread import SLIGHT, Ratio
+from edgebench.results.spread import Ratio
 from edgebench.text import printable, shortened
 
 if TYPE_CHECKING:
@@ -31,13 +32,8 @@ if TYPE_CHECKING:
 
 #: A workload's table has no more rows on a terminal, unless all are asked for.
 _MOST_ROWS = 10
-#: Needs of runs are one number up to this factor.
-_ALIKE = 1.05
-#: A workload finishes with clearly less than it used from this share of that down.
+#: Trials that finish with less than this share of the need refute it.
 _LESS = 0.9
-#: A program may take so much longer, whatever its slowdown.
-_LATER_S = 0.1
-_HUGE_PAGE = 2 << 20
 #: Limits are told as slow together whose slowdown is above this part of the worst.
 _AS_SLOW = 0.7
 
@@ -47,7 +43,8 @@ class LimitRow:
     """What happened at one limit.
 
     ``time_s`` is of a whole trial where it has no rounds, else there are ``start_s`` and
-    ``round_s``. ``ended`` says how trials ended that did not finish, and in which layer.
+    ``round_s``. ``stopped_s`` is how long trials ran that were stopped, if none finished.
+    ``ended`` says how trials ended that did not finish, and in which layer.
     """
 
     limit: str
@@ -61,6 +58,7 @@ class LimitRow:
     slower: Ratio | None = None
     peak_bytes: float | None = None
     read_again_bytes: float | None = None
+    stopped_s: float | None = None
     ended: str = ""
     give: bool = False
 
@@ -129,13 +127,15 @@ class WorkloadAnswer:
 
 
 def workload_answer(
-    workload: WorkloadFacts, name: str = "", most_slowdown: float = SLIGHT
+    workload: WorkloadFacts, name: str = "", most_slowdown: float | None = None
 ) -> WorkloadAnswer:
-    """Make the answer of a workload from its facts; ``most_slowdown``: of the limit to give."""
+    """Make the answer of a workload; ``most_slowdown``: of the limit to give, if asked for."""
     free = workload.unlimited
-    rows = [_row(point, workload) for point in workload.points if point.outcomes or point.planned]
-    give = _limit_to_give(rows, most_slowdown)
-    rows = [replace(row, give=give is not None and row.limit_bytes == give) for row in rows]
+    good = workload.bracket(most_slowdown).good
+    give = round(good.limit_bytes) if good else None
+    rows = [
+        _row(point, workload, give) for point in workload.points if point.outcomes or point.planned
+    ]
     limits, needs, refuted = workload.limits, workload.needs_bytes, False
     if needs is not None:
         too_low = limits.swap_kind == "none" and give is not None and give < _LESS * needs[0]
@@ -158,36 +158,7 @@ def workload_answer(
     )
 
 
-def _limit_to_give(rows: Sequence[LimitRow], most: float) -> int | None:
-    """The least limit at and above which all trials finished, none slower than that.
-
-    A short program may take a moment longer. A kill at a limit that is no multiple of a huge page
-    counts for nothing where trials finished at the multiple below it.
-    """
-    free_s = next((row.time_s for row in rows if row.limit_bytes is None), None)
-    finished = {row.limit_bytes for row in rows if row.all_finished}
-
-    def is_fine(row: LimitRow) -> bool:
-        if not row.all_finished or row.slower is None:
-            return False
-        later_s = (row.slower.median - 1) * free_s if row.time_s and free_s else _LATER_S
-        is_short = most == SLIGHT and row.throughput_per_s is None and later_s < _LATER_S
-        return row.slower.median <= most or is_short
-
-    give = None
-    for row in rows:
-        size = row.limit_bytes
-        if size is None or not row.trials:
-            continue
-        if row.ended and size // _HUGE_PAGE * _HUGE_PAGE in finished:
-            continue
-        if not is_fine(row):
-            break
-        give = size
-    return give
-
-
-def _row(point: PointFacts, workload: WorkloadFacts) -> LimitRow:
+def _row(point: PointFacts, workload: WorkloadFacts, give: int | None) -> LimitRow:
     times = {name: spread.median for name, spread in point.times_s.items()}
     again = point.read_again_bytes
     counted = workload.miss_curve is not None and "ok" in point.outcomes
@@ -204,7 +175,9 @@ def _row(point: PointFacts, workload: WorkloadFacts) -> LimitRow:
         slower=Ratio(1.0) if point is workload.unlimited else point.ratio,
         peak_bytes=median(point.peak_bytes),
         read_again_bytes=0 if counted and again is None and point.is_unlimited else again,
+        stopped_s=None if times else point.stopped_s,
         ended=end_words(point.outcomes, point.ended_in),
+        give=give is not None and point.limit_bytes == give and not point.is_unlimited,
     )
 
 
@@ -213,10 +186,11 @@ def limits_table(answer: WorkloadAnswer, *, every: bool = False, peaks: bool = F
     rows = answer.rows if every else _shown(answer.rows)
     sizes = size_cells([row.limit_bytes for row in rows])
     rates = [row.throughput_per_s for row in rows]
+    times = time_cells([row.time_s or row.stopped_s for row in rows])
     columns = [
         [cell or "none" for cell in sizes],
         [f"{row.finished}/{row.trials}" for row in rows],
-        time_cells([row.time_s for row in rows]),
+        [">" * bool(row.stopped_s) + time for row, time in zip(rows, times, strict=True)],
         time_cells([row.start_s for row in rows]),
         time_cells([row.round_s for row in rows]),
         ["" if rate is None else f"{rate:.3g}" for rate in rates],
@@ -259,7 +233,7 @@ def needs_words(answer: WorkloadAnswer) -> str:
     if answer.needs_bytes is None:
         return f"{verb} ?"
     low, high = answer.needs_bytes
-    if high <= _ALIKE * low:
+    if not differs(low, high):
         return f"{verb} {size(high)}"
     first, last = size(low), size(high)
     number, _, unit = first.partition(" ")

@@ -84,7 +84,7 @@ class NetworkOrProgram(options.NetworkOrCommand):
 )
 @click.option(
     "--timeout",
-    help="Time limit of a trial [default: 2m; at a limit, 5 times a program's unlimited time].",
+    help="Time limit of a trial [default: 2m; at a limit, 3 times a program's unlimited time].",
 )
 @click.option(
     "--confirm",
@@ -177,7 +177,7 @@ def _time_words(wanted: MinimumRequest | ProgramRequest, record: TrialRecord) ->
     """How long the search may take by its first trial, and why; None where that is not long."""
     from edgebench.run.minimum_requests import ProgramRequest
     from edgebench.run.pace import start_of_rounds
-    from edgebench.run.search import most_network_trials, usual_budget_s
+    from edgebench.run.search import MOST_NETWORK_TRIALS, usual_budget_s
 
     seconds = record.wall_s or 0.0
     if wanted.within or record.outcome != "ok":
@@ -190,15 +190,14 @@ def _time_words(wanted: MinimumRequest | ProgramRequest, record: TrialRecord) ->
             f"one run takes {format_duration(seconds)}, so the search may take up to "
             f"{format_duration(most_s)}: --budget 1m ends it earlier, with a wider answer"
         )
-    trials = most_network_trials(both=wanted.killed)
-    most_s = trials * seconds
+    most_s = MOST_NETWORK_TRIALS * seconds
     if most_s <= _LONG_S:
         return None
     start_s = start_of_rounds(record)
     start = f", {format_duration(start_s)} of them until its first round ends" if start_s else ""
     return (
         f"one trial takes {format_duration(seconds)}{start}; each limit is tried in a fresh process"
-        f", in {trials} at most: if none is slower, that takes up to "
+        f", in {MOST_NETWORK_TRIALS} at most: if none is slower, that takes up to "
         f"{format_duration(most_s)}"
     )
 

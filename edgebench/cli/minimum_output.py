@@ -5,12 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.answers.limits import WorkloadAnswer, workload_answer
 from edgebench.answers.paste import paste_lines
 from edgebench.answers.table import seconds
 from edgebench.cli.output import print_json, print_lines, print_next, shown_path, typed_path
@@ -18,23 +16,13 @@ from edgebench.cli.sweep_output import print_answer, print_doubts
 from edgebench.results.spread import SLIGHT
 
 if TYPE_CHECKING:
-    from edgebench.results.facts import WorkloadFacts
     from edgebench.run.minimum_answer import Minimum
     from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
 
 
 def print_minimum_json(found: Minimum, wanted: MinimumRequest | ProgramRequest) -> None:
     """Print the facts."""
-    _, answer = _answer(found.folder, found.name, found.slowdown, wanted)
-    print_json(
-        {
-            "asked": asdict(wanted),
-            "fits": found.fits,
-            **asdict(found),
-            **asdict(answer),
-            "paste": paste_lines(answer),
-        }
-    )
+    print_json({"asked": asdict(wanted), **found.to_json()})
 
 
 def print_minimum(
@@ -45,45 +33,29 @@ def print_minimum(
     verbose: bool,
 ) -> None:
     """Print the answer, and what to type next. ``flags`` are those that it was called with."""
-    workload, answer = _answer(found.folder, found.name, found.slowdown, wanted)
     took = f"{found.trials} trial{'s' * (found.trials != 1)}, {seconds(found.total_s)}"
-    print_answer(answer, took, verbose=verbose)
-    lines = paste_lines(answer)
+    print_answer(found.answer, took, verbose=verbose)
+    lines = paste_lines(found.answer)
     if verbose:
         print_lines([*lines.values(), f"results: {shown_path(found.folder)}"])
-    print_doubts([workload], {}, verbose=verbose)
-    if following := _next(found, answer, wanted, flags):
+    print_doubts([found.workload], {}, verbose=verbose)
+    if following := _next(found, wanted, flags):
         print_next(following)
     elif lines and not verbose:
         click.echo(f"paste: {lines['docker']}     (more: --verbose)", err=True)
 
 
-def _answer(
-    folder: Path, name: str, slowdown: float | None, wanted: MinimumRequest | ProgramRequest
-) -> tuple[WorkloadFacts, WorkloadAnswer]:
-    """The facts of the search's sweep, and the answer; only what was asked for may be slower."""
-    from edgebench.results.facts import sweep_facts
-    from edgebench.results.sweep_reader import read_sweep
-
-    (workload, *_) = sweep_facts(read_sweep(folder)).workloads
-    asked = wanted.slowdown or getattr(wanted, "throughput", None)
-    return workload, workload_answer(workload, name, slowdown if asked and slowdown else SLIGHT)
-
-
 def _next(
-    found: Minimum,
-    answer: WorkloadAnswer,
-    wanted: MinimumRequest | ProgramRequest,
-    flags: Sequence[str],
+    found: Minimum, wanted: MinimumRequest | ProgramRequest, flags: Sequence[str]
 ) -> str | None:
     """What to type for a better answer, or against a slowdown; None: paste the answer."""
     from edgebench.run.minimum_requests import ProgramRequest
 
-    again = f"edgebench minimum {shlex.join(flags)}{' ' * bool(flags)}"
+    answer, again = found.answer, f"edgebench minimum {shlex.join(flags)}{' ' * bool(flags)}"
     if not isinstance(wanted, ProgramRequest):
         limit = f" --memory {_written(answer.give_bytes)}" if answer.give_bytes else ""
         return f"edgebench layers {shlex.quote(wanted.network)}{limit} --swap {wanted.swap}"
-    seen, program = found.unmeasured, f"-- {found.name}"
+    seen, program = found.workload.unmeasured, f"-- {found.name}"
     if seen.growth:
         folder = typed_path(found.folder)
         return f"edgebench show {folder}" if wanted.soak else f"{again}--soak 10m {program}"

@@ -13,12 +13,13 @@ from functools import cached_property
 from typing import Any
 
 from edgebench.kills import LOST, TOO_TIGHT
-from edgebench.need import Need
+from edgebench.need import Need, least_to_give
 from edgebench.records import LimitSetting
+from edgebench.results.limit_to_give import LimitBracket, TriedLimit, given_bracket
 from edgebench.results.miss_curve import MissCurve, curve_workload, record_curves
 from edgebench.results.point_facts import PointFacts, point_facts
 from edgebench.results.rounds import START, STEADY
-from edgebench.results.spread import SLIGHT, Ratio, Spread, ratio_of
+from edgebench.results.spread import Ratio, Spread, ratio_of
 from edgebench.results.sweep_reader import Sweep
 from edgebench.results.unmeasured import Unmeasured
 from edgebench.results.workload_key import WorkloadKey, workload_names
@@ -86,10 +87,35 @@ class WorkloadFacts:
     @property
     def needs_bytes(self) -> tuple[float, float] | None:
         """The least and the most that its trials without a limit needed; None: not known."""
-        found = next((p.need_bytes for p in self.points if p.need_bytes), None)
-        if found:
-            return found.low, found.high
+        sizes = [need.total_bytes for point in self.points for need in point.needs]
+        if sizes:
+            return min(sizes), max(sizes)
         return None if self.demand_bytes is None else (self.demand_bytes, self.demand_bytes)
+
+    def bracket(self, most_slowdown: float | None = None) -> LimitBracket:
+        """The limit to give, and the largest that is not enough.
+
+        Nothing is given to what still grew when it was stopped.
+        """
+        if self.unmeasured.growth is not None:
+            return LimitBracket(None, None)
+        needs = [need for point in self.points for need in point.needs]
+        tried = [self._tried_limit(point) for point in self.tried]
+        return given_bracket(tried, most_slowdown, least_to_give(needs))
+
+    def _tried_limit(self, point: PointFacts) -> TriedLimit:
+        free, later_s = self.unlimited, None
+        if free and point.slowdown and not (self.has_rounds or point.throughput_per_s):
+            later_s = (point.slowdown - 1) * free.times_s["total"].median
+        return TriedLimit(
+            limit_bytes=point.limit_bytes or 0,
+            # A walk may come to a limit more often than trials were planned.
+            trials=max(point.planned or 0, point.made),
+            finished=point.outcomes.get("ok", 0),
+            killed="oom-killed" in point.outcomes,
+            slowdown=point.slowdown,
+            later_s=later_s,
+        )
 
     @property
     def library_bytes(self) -> float | None:
@@ -144,18 +170,6 @@ class WorkloadFacts:
     def timed(self) -> tuple[PointFacts, ...]:
         """Those of :attr:`tried` with a time."""
         return tuple(p for p in self.tried if "total" in p.times_s)
-
-    @cached_property
-    def fast(self) -> PointFacts | None:
-        """The tightest limit at which, and above which, it is surely at most 10 % slower.
-
-        Every trial finished there and at all wider limits. None: not even at the widest limit.
-        """
-
-        def is_fast(point: PointFacts) -> bool:
-            return point.ratio is not None and point.ratio.is_within(SLIGHT)
-
-        return next(reversed(list(itertools.takewhile(is_fast, self.viable))), None)
 
     @cached_property
     def slowed(self) -> tuple[PointFacts, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from edgebench.measures.machine.noise import spread_doubts
-from edgebench.need import need_of
+from edgebench.need import Need, need_of
 from edgebench.records import DEMAND, Doubt, EndedIn, LimitSetting
 from edgebench.results.columns import ColumnTable, working_sets
 from edgebench.results.limit_met import NOT_MET, is_limit_met
@@ -48,10 +48,11 @@ class PointFacts:
     ``swap_free_bytes`` is the swap that was free at kills which a lack of it can't explain; None:
     there were none. ``rounds_before_end_s``: rounds of trials that its limit ended later.
     ``ended_in``: what all trials that did not finish were doing; None where they differ.
-    ``base_bytes`` is the runtime's footprint. ``need_bytes`` is what each trial without a limit
-    needed. ``undroppable_bytes`` is the part of the demand that
+    ``base_bytes`` is the runtime's footprint. ``needs`` are those of its trials without a
+    limit, in their order. ``undroppable_bytes`` is the part of the demand that
     only swap can hold; the rest are files that are read again when dropped. ``library_bytes`` is
     beside it.
+    ``stopped_s``: when a trial was stopped that ran past its time limit.
     ``working_set_bytes`` is what its steady rounds need, where that was watched.
     ``read_again_bytes`` is what each of them reads again, where that was counted.
     ``steady_relative``: a walk's steady
@@ -75,10 +76,11 @@ class PointFacts:
     swap_peak_bytes: Spread | None = None
     swap_free_bytes: Spread | None = None
     rounds_before_end_s: Spread | None = None
+    stopped_s: float | None = None
     ended_in: EndedIn | None = None
     base_bytes: float | None = None
     demand_bytes: float | None = None
-    need_bytes: Spread | None = None
+    needs: tuple[Need, ...] = ()
     undroppable_bytes: float | None = None
     library_bytes: float | None = None
     working_set_bytes: Spread | None = None
@@ -247,11 +249,12 @@ def _point(
         swap_peak_bytes=spread_of(columns.values("swap_peak_bytes", rows)),
         swap_free_bytes=_swap_free(columns, rows),
         rounds_before_end_s=rounds_before_end(sweep, rows),
+        stopped_s=_stopped_s(columns, rows),
         ended_in=_ended_in(columns, rows),
         base_bytes=_median(columns, "base_bytes", rows),
         demand_bytes=_median(columns, "demand_bytes", rows),
         undroppable_bytes=_median(columns, "undroppable_bytes", rows),
-        need_bytes=_needs(sweep, rows) if limits.label == "max" else None,
+        needs=_needs(sweep, rows) if limits.label == "max" else (),
         library_bytes=_median(columns, "library_bytes", rows),
         working_set_bytes=working_sets(columns, rows),
         reasons=_reasons(columns, rows),
@@ -266,9 +269,8 @@ def _point(
     )
 
 
-def _needs(sweep: Sweep, rows: Sequence[int]) -> Spread | None:
-    needs = (need_of(sweep.records[row]) for row in rows)
-    return spread_of(need.total_bytes for need in needs if need)
+def _needs(sweep: Sweep, rows: Sequence[int]) -> tuple[Need, ...]:
+    return tuple(filter(None, (need_of(sweep.records[row]) for row in rows)))
 
 
 def _unmeasured(sweep: Sweep, rows: Sequence[int]) -> Unmeasured | None:
@@ -291,6 +293,12 @@ def _swap_free(columns: ColumnTable, rows: Sequence[int]) -> Spread | None:
     marks = columns.numbers.get("killed_with_swap_free")
     killed = [row for row in rows if marks is not None and marks[row] == 1]
     return spread_of(columns.values("kill_swap_free_bytes", killed))
+
+
+def _stopped_s(columns: ColumnTable, rows: Sequence[int]) -> float | None:
+    ends = zip(rows, columns.words("outcome", rows), strict=True)
+    late = [row for row, end in ends if end == "timeout"]
+    return max(columns.values("wall_s", late), default=None)
 
 
 def _throughput(columns: ColumnTable, rows: Sequence[int]) -> Spread | None:

@@ -70,10 +70,6 @@ class Ratio:
         """Whether all of the interval lies below 1."""
         return self.high is not None and self.high < 1
 
-    def is_within(self, bound: float) -> bool:
-        """Whether no part of the interval lies above the bound."""
-        return self.high is not None and self.high <= bound
-
 
 def spread_of(values: Iterable[float | None]) -> Spread | None:
     """Median and extremes of the values that are known; None if none is."""

@@ -32,7 +32,7 @@ from edgebench.run.advice_trials import (
 )
 from edgebench.run.command import check_command
 from edgebench.run.pace import Pace, pace_of_program, pace_of_rounds
-from edgebench.run.search import demands_of, most_libraries
+from edgebench.run.search import most_libraries, needs_of
 from edgebench.run.sweep import SweepOptions, planned_trials, run_sweep
 from edgebench.run.trial_loop import Progress
 from edgebench.run.unlimited_trials import check_unlimited
@@ -119,7 +119,7 @@ class _Reader:
             budget_s=self._planner.budget.seconds,
             finished=not self._planner.further(planned, records),
             unmeasured=unmeasured(unlimited),
-            needed_bytes=max(demands_of(unlimited), default=None),
+            needed_bytes=max((n.total_bytes for n in needs_of(unlimited)), default=None),
             library_bytes=most_libraries(unlimited),
         )
 

@@ -16,15 +16,16 @@ from edgebench.answers.limits import (
 )
 from edgebench.answers.paste import paste_lines
 from edgebench.answers.table import size_cells, slowdown, time_cells
+from edgebench.need import Need
 from edgebench.records import EndedIn
 from edgebench.results.point_facts import PointFacts
-from edgebench.results.spread import Ratio, Spread
+from edgebench.results.spread import Ratio
 
 
-def needing(mib: tuple[float, ...], one: PointFacts = STEADY) -> PointFacts:
+def needing(mib: tuple[float, ...], one: PointFacts = STEADY, elsewhere: float = 0) -> PointFacts:
     """The point without a limit whose trials needed so much."""
-    need = Spread(sorted(mib)[len(mib) // 2] * MIB, min(mib) * MIB, max(mib) * MIB, len(mib))
-    return replace(one, need_bytes=need)
+    needs = (Need(size * MIB, elsewhere_bytes=elsewhere * MIB) for size in mib)
+    return replace(one, needs=tuple(needs))
 
 
 def test_a_workload_is_a_headline_and_rows():
@@ -72,6 +73,33 @@ def test_give_is_the_least_limit_that_was_tried_and_fast_enough(most: float, giv
     found = workload_answer(made(*points), most_slowdown=most)
     assert found.give_bytes == (give and give * MIB)
     assert [row.give for row in found.rows].count(True) == (give is not None)
+
+
+@pytest.mark.parametrize(
+    ("needs", "elsewhere", "give"),
+    [
+        ((208, 120, 121), 0, 210),
+        ((208, 190, 121), 0, 120),
+        ((203, 204, 205), 30, 210),
+        ((203, 204, 205), 5, 120),
+    ],
+    ids=["first run", "all differ", "charged elsewhere", "little elsewhere"],
+)
+def test_the_need_is_given_where_limits_were_kinder(
+    needs: tuple[float, ...], elsewhere: float, give: int
+):
+    """What a first run leaves behind, and what another cgroup is charged for, no limit counts."""
+    fine = [point(f"{size}M", (2.0,) * 3) for size in (210, 120)]
+    found = workload_answer(made(needing(needs, elsewhere=elsewhere), *fine))
+    assert found.give_bytes == give * MIB
+
+
+def test_a_stopped_trial_has_the_time_after_which_it_was():
+    """It takes longer than that; with one that finished, that one's time is shown."""
+    late = replace(point("90M", outcomes={"timeout": 1}), stopped_s=6.4)
+    both = point("100M", (5.1,), outcomes={"ok": 1, "timeout": 1})
+    table = limits_table(workload_answer(made(STEADY, replace(both, stopped_s=6.4), late)))
+    assert [row[2] for row in table.rows] == ["2.00 s", "5.10 s", ">6.40 s"]
 
 
 def test_a_kill_between_huge_pages_bounds_nothing():

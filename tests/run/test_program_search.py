@@ -12,20 +12,14 @@ from msgspec.structs import replace
 
 from edgebench.errors import UsageError
 from edgebench.records import TrialRecord
+from edgebench.results.limit_to_give import given_bracket, viable_bracket
 from edgebench.results.results import load
 from edgebench.results.rounds import trial_times
 from edgebench.run import output_rate
 from edgebench.run.minimum_requests import ProgramRequest, program_scenario
 from edgebench.run.output_rate import NO_NUMBER, TOO_LONG, OutputRate
 from edgebench.run.pace import pace_of_program, start_of_rounds
-from edgebench.run.search import (
-    LimitSearch,
-    SearchGoal,
-    TrialRules,
-    demand_range,
-    slowdown_bracket,
-    viable_bracket,
-)
+from edgebench.run.search import PRECISION, LimitSearch, SearchGoal, TrialRules, needs_of
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.units import MIB
 
@@ -91,7 +85,7 @@ def test_a_program_of_three_seconds_is_answered_within_a_minute(edge: int):
         lambda mib, _: 3.0 if not mib or mib >= edge else None, [412]
     )
     found = viable_bracket(planner.tried(planned, records))
-    assert found.settled
+    assert found.is_known_to(PRECISION)
     assert found.bad.limit_bytes < edge * MIB <= found.good.limit_bytes
     assert found.good.trials == 4 or spent(records) > 39
     assert spent(records) < 50
@@ -105,7 +99,7 @@ def test_with_swap_it_finds_where_it_gets_slow_within_a_minute():
 
     goal = SearchGoal(2.0, confirm=3)
     planner, planned, records = search(world, [412], goal, "2G")
-    found = slowdown_bracket(planner.tried(planned, records), 2.0)
+    found = given_bracket(planner.tried(planned, records), 2.0)
     assert found.bad.limit_bytes < 300.7 * MIB <= found.good.limit_bytes
     assert found.good.limit_bytes / found.bad.limit_bytes < 1.15
     assert spent(records) < 60
@@ -126,7 +120,7 @@ def test_with_enough_swap_a_kill_is_searched_only_on_request():
         goal = SearchGoal(2.0, None, 3, killed)
         planner, planned, records = search(world, [412], goal, "2G", 3600)
         tried = planner.tried(planned, records)
-        assert slowdown_bracket(tried, 2.0).settled
+        assert given_bracket(tried, 2.0).is_known_to(PRECISION)
         found[killed] = min(one.limit_bytes for one in tried)
         assert planner.open_question(planned, records) == []
     assert found[False] > 100 * MIB > found[True]
@@ -137,7 +131,8 @@ def test_a_demand_that_differs_is_measured_four_times():
     _, _, records = search(lambda mib, _: 1.0, [400, 530, 412, 450])
     unlimited = [r for r in records.values() if r.limits.memory_bytes is None]
     assert len(unlimited) == 4
-    assert demand_range(unlimited) == (400 * MIB, 530 * MIB)
+    sizes = [need.total_bytes for need in needs_of(unlimited)]
+    assert (min(sizes), max(sizes)) == (400 * MIB, 530 * MIB)
 
 
 def test_a_program_that_fails_is_run_once():
@@ -164,7 +159,7 @@ def test_one_limit_is_tried_until_it_fails():
         )
         planned = planned + planner.further(planned, records)
     assert len(planned) == 3
-    assert planner.tried(planned, records)[0].outcome == "oom-killed"
+    assert planner.tried(planned, records)[0].killed
 
 
 def test_the_start_has_the_import_in_it(tmp_path: Path):

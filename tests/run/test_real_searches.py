@@ -71,23 +71,25 @@ def test_the_need_is_one_number_and_a_trial_stands_behind_each_limit(tmp_path: P
     program = built(tmp_path, FILL)
     record = edgebench.measure([program, "83"], quiet=True)
     found = edgebench.minimum([program, "83"], results=tmp_path)
-    assert found.demand_bytes == pytest.approx(record.demand_bytes, abs=MIB // 2)
-    assert found.give is not None
-    assert found.give.limit_bytes - found.demand_bytes < 2 * MIB
-    assert found.give.trials >= 2
-    bad = found.given.bad
-    assert bad is not None
-    assert bad.outcome == "oom-killed"
-    assert bad.limit_bytes >= found.demand_bytes - 3 * MIB
+    assert found.needs_bytes == pytest.approx(record.demand_bytes, abs=MIB // 2)
+    (given,) = [row for row in found.answer.rows if row.give]
+    assert given.limit_bytes == found.give_bytes < found.needs_bytes + 2 * MIB
+    assert given.trials >= 2
+    below = next(
+        row for row in found.answer.rows if (row.limit_bytes or 1 << 40) < found.give_bytes
+    )
+    assert below.ended == "killed"
+    assert below.limit_bytes >= found.needs_bytes - 3 * MIB
 
 
 def test_memory_that_is_freed_late_is_not_what_is_given(tmp_path: Path):
     """It takes 160 MiB when it may, and finishes with little more than 37: so much is given."""
     program = built(tmp_path, LAZY)
     found = edgebench.minimum([program, "37", "123"], slowdown=20, results=tmp_path)
-    assert found.demand_bytes > 155 * MIB
-    assert found.finishes_with_bytes is not None
-    assert 36 * MIB < found.finishes_with_bytes <= 42 * MIB
+    assert found.needs_bytes > 155 * MIB
+    assert found.answer.refuted
+    assert found.give_bytes is not None
+    assert 36 * MIB < found.give_bytes <= 42 * MIB
 
 
 def test_an_odd_limit_that_kills_huge_pages_bounds_nothing(tmp_path: Path):
@@ -97,8 +99,8 @@ def test_an_odd_limit_that_kills_huge_pages_bounds_nothing(tmp_path: Path):
         pytest.skip("no huge pages")
     program = built(tmp_path, SPARSE)
     found = edgebench.minimum([program, "97"], slowdown=20, results=tmp_path)
-    assert found.give is not None
-    assert found.give.limit_bytes <= 20 * MIB
+    assert found.give_bytes is not None
+    assert found.give_bytes <= 20 * MIB
 
 
 #: Reads a file by pread, so many times over, as a database or a stream of weights does.
@@ -133,6 +135,6 @@ def test_what_is_given_is_no_slower_where_a_file_is_read_again(tmp_path: Path):
     found = edgebench.minimum(
         command, storage="read=90MB/s", slowdown=1.8, files=[data], results=tmp_path / "results"
     )
-    assert found.give is not None
-    assert 50 * MIB < found.give.limit_bytes <= found.demand_bytes + 2 * MIB
-    assert found.demand_bytes > 62 * MIB
+    assert found.give_bytes is not None
+    assert 50 * MIB < found.give_bytes <= found.needs_bytes + 2 * MIB
+    assert found.needs_bytes > 62 * MIB

@@ -1,0 +1,102 @@
+"""Which limit to give: the one rule, for searches and for all that shows their trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from edgebench.results.spread import SLIGHT
+from edgebench.units import MIB
+
+#: Without a slowdown that is asked for, a program that is timed as a whole may take so much longer.
+USUAL_LATER_S = 0.1
+#: A huge page: where memory comes in these, a limit that is no multiple may kill at any size.
+HUGE_PAGE = 2 * MIB
+
+
+@dataclass(frozen=True)
+class TriedLimit:
+    """What the trials at one limit came to.
+
+    Args:
+        limit_bytes: the limit.
+        trials, finished: how many there were, and how many of them finished.
+        killed: whether one was killed for memory.
+        slowdown: the median time over that without a limit; None: not known.
+        later_s: how much longer the program takes; None: rounds or a throughput are compared.
+    """
+
+    limit_bytes: float
+    trials: int
+    finished: int
+    killed: bool = False
+    slowdown: float | None = None
+    later_s: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a trial, and all finished."""
+        return 0 < self.trials == self.finished
+
+    @property
+    def huge_multiple(self) -> int | None:
+        """The multiple of a huge page below a kill at a limit that is none; None: no such kill."""
+        below = int(self.limit_bytes // HUGE_PAGE) * HUGE_PAGE
+        return below if self.killed and 0 < below < self.limit_bytes else None
+
+    def is_fast(self, most_slowdown: float | None = None) -> bool:
+        """Whether it finished and was no slower; None: than 1.1 times, or a moment."""
+        if not self.ok or self.slowdown is None:
+            return False
+        if most_slowdown is not None:
+            return self.slowdown <= most_slowdown
+        is_short = self.later_s is not None and self.later_s < USUAL_LATER_S
+        return self.slowdown <= SLIGHT or is_short
+
+
+@dataclass(frozen=True)
+class LimitBracket:
+    """The least limit that is enough, and the largest that is not; None: there is none."""
+
+    good: TriedLimit | None
+    bad: TriedLimit | None
+
+    def is_known_to(self, ratio: float) -> bool:
+        """Whether both are known and differ by at most this ratio."""
+        if self.good is None or self.bad is None:
+            return False
+        return self.good.limit_bytes / self.bad.limit_bytes <= ratio
+
+
+def given_bracket(
+    tried: Sequence[TriedLimit], most_slowdown: float | None = None, least_bytes: float = 0
+) -> LimitBracket:
+    """Bracket the limit to give: at it and all larger ones trials finished, and were fast enough.
+
+    Args:
+        tried: all limits with a trial.
+        most_slowdown: what was asked for; None: the usual.
+        least_bytes: no smaller limit is given.
+    """
+    return _bracket(
+        tried, lambda one: one.limit_bytes >= least_bytes and one.is_fast(most_slowdown)
+    )
+
+
+def viable_bracket(tried: Sequence[TriedLimit]) -> LimitBracket:
+    """Bracket the least limit at which, and above which, all trials finished."""
+    return _bracket(tried, lambda one: one.ok)
+
+
+def _bracket(tried: Sequence[TriedLimit], is_good: Callable[[TriedLimit], bool]) -> LimitBracket:
+    """A kill counts for nothing if trials finished at the next smaller multiple of a huge page."""
+    finished = {one.limit_bytes for one in tried if one.ok}
+    tried = [one for one in tried if one.huge_multiple not in finished]
+    bad = max((one for one in tried if not is_good(one)), key=_limit_bytes, default=None)
+    low = bad.limit_bytes if bad else 0.0
+    good = [one for one in tried if one.limit_bytes > low]
+    return LimitBracket(min(good, key=_limit_bytes, default=None), bad)
+
+
+def _limit_bytes(one: TriedLimit) -> float:
+    return one.limit_bytes
