@@ -12,6 +12,7 @@ from edgebench.answers.table import size
 from edgebench.results.facts import WorkloadFacts
 from edgebench.text import shortened
 
+#: Fields that are no part of what a search took.
 _ANSWERS = ("answer", "workload")
 
 
@@ -61,7 +62,5 @@ class Minimum:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: the answer, and what the search took."""
-        known = {
-            key: value for key, value in vars(self).items() if key not in ("answer", "workload")
-        }
-        return {**known, **asdict(self.answer), "paste": paste_lines(self.answer)}
+        took = {name: value for name, value in vars(self).items() if name not in _ANSWERS}
+        return {**took, **asdict(self.answer), "paste": paste_lines(self.answer)}
