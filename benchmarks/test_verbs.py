@@ -28,7 +28,7 @@ def test_a_verb_on_the_quick_start(benchmark: BenchmarkFixture, tmp_path: Path, 
     # As pip does: else byte code is made anew at each start.
     compileall.compile_dir(ROOT / "edgebench", quiet=1)
     device = tmp_path / DEVICE.name
-    derived = shutil.ignore_patterns("fits", "figures", "report.*")
+    derived = shutil.ignore_patterns("figures", "report.*")
     sweep = shutil.copytree(DEVICE / FRESH_QUICKSTART, device / FRESH_QUICKSTART, ignore=derived)
     for file in DEVICE.glob("calibration-*.json"):
         shutil.copy(file, device)

@@ -14,9 +14,9 @@ from benchmarks.frozen.made_up import made_up
 from edgebench.results.facts import sweep_facts
 from edgebench.results.results import load
 from edgebench.results.sweep_reader import read_sweep
-from edgebench.slowdown.prediction_source import source_of
+from edgebench.slowdown.miss_curve import Source
+from edgebench.slowdown.prediction import source_of
 from edgebench.slowdown.query import WorkloadQuery, tried_workloads
-from edgebench.slowdown.source import Source
 
 
 def test_numbers_and_identities_are_kept_and_sentences_are_not() -> None:
@@ -80,8 +80,8 @@ def test_verbs_agree_about_each_measured_limit(sweep: Path) -> None:
     source = source_of(sweep, WorkloadQuery())
     facts = {one.key.id: one for one in sweep_facts(results.sweeps[0]).workloads}
     compared = 0
-    for data, predictor in [(source.data, source.predictor), *source.others]:
-        for subject in tried_workloads(data, WorkloadQuery()):
+    for predictor in source.predictors:
+        for subject in tried_workloads(predictor.data, WorkloadQuery()):
             points = [p for p in facts[subject.workload].tried if p.made and p.limit_bytes]
             found = predictor.predict(subject, [str(p.limit_bytes) for p in points])
             for point, at in zip(points, found.at, strict=True):

@@ -98,7 +98,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     ),
     "docs/reference/scenarios.md": ("at 80 % and 60 % of what",),
     "docs/verbs/calibrate.md": ("2 cores and 24 GB", "of 1 GiB, and with no swap"),
-    "docs/verbs/fit.md": ("`schema` is 5",),
+    "docs/verbs/fit.md": ("`schema` is 6",),
     "docs/verbs/layers.md": ("at 40 % of its demand",),
     "docs/verbs/minimum.md": (
         "at least 1 MiB",

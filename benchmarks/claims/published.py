@@ -21,9 +21,9 @@ TOTALS = {
 @cache
 def error() -> float:
     """Mean error of a curve through the other points, in per cent: each limit left out."""
-    from edgebench.slowdown.models.fitting import errors_of, fit_interpolated
+    from edgebench.slowdown.fit import errors_of, fit_curve
 
-    found = (fit_interpolated(curve(schedule)) for schedule in TOTALS)
+    found = (fit_curve(curve(schedule)) for schedule in TOTALS)
     return 100 * errors_of([held for one in found for held in one.held_out]).mape
 
 

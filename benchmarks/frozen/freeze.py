@@ -146,16 +146,14 @@ def answers(sweep: Path) -> Any:
 
 
 def fit(sweep: Path) -> Any:
-    """Each curve's models, as ``fit --json``, which also stores them beside the sweep."""
+    """Each curve, as ``fit --json``."""
     from edgebench.results.results import load
     from edgebench.slowdown.curves import curves
-    from edgebench.slowdown.fit_files import curve_fits_as_json
-    from edgebench.slowdown.models.fitting import fit_all
+    from edgebench.slowdown.fit import fit_all
 
     loaded = load(sweep)
-    found = curves(loaded)
-    fits, _ = fit_all(found, str(loaded.path))
-    return {"fits": [*map(curve_fits_as_json, fits)]}
+    fits, _ = fit_all(curves(loaded), str(loaded.path))
+    return {"fits": [one.to_json() for one in fits]}
 
 
 def predict(sweep: Path) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +32,7 @@ from edgebench.units import SWAP_KINDS
 from edgebench.workloads.engines.engine import WHOLE
 
 if TYPE_CHECKING:
-    from edgebench.slowdown.prediction import Prediction
-    from edgebench.slowdown.prediction_source import PredictionSource
+    from edgebench.slowdown.prediction import Prediction, PredictionSource
     from edgebench.slowdown.query import WorkloadQuery
 
 
@@ -76,35 +74,34 @@ def predict(
     measured. A network that was not measured is predicted from its layers. Each workload of the
     network gets an answer; flags choose among them.
     """
-    from edgebench.slowdown.models.base import MODEL_SCHEMA
-    from edgebench.slowdown.prediction_source import source_of
+    from edgebench.slowdown.fit import MODEL_SCHEMA
+    from edgebench.slowdown.prediction import source_of
     from edgebench.slowdown.query import workload_query
 
-    how = (asked[name] for name in ("schedule", "loader", "batch", "image", "threads"))
-    _refuse_folder(network)
-    wanted = workload_query(network, *how)
+    if network and Path(network).is_dir():
+        remedy = f"edgebench predict resnet18 --results {typed_path(Path(network))}"
+        raise UsageError(f"{network} is a folder, not a network", remedy=remedy)
+    names = ("schedule", "loader", "batch", "image", "threads")
+    wanted = workload_query(network, **{name: asked[name] for name in names})
     source = source_of(results, wanted, asked["device"], asked["swap_kind"], asked["storage"])
     if probe:
         source = _probe(network, wanted, source)
     found = source.predict(wanted, _limits(asked))
-    files = _draw(source, found, results) if figure else []
+    files = []
+    if figure:
+        from edgebench.report.figures.prediction import draw_predictions
+
+        files = draw_predictions(source.results, found, results)
     if as_json:
         print_warnings(source.warnings)
         storage = source.storage.label if source.storage else None
         about = {"schema": MODEL_SCHEMA, "path": results, "storage": storage}
-        print_json({**about, "predictions": [*map(_as_json, found)], "figures": files})
+        print_json({**about, "predictions": [one.to_json() for one in found], "figures": files})
         return
     print_predictions(found, verbose, source)
     print_figures(files)
     print_warnings(source.warnings, None if verbose else "--verbose")
     print_next(_next(network, results, found[0], source, asked))
-
-
-def _refuse_folder(network: str | None) -> None:
-    """A folder is no network: results are named by a flag."""
-    if network and Path(network).is_dir():
-        remedy = f"edgebench predict resnet18 --results {typed_path(Path(network))}"
-        raise UsageError(f"{network} is a folder, not a network", remedy=remedy)
 
 
 def _limits(asked: dict[str, Any]) -> list[str]:
@@ -128,22 +125,6 @@ def _limits(asked: dict[str, Any]) -> list[str]:
         raise UsageError("; ".join(said), where="--from and --to", remedy=remedy) from error
 
 
-def _draw(source: PredictionSource, found: Sequence[Prediction], results: Path) -> list[Path]:
-    from edgebench.report.figures.prediction import draw_predictions
-
-    return draw_predictions(source.results, found, source, results)
-
-
-def _as_json(one: Prediction) -> dict[str, Any]:
-    row = asdict(one)
-    del row["subject"]
-    row["at"] = [at.to_json() for at in one.at]
-    subject = one.subject
-    about = {"network": subject.network, "settings": subject.settings}
-    about |= {"workload_id": subject.workload}
-    return {**about, "was_run": subject.was_run, **row}
-
-
 def _next(
     network: str | None,
     results: Path,
@@ -153,13 +134,14 @@ def _next(
 ) -> str:
     """A probe where the network can run here and its own trials don't tell; else a measurement."""
     from edgebench.measures.machine.environment import device_name
-    from edgebench.slowdown.source import Source
+    from edgebench.slowdown.miss_curve import Source
 
     name = one.subject.network
     if "+" in name or ":" in name or one.subject.settings.get("kind") == "training":
         return f"edgebench fit {typed_path(results)}"
     computed = any(at.source in (Source.LAYER_TABLE, Source.COUNTED) for at in one.at)
-    if computed and network and source.storage is None and source.data.device == device_name():
+    here = source.storage is None and source.predictors[0].data.device == device_name()
+    if computed and network and here:
         words = [f"--memory {','.join(asked['memory'])}"] if asked["memory"] else []
         flags = ("schedule", "loader", "batch", "image", "threads", "swap_kind")
         words += [f"--{k.replace('_', '-')} {asked[k]}" for k in flags if asked[k] is not None]
@@ -174,7 +156,7 @@ def _probe(
     """Run the network once freely and once slowed; what this shows of it."""
     from edgebench.cli.progress import shown_progress
     from edgebench.run.probe import run_probe
-    from edgebench.slowdown.prediction_source import source_of
+    from edgebench.slowdown.prediction import source_of
 
     workloads = source.workloads(wanted) if network else []
     limit = workloads[0][1].probed_bytes(workloads[0][0]) if len(workloads) == 1 else None

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable
     from edgebench.results.results import Results
     from edgebench.results.sweep_reader import Sweep
-    from edgebench.slowdown.models.fitting import CurveFits
+    from edgebench.slowdown.fit import Fit
 
 #: With more workloads than this, only those with limits have a chapter; the overview has all.
 _MANY = 12
@@ -46,7 +46,7 @@ class _Found:
     """What the frames of the sweep hold beside its points. ``warnings``: what they lack."""
 
     layer_costs: list[LayerCostTable] = field(default_factory=list)
-    fits: list[CurveFits] = field(default_factory=list)
+    fits: list[Fit] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -114,7 +114,7 @@ def _about(sweep: Sweep) -> list[str]:
 def _find(results: Results, found: _Found) -> None:
     from edgebench.analysis.layer_costs.builder import layer_cost_tables
     from edgebench.slowdown.curves import curves
-    from edgebench.slowdown.models.fitting import fit_all
+    from edgebench.slowdown.fit import fit_all
 
     try:
         tables, left_out = layer_cost_tables(results)

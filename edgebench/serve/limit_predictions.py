@@ -19,7 +19,7 @@ from edgebench.boards.board import known_boards
 from edgebench.errors import EdgebenchError, MachineError
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.results import load
-from edgebench.slowdown.prediction_source import at_storage, source_of
+from edgebench.slowdown.prediction import at_storage, source_of
 from edgebench.slowdown.query import WorkloadQuery
 from edgebench.units import MIB
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,17 +23,16 @@ import numpy as np
 from edgebench.kills import TOO_TIGHT
 from edgebench.results.spread import Ratio, Spread, spread_of
 from edgebench.slowdown.curves import WHOLES
-from edgebench.slowdown.source import Source
+from edgebench.slowdown.fit import fit_curve
+from edgebench.slowdown.miss_curve import Source
 from edgebench.slowdown.workload import CannotPredictError
 from edgebench.throughput import THROUGHPUT
 
 if TYPE_CHECKING:
-    from edgebench.results.point_facts import PointFacts
     from edgebench.results.results import Results
     from edgebench.slowdown.computed import ComputedPhase
     from edgebench.slowdown.curves import Curve
-    from edgebench.slowdown.kills import Room
-    from edgebench.slowdown.models.interpolated import Interpolated
+    from edgebench.slowdown.workload import Room
 
 #: Limits that differ by no more than this factor are one: a share of demand differs between trials.
 SAME = 1.005
@@ -67,25 +66,44 @@ class MeasuredLimit:
     ratios: Mapping[str, Ratio] = field(default_factory=dict)
     peak_bytes: float = math.inf
 
-    @property
-    def share(self) -> float:
-        """Of the trials, those that finished."""
-        return self.finished / self.ended
-
 
 #: By the name of a sweep and the id of a workload its measured limits, ascending.
 Measured = Mapping[tuple[str, str], Sequence[MeasuredLimit]]
 
 
 def measured_limits(results: Results) -> Measured:
-    """What was measured of each workload, as ``show`` has it."""
+    """Return what was measured of each workload, as ``show`` has it."""
     from edgebench.results.point_facts import facts_of_points
 
     found: dict[tuple[str, str], list[MeasuredLimit]] = {}
     for name, points in facts_of_points(results).items():
         for point in points:
-            own = found.setdefault((name, point.key.id), [])
-            own += _measured_limit(point)
+            limits = found.setdefault((name, point.key.id), [])
+            known = (point.limit_bytes, point.limits.memory_bytes)
+            size: float | None = next((one for one in known if one is not None), None)
+            if point.limits.label == "max":
+                size = math.inf
+            ends = {outcome: n for outcome, n in point.outcomes.items() if outcome in _ENDS}
+            if size is None or not ends:
+                # No trial tells whether the limit is enough.
+                continue
+            lost = {outcome: n for outcome, n in ends.items() if outcome != "ok"}
+            times = {phase: point.times_s[phase] for phase in WHOLES if phase in point.times_s}
+            if (rate := point.throughput_per_s) and rate.low > 0:
+                ends_s = 1 / rate.median, 1 / rate.high, 1 / rate.low
+                times[THROUGHPUT] = Spread(*ends_s, rate.count)
+            limits.append(
+                MeasuredLimit(
+                    label=point.limits.label,
+                    limit_bytes=size,
+                    finished=ends.get("ok", 0),
+                    ended=sum(ends.values()),
+                    lost=max(lost, key=lambda outcome: lost[outcome], default=""),
+                    times_s=times,
+                    ratios={k: point.ratios[k] for k in times if k in point.ratios},
+                    peak_bytes=point.peak_bytes.high if point.peak_bytes else math.inf,
+                )
+            )
     return {k: sorted(own, key=lambda one: one.limit_bytes) for k, own in found.items()}
 
 
@@ -100,31 +118,6 @@ def killed_for_memory(measured: Sequence[MeasuredLimit]) -> list[MeasuredLimit]:
         for one in measured
         if not one.finished and one.lost == "oom-killed" and one.limit_bytes < finished
     ]
-
-
-def _measured_limit(point: PointFacts) -> list[MeasuredLimit]:
-    """The point as a limit; empty where no trial tells whether it is enough."""
-    size = point.limit_bytes if point.limit_bytes is not None else point.limits.memory_bytes
-    if point.limits.label == "max":
-        size = None
-    elif size is None:
-        return []
-    ends = {name: count for name, count in point.outcomes.items() if name in _ENDS}
-    lost = {name: count for name, count in ends.items() if name != "ok"}
-    times = {name: point.times_s[name] for name in WHOLES if name in point.times_s}
-    if (rate := point.throughput_per_s) and rate.low > 0:
-        times[THROUGHPUT] = Spread(1 / rate.median, 1 / rate.high, 1 / rate.low, rate.count)
-    made = MeasuredLimit(
-        label=point.limits.label,
-        limit_bytes=math.inf if size is None else float(size),
-        finished=ends.get("ok", 0),
-        ended=sum(ends.values()),
-        lost=max(lost, key=lambda name: lost[name], default=""),
-        times_s=times,
-        ratios={name: point.ratios[name] for name in times if name in point.ratios},
-        peak_bytes=point.peak_bytes.high if point.peak_bytes else math.inf,
-    )
-    return [made] if ends else []
 
 
 @dataclass(frozen=True)
@@ -148,6 +141,23 @@ class PhaseTime:
     slowdown_high: float | None
     unlimited_s: float
     at_least: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        curve: Curve,
+        unlimited_s: float,
+        seconds: float | None,
+        low_s: float | None = None,
+        high_s: float | None = None,
+        *,
+        at_least: bool = False,
+    ) -> PhaseTime:
+        """Return the time of a curve's phase; slowdowns follow from the seconds."""
+        times = seconds, low_s, high_s
+        middle, low, high = (None if s is None else s / unlimited_s for s in times)
+        names = curve.network, curve.phase
+        return cls(*names, *times, middle, low, high, unlimited_s, at_least)
 
 
 @dataclass(frozen=True)
@@ -228,22 +238,14 @@ class WorkloadAnswers:
         self._limited = [one for one in measured if one.limit_bytes < math.inf]
         self._room, self._compute, self._least_s, self._moved = room, compute, least_s, moved
         self._phases: dict[str, ComputedPhase | CannotPredictError] = {}
-        self._cubics: dict[str, Interpolated | None] = {}
-
-    def measured_at(self, limit_bytes: float, label: str = "") -> MeasuredLimit | None:
-        """Return what was measured at a limit, by its label or its size."""
-        labelled = [one for one in self._limited if one.label == label]
-        near = [one for one in self._limited if _distance(one, limit_bytes) <= math.log(SAME)]
-        found = labelled or near
-        return min(found, key=lambda one: _distance(one, limit_bytes), default=None)
 
     def at(self, limit_bytes: float, label: str = "") -> Answer:
         """Return the answer at a limit; ``label`` is how it was asked for, as ``75%``."""
         share = limit_bytes / self._needs if self._needs else None
-        here = self.measured_at(limit_bytes, label)
+        here = self._measured_at(limit_bytes, label)
         outcome = self._outcome(here, limit_bytes)
         if here and not (self._moved and here.finished):
-            phases = [_seen(curve, here) for curve in self._curves] if here.finished else []
+            measured = [_measured_time(curve, here) for curve in self._curves if here.finished]
             return Answer(
                 source=Source.MEASURED,
                 limit_bytes=here.limit_bytes,
@@ -251,43 +253,43 @@ class WorkloadAnswers:
                 outcome=outcome,
                 finished=here.finished,
                 ended=here.ended,
-                phases=tuple(filter(None, phases)),
+                phases=tuple(filter(None, measured)),
             )
-        found = [self._time(curve, limit_bytes) for curve in self._curves]
-        told = [one for one in found if one] if outcome in ("ok", None) else []
-        source = told[-1][1] if told else self._bare_source(limit_bytes)
-        sizes = [one.limit_bytes for one in self._limited if one.finished]
+        found = []
+        if outcome in ("ok", None):
+            found = [time for curve in self._curves if (time := self._time(curve, limit_bytes))]
+        sizes = [one.limit_bytes for one in self._limited]
+        finished = [one.limit_bytes for one in self._limited if one.finished]
+        if found:
+            source = found[-1][1]
+        else:
+            tells = sizes and (sizes[0] < limit_bytes or outcome != "ok")
+            source = Source.BETWEEN if tells else Source.LAYER_TABLE
         return Answer(
             source=source,
             limit_bytes=limit_bytes,
             share=share,
             outcome=outcome,
-            phases=tuple(time for time, _ in told),
-            layers=self._layers(limit_bytes) if told else (),
-            tighter_bytes=max((size for size in sizes if size < limit_bytes), default=None),
-            wider_bytes=min((size for size in sizes if size > limit_bytes), default=None),
+            phases=tuple(time for time, _ in found),
+            layers=self._layers(limit_bytes) if found else (),
+            tighter_bytes=max((size for size in finished if size < limit_bytes), default=None),
+            wider_bytes=min((size for size in finished if size > limit_bytes), default=None),
         )
 
-    def unslowed_bytes(self, slowdown: float) -> float | None:
-        """Return the limit from which up a round is slower by no more than a factor."""
-        curve = next((one for one in self._curves if one.phase == "total"), None)
-        if curve is None or self._needs is None:
-            return None
-        tried = [one.limit_bytes for one in self._limited]
-        sizes = sorted({*(np.geomspace(0.1, 1.5, 120) * self._needs), *tried}, reverse=True)
-        lost = max((one.limit_bytes for one in self._limited if one.share < 1), default=0.0)
-        sure = min((size for size in tried if size > lost), default=lost)
-        found = None
-        for size in (size for size in sizes if size >= sure):
-            at = self.at(float(size))
-            time = at.phase("total")
-            if at.outcome != "ok" or time is None or time.at_least:
-                break
-            slow = time.slowdown_high if time.slowdown is None else time.slowdown
-            if slow is None or slow > slowdown:
-                break
-            found = at.limit_bytes
-        return found
+    def why_not(self) -> CannotPredictError | None:
+        """Say why the round is not computed; None: it is."""
+        found = [self._computed(curve) for curve in self._curves if curve.phase == "total"]
+        return next((one for one in found if isinstance(one, CannotPredictError)), None)
+
+    def _measured_at(self, limit_bytes: float, label: str) -> MeasuredLimit | None:
+        """Return what was measured at a limit, by its label or its size."""
+
+        def distance(one: MeasuredLimit) -> float:
+            return abs(math.log(one.limit_bytes / limit_bytes))
+
+        labelled = [one for one in self._limited if one.label == label]
+        near = [one for one in self._limited if distance(one) <= math.log(SAME)]
+        return min(labelled or near, key=distance, default=None)
 
     def _outcome(self, here: MeasuredLimit | None, limit_bytes: float) -> str | None:
         """Say how a trial ends: as trials did there or, as memory only helps, beside it."""
@@ -309,79 +311,77 @@ class WorkloadAnswers:
             finishes = None if limit_bytes < nearest * (1 + self._room.margin) else True
         return "ok" if finishes else None if finishes is None else "oom-killed"
 
-    def _bare_source(self, limit_bytes: float) -> Source:
-        """Say what tells the outcome where no time is known."""
-        known = [one.limit_bytes for one in self._limited]
-        if known and (min(known) < limit_bytes or self._outcome(None, limit_bytes) != "ok"):
-            return Source.BETWEEN
-        return Source.LAYER_TABLE
-
     def _time(self, curve: Curve, limit_bytes: float) -> tuple[PhaseTime, Source] | None:
         """Return a phase's time where no trial ran, and where it is from; None: nothing tells."""
-        timed = [] if self._moved else [(one, _seen(curve, one)) for one in self._measured]
-        known = [(one, seen) for one, seen in timed if seen and one.finished]
-        tighter = [pair for pair in known if pair[0].limit_bytes < limit_bytes][-1:]
-        wider = [pair for pair in known if pair[0].limit_bytes > limit_bytes][:1]
-        free = next((one for one in self._measured if one.limit_bytes == math.inf), None)
-        never_met = free is not None and limit_bytes > free.peak_bytes
-        least_s = self._least_s(limit_bytes) if curve.phase in WHOLES else 0.0
+        measured = [] if self._moved else self._measured
+        known = [
+            (one.limit_bytes, time)
+            for one in measured
+            if one.finished and (time := _measured_time(curve, one))
+        ]
+        tighter = next((time for size, time in reversed(known) if size < limit_bytes), None)
+        wider_bytes, wider = next((pair for pair in known if pair[0] > limit_bytes), (0.0, None))
+        peak_bytes = next((one.peak_bytes for one in measured if one.limit_bytes == math.inf), None)
+        if peak_bytes and limit_bytes > peak_bytes and len(curve.unlimited_seconds):
+            # A limit that is never met slows nothing.
+            return PhaseTime.of(curve, curve.unlimited_s, curve.unlimited_s), Source.BETWEEN
         computed = self._computed(curve)
-        if never_met and len(curve.unlimited_seconds) and not self._moved:
-            return _made(curve, curve.unlimited_s, curve.unlimited_s), Source.BETWEEN
         if tighter and wider:
-            sides = wider[0][1], tighter[0][1]
-            if math.isinf(wider[0][0].limit_bytes) and self._needs and limit_bytes >= self._needs:
-                return sides[0], Source.BETWEEN
-            return self._between(curve, limit_bytes, sides, computed)
+            if math.isinf(wider_bytes) and self._needs and limit_bytes >= self._needs:
+                return wider, Source.BETWEEN
+            return self._between(curve, limit_bytes, wider, tighter, computed)
+        least_s = self._least_s(limit_bytes) if curve.phase in WHOLES else 0.0
+        limited = wider if wider_bytes < math.inf else None
         if isinstance(computed, CannotPredictError):
-            if not wider or math.isinf(wider[0][0].limit_bytes):
+            if limited is None:
                 return None
+            free_s = limited.unlimited_s
+        else:
+            free_s = computed.round.unlimited_s
+        if limited:
             # Tighter than all that finished: no faster than there.
-            seen = wider[0][1]
-            return _bound(curve, seen.unlimited_s, seen.seconds, least_s), Source.BETWEEN
+            seconds = max(limited.seconds or 0.0, least_s)
+            return PhaseTime.of(curve, free_s, seconds, at_least=True), Source.BETWEEN
+        assert not isinstance(computed, CannotPredictError)
         at = np.array([limit_bytes])
-        seconds, ends = float(computed.seconds(at)[0]), computed.interval(at)
-        if wider and wider[0][0].limit_bytes < math.inf:
-            tightest = max(wider[0][1].seconds or 0.0, least_s)
-            return _bound(curve, computed.unlimited_s, tightest, least_s), Source.BETWEEN
+        seconds = max(float(computed.seconds(at)[0]), least_s)
         if limit_bytes * SAME < computed.tightest_bytes:
-            return _bound(curve, computed.unlimited_s, seconds, least_s), computed.source
-        low, high = (float(end[0]) for end in ends)
-        seconds = max(seconds, least_s)
-        made = _made(curve, computed.unlimited_s, seconds, max(low, least_s), max(high, seconds))
-        return made, computed.source
+            return PhaseTime.of(curve, free_s, seconds, at_least=True), computed.source
+        low, high = (float(end[0]) for end in computed.interval(at))
+        ends = max(low, least_s), max(high, seconds)
+        return PhaseTime.of(curve, free_s, seconds, *ends), computed.source
 
     def _between(
         self,
         curve: Curve,
         limit_bytes: float,
-        sides: tuple[PhaseTime, PhaseTime],
+        fast: PhaseTime,
+        slow: PhaseTime,
         computed: ComputedPhase | CannotPredictError,
     ) -> tuple[PhaseTime, Source] | None:
-        fast, slow = sides
+        """Return the time between two measured limits, the wider of which is the fast one."""
         assert fast.slowdown is not None
         assert slow.slowdown is not None
-        unlimited_s = fast.unlimited_s
-        low = min(fast.slowdown_low or fast.slowdown, slow.slowdown_low or slow.slowdown)
-        high = max(fast.slowdown_high or fast.slowdown, slow.slowdown_high or slow.slowdown)
+        free_s, at = fast.unlimited_s, np.array([limit_bytes])
         ends = sorted((fast.slowdown, slow.slowdown))
-        at = np.array([limit_bytes])
         if ends[1] > _CLIFF * ends[0]:
             # Bytes tell where the cliff is; a layer table is not near enough.
             if isinstance(computed, CannotPredictError) or computed.source is Source.LAYER_TABLE:
-                fast_s, slow_s = (end * unlimited_s for end in ends)
-                return _made(curve, unlimited_s, None, fast_s, slow_s), Source.BETWEEN
-            slowdown = float(computed.seconds(at)[0]) / computed.unlimited_s
+                both = ends[0] * free_s, ends[1] * free_s
+                return PhaseTime.of(curve, free_s, None, *both), Source.BETWEEN
             source = computed.source
+            slowdown = float(computed.seconds(at)[0]) / computed.round.unlimited_s
         else:
-            cubic = self._cubic(curve)
-            if cubic is None:
+            try:
+                slowdown = float(fit_curve(curve).slowdown(at)[0])
+            except CannotPredictError:
                 return None
-            slowdown, source = float(cubic.predict(curve, at).slowdown[0]), Source.BETWEEN
+            source = Source.BETWEEN
         slowdown = max(min(max(slowdown, ends[0]), ends[1]), 1.0)
-        low, high = min(low, slowdown), max(high, slowdown)
-        numbers = (slowdown * unlimited_s, low * unlimited_s, high * unlimited_s)
-        return _made(curve, unlimited_s, *numbers), source
+        sides = (fast, slow)
+        low = min(slowdown, *(side.slowdown_low or side.slowdown or 1.0 for side in sides))
+        high = max(slowdown, *(side.slowdown_high or side.slowdown or 1.0 for side in sides))
+        return PhaseTime.of(curve, free_s, *(free_s * n for n in (slowdown, low, high))), source
 
     def _computed(self, curve: Curve) -> ComputedPhase | CannotPredictError:
         if curve.key not in self._phases:
@@ -391,30 +391,15 @@ class WorkloadAnswers:
                 self._phases[curve.key] = error
         return self._phases[curve.key]
 
-    def why_not(self) -> CannotPredictError | None:
-        """Say why the round is not computed; None: it is."""
-        found = [self._computed(curve) for curve in self._curves if curve.phase == "total"]
-        return next((one for one in found if isinstance(one, CannotPredictError)), None)
-
-    def _cubic(self, curve: Curve) -> Interpolated | None:
-        from edgebench.slowdown.models.interpolated import Interpolated
-
-        if curve.key not in self._cubics:
-            try:
-                self._cubics[curve.key] = Interpolated.of(curve)
-            except CannotPredictError:
-                self._cubics[curve.key] = None
-        return self._cubics[curve.key]
-
     def _layers(self, limit_bytes: float) -> tuple[AddedLayerTime, ...]:
         """Share what a limit adds among the layers: by the bytes of each that are read again."""
         curve = next((one for one in self._curves if one.phase == "total"), None)
         computed = self._computed(curve) if curve else None
         if not curve or computed is None or isinstance(computed, CannotPredictError):
             return ()
-        work = computed.round.workload
-        added_s = float(computed.seconds(np.array([limit_bytes]))[0]) - computed.unlimited_s
-        if added_s < _ADDED * computed.unlimited_s or not work.weight_bytes:
+        work, free_s = computed.round.workload, computed.round.unlimited_s
+        added_s = float(computed.seconds(np.array([limit_bytes]))[0]) - free_s
+        if added_s < _ADDED * free_s or not work.weight_bytes:
             return ()
         shares = [(one.weight_bytes / work.weight_bytes, n) for n, one in enumerate(work.layers)]
         return tuple(
@@ -424,63 +409,22 @@ class WorkloadAnswers:
         )
 
 
-def _made(
-    curve: Curve,
-    unlimited_s: float,
-    seconds: float | None,
-    low_s: float | None = None,
-    high_s: float | None = None,
-    *,
-    at_least: bool = False,
-) -> PhaseTime:
-    return PhaseTime(
-        network=curve.network,
-        phase=curve.phase,
-        seconds=seconds,
-        low_s=low_s,
-        high_s=high_s,
-        slowdown=None if seconds is None else seconds / unlimited_s,
-        slowdown_low=None if low_s is None else low_s / unlimited_s,
-        slowdown_high=None if high_s is None else high_s / unlimited_s,
-        unlimited_s=unlimited_s,
-        at_least=at_least,
-    )
-
-
-def _bound(curve: Curve, unlimited_s: float, seconds: float | None, least_s: float) -> PhaseTime:
-    return _made(curve, unlimited_s, max(seconds or 0.0, least_s), at_least=True)
-
-
-def _seen(curve: Curve, limit: MeasuredLimit) -> PhaseTime | None:
-    """A phase as it was measured at a limit; None where no trial tells."""
+def _measured_time(curve: Curve, limit: MeasuredLimit) -> PhaseTime | None:
+    """Return a phase as it was measured at a limit; None where no trial tells."""
     if not len(curve.unlimited_seconds):
         return None
-    unlimited_s = curve.unlimited_s
     if limit.limit_bytes == math.inf:
-        own = curve.unlimited_seconds
+        repeats = curve.unlimited_seconds
     else:
         off = abs(np.log(curve.limit_bytes / limit.limit_bytes))
-        own = curve.seconds[off <= math.log(SAME)]
-    spread = limit.times_s.get(curve.phase) or spread_of(own.tolist())
+        repeats = curve.seconds[off <= math.log(SAME)]
+    spread = limit.times_s.get(curve.phase) or spread_of(repeats.tolist())
     if spread is None:
         return None
-    ratio = limit.ratios.get(curve.phase) or Ratio(spread.median / unlimited_s)
-    several = spread.count > 1
-    low, high = ratio.low, ratio.high
-    if several and (low is None or high is None):
-        low, high = spread.low / unlimited_s, spread.high / unlimited_s
-    return PhaseTime(
-        network=curve.network,
-        phase=curve.phase,
-        seconds=spread.median,
-        low_s=spread.low if several else None,
-        high_s=spread.high if several else None,
-        slowdown=ratio.median,
-        slowdown_low=low,
-        slowdown_high=high,
-        unlimited_s=unlimited_s,
-    )
-
-
-def _distance(limit: MeasuredLimit, limit_bytes: float) -> float:
-    return abs(math.log(limit.limit_bytes / limit_bytes))
+    free_s = curve.unlimited_s
+    ratio = limit.ratios.get(curve.phase) or Ratio(spread.median / free_s)
+    low_s, high_s = (spread.low, spread.high) if spread.count > 1 else (None, None)
+    time = PhaseTime.of(curve, free_s, spread.median, low_s, high_s)
+    if ratio.low is None or ratio.high is None:
+        return replace(time, slowdown=ratio.median)
+    return replace(time, slowdown=ratio.median, slowdown_low=ratio.low, slowdown_high=ratio.high)

@@ -1,8 +1,8 @@
-"""What models know beside times: layer tables and the device's constants; and curves by device."""
+"""What is known of a device: its curves, layer tables and constants, by swap and storage."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,57 +18,35 @@ from edgebench.slowdown.curves import (
     killed_curves,
     unlimited_curves,
 )
-from edgebench.slowdown.workload import Tables, table_key
+from edgebench.slowdown.workload import CannotPredictError, Tables, table_key
 
 if TYPE_CHECKING:
     from edgebench.boards.storage import StorageSpeed
     from edgebench.results.results import Results
 
-#: By machine, device, kind of swap and storage.
-_Groups = dict[tuple[str, str, str, str], list[Curve]]
-
-
-def machine_of(environment: Mapping[str, Any]) -> str:
-    """What tells machines apart, whatever they are called: processor, cores and kernel's version.
-
-    Empty where the environment has none of them.
-    """
-    kernel = ".".join(str(environment.get("kernel") or "").split(".")[:2])
-    words = [environment.get("architecture"), environment.get("cpu_model"), kernel]
-    cores = environment.get("cpu_cores")
-    said = [*map(str, filter(None, words)), *([f"{cores} cores"] if cores else [])]
-    return ", ".join(said)
-
-
-@dataclass(frozen=True)
-class Context:
-    """What is known beside trials below a limit.
-
-    ``tables`` holds layer tables, as rows of ``networks.json``, by
-    :func:`~edgebench.slowdown.workload.table_key`; ``calibration`` the constants of the curves'
-    device with their kind of swap, None if it was never calibrated; then ``assumed`` has those of a
-    common computer, which only a declared speed is combined with. ``base_bytes``
-    is the runtime's footprint as trials tell it.
-    """
-
-    tables: Tables
-    calibration: Calibration | None = None
-    assumed: Calibration | None = None
-    base_bytes: float | None = None
-
 
 @dataclass(frozen=True)
 class DeviceData:
-    """Curves of one device with one kind of swap and one storage, and their context.
+    """What is known of one device with one kind of swap and one storage.
 
-    ``machine`` is what :func:`machine_of` tells of it: two may have one name. ``killed`` are curves
-    of workloads that finished at no limit: nothing is fitted to them.
+    Args:
+        device, swap_kind: their names.
+        curves: of its workloads.
+        tables: layer tables, as rows of ``networks.json``, by
+            :func:`~edgebench.slowdown.workload.table_key`.
+        calibration: its constants; where it was never calibrated those of a common computer; None
+            where no trial tells the runtime's footprint either.
+        base_bytes: that footprint, as trials tell it.
+        killed: curves of workloads that finished at no limit: nothing is fitted to them.
+        machine: what :func:`machine_of` tells of it: two may have one name.
     """
 
     device: str
     swap_kind: str
     curves: tuple[Curve, ...]
-    context: Context
+    tables: Tables
+    calibration: Calibration | None = None
+    base_bytes: float | None = None
     killed: tuple[Curve, ...] = ()
     machine: str = ""
 
@@ -77,74 +55,129 @@ class DeviceData:
         """The speed that the storage was held to."""
         return min(str(c.settings.get("storage", AS_IS)) for c in (*self.curves, *self.killed))
 
+    @property
+    def calibrated(self) -> bool:
+        """Whether its constants were measured."""
+        return self.calibration is not None and not self.calibration.assumed
+
+    @property
+    def constants(self) -> Calibration:
+        """The constants to compute with; assumed ones only below a declared speed, which decides.
+
+        Raises:
+            CannotPredictError: there are none.
+        """
+        if self.calibration is None or (self.calibration.assumed and not self.calibration.held):
+            raise CannotPredictError("the device is not calibrated: edgebench calibrate")
+        return self.calibration
+
+    @property
+    def runtime_bytes(self) -> float:
+        """The idle runtime's footprint.
+
+        Raises:
+            CannotPredictError: neither trials nor a calibration tell it.
+        """
+        return self.base_bytes if self.base_bytes is not None else self.constants.base_bytes.value
+
     def with_tables(self, tables: Tables) -> DeviceData:
-        """The same, with these networks' layer tables added."""
-        both = {**self.context.tables, **tables}
-        return replace(self, context=replace(self.context, tables=both))
+        """Return the same with these networks' layer tables added."""
+        return replace(self, tables={**self.tables, **tables})
 
 
-def _tables(results: Results) -> Tables:
-    found = {}
-    for sweep in results.sweeps:
-        image = next((one.settings.get("image") for one in sweep.records), None)
-        for name, network in sweep.networks.get("networks", {}).items():
-            found[table_key(name, image)] = network["table"]
-    return found
+def machine_of(environment: Mapping[str, Any]) -> str:
+    """Return what tells machines apart, whatever their names: processor, cores, kernel version.
 
-
-def context_of(results: Results, curves: Sequence[Curve]) -> tuple[Context, list[str]]:
-    """The layer tables of the results' networks, and the calibration kept beside the results.
-
-    The second value is the reason if there is no calibration.
+    Empty where the environment has none of them.
     """
-    tables = _tables(results)
-    kinds = {(c.settings.get("device"), c.settings.get("swap_kind")) for c in curves}
-    if not tables or len(kinds) != 1:
-        return Context(tables), []
-    # Curves that are given together have one storage.
-    storage = parse_storage(min(str(c.settings.get("storage", AS_IS)) for c in curves))
-    ((device, kind),) = kinds
-    base = _base_bytes(results, str(device))
-    machine = _machines(results).get(str(curves[0].settings.get("sweep")), "")
+    kernel = ".".join(str(environment.get("kernel") or "").split(".")[:2])
+    words = [environment.get("architecture"), environment.get("cpu_model"), kernel]
+    cores = environment.get("cpu_cores")
+    return ", ".join([*map(str, filter(None, words)), *([f"{cores} cores"] if cores else [])])
+
+
+def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
+    """Return the data of each machine, kind of swap and storage, and what is missing.
+
+    Workloads that ran only without a limit are among them, and those that finished at no limit.
+
+    Raises:
+        ResultsError: no trial below a limit, with the reason, and no constants to compute one.
+    """
+    machines = {sweep.name: machine_of(sweep.environment) for sweep in results.sweeps}
+
+    def place_of(curve: Curve) -> tuple[str, str, str, str]:
+        at = curve.settings
+        names = (at["device"], at.get("swap_kind", "none"), at.get("storage", AS_IS))
+        return (machines.get(str(at.get("sweep")), ""), *map(str, names))  # type: ignore[return-value]
+
+    groups: dict[tuple[str, str, str, str], tuple[list[Curve], list[Curve]]] = {}
+    why_none = None
     try:
-        found = _calibration(results, str(device), str(kind), storage)
-        if (own := machine_of(found.environment)) and machine and own != machine:
-            what = f"the calibration of {device} is of another machine ({own}; trials: {machine})"
-            raise ResultsError(what, remedy="edgebench calibrate")
-    except EdgebenchError as error:
-        assumed = _assumed(results, str(device), str(kind), storage, base)
-        return Context(tables, assumed=assumed, base_bytes=base), [str(error)]
-    return Context(tables, found, base_bytes=base), []
+        limited = curves(results)
+    except ResultsError as error:
+        limited, why_none = [], error
+    for curve in limited:
+        groups.setdefault(place_of(curve), ([], []))[0].append(curve)
+    known, tried = [*groups], {curve.workload for curve in limited}
+    for curve in unlimited_curves(results):
+        machine, device, own_kind, storage = place_of(curve)
+        # An unlimited time holds whatever the swap is; but a phase that ran without a limit alone,
+        # of a workload that did not, is no whole workload.
+        kinds = [key[2] for key in known if (*key[:2], key[3]) == (machine, device, storage)]
+        for kind in kinds if kinds and curve.workload not in tried else [own_kind]:
+            same = curve if kind == own_kind else _with_other_swap(curve, kind)
+            groups.setdefault((machine, device, kind, storage), ([], []))[0].append(same)
+    killed = killed_curves(results)
+    for curve in killed:
+        groups.setdefault(place_of(curve), ([], []))[1].append(curve)
+    tables: dict[str, Any] = {}
+    for sweep in results.sweeps:
+        image = next((record.settings.get("image") for record in sweep.records), None)
+        for name, network in sweep.networks.get("networks", {}).items():
+            tables[table_key(name, image)] = network["table"]
+    found, warnings = [], []
+    for (machine, device, kind, storage), (own, lost) in groups.items():
+        data = DeviceData(device, kind, tuple(own), tables, killed=tuple(lost), machine=machine)
+        if tables:
+            data, why = _with_constants(data, results, parse_storage(storage))
+            warnings += why
+        found.append(data)
+    if why_none and not killed and not any(data.calibrated for data in found):
+        raise why_none
+    return found, warnings
 
 
-def _machines(results: Results) -> dict[str, str]:
-    """By a sweep's name the machine that it ran on."""
-    return {sweep.name: machine_of(sweep.environment) for sweep in results.sweeps}
-
-
-def _base_bytes(results: Results, device: str) -> float | None:
-    """The runtime's footprint: the median of torch's trials that show a demand; None without."""
+def _with_constants(
+    data: DeviceData, results: Results, storage: StorageSpeed
+) -> tuple[DeviceData, list[str]]:
+    """Add the calibration kept beside the results, else assumed constants and the reason."""
     trials = results.trials
-    own = (trials["device"] == device) & trials["engine"].isna() & trials["memory_bytes"].isna()
+    own = (trials["device"] == data.device) & trials["engine"].isna()
     # A walk shows no demand, and its footprint is taken when it has long begun.
-    own &= trials["demand_bytes"].notna() & trials["kind"].isin(WITH_ROUNDS)
-    base = trials.loc[own, "base_bytes"].median()
-    return None if pd.isna(base) else float(base)
-
-
-def _assumed(
-    results: Results, device: str, swap_kind: str, storage: StorageSpeed, base: float | None
-) -> Calibration | None:
-    """Constants where no calibration is; None where no trial tells the runtime's footprint."""
-    if base is None:
-        return None
-    environment = next(
-        (one.environment for one in results.sweeps if one.device == device), dict[str, Any]()
-    )
+    own &= trials["memory_bytes"].isna() & trials["demand_bytes"].notna()
+    base = trials.loc[own & trials["kind"].isin(WITH_ROUNDS), "base_bytes"].median()
+    data = replace(data, base_bytes=None if pd.isna(base) else float(base))
     try:
-        return assumed_constants(device, swap_kind, base, environment).held_to(storage)
+        found = _calibration(results, data.device, data.swap_kind, storage)
+        machine = machine_of(found.environment)
+        if machine and data.machine and machine != data.machine:
+            what = f"the calibration of {data.device} is of another machine"
+            what += f" ({machine}; trials: {data.machine})"
+            raise ResultsError(what, remedy="edgebench calibrate")
+        return replace(data, calibration=found), []
+    except EdgebenchError as error:
+        why = [str(error)]
+    if data.base_bytes is None:
+        return data, why
+    environment = next(
+        (one.environment for one in results.sweeps if one.device == data.device), dict[str, Any]()
+    )
+    assumed = assumed_constants(data.device, data.swap_kind, data.base_bytes, environment)
+    try:
+        return replace(data, calibration=assumed.held_to(storage)), why
     except MachineError:
-        return None
+        return data, why
 
 
 def _calibration(results: Results, device: str, kind: str, storage: StorageSpeed) -> Calibration:
@@ -152,73 +185,10 @@ def _calibration(results: Results, device: str, kind: str, storage: StorageSpeed
     return load_calibration(root, device, kind, ram=storage.ram).held_to(storage)
 
 
-def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
-    """The data of each machine, kind of swap and storage; and warnings about what is missing.
-
-    Workloads that ran only without a limit are among them, and those that finished at no limit.
-
-    Raises:
-        ResultsError: no trial below a limit, with the reason, and no constants to compute one.
-    """
-    machines = _machines(results)
-    groups, why_none = _limited_groups(results, machines)
-    known, killed = [*groups], _grouped(killed_curves(results), machines)
-    limited = {curve.workload for own in groups.values() for curve in own}
-    for curve in unlimited_curves(results):
-        machine, device, own_kind, storage = _group_of(curve, machines)
-        # An unlimited time holds whatever the swap is.
-        kinds = [key[2] for key in known if (*key[:2], key[3]) == (machine, device, storage)]
-        # A phase that ran without a limit alone, of a workload that did not, is no whole workload.
-        kinds = [own_kind] if curve.workload in limited else kinds
-        for kind in kinds or [own_kind]:
-            one = curve if kind == own_kind else _with_other_swap(curve, kind)
-            groups.setdefault((machine, device, kind, storage), []).append(one)
-    found, warnings = [], []
-    for key in dict.fromkeys([*groups, *killed]):
-        machine, device, kind, _ = key
-        own, lost = groups.get(key, []), killed.get(key, [])
-        context, why = context_of(results, own or lost)
-        found.append(DeviceData(device, kind, tuple(own), context, tuple(lost), machine))
-        warnings += why
-    if why_none and not killed and all(one.context.calibration is None for one in found):
-        raise why_none
-    return found, warnings
-
-
-def _limited_groups(
-    results: Results, machines: Mapping[str, str]
-) -> tuple[_Groups, ResultsError | None]:
-    """The curves by device, kind of swap and storage; or why there is none."""
-    try:
-        return _grouped(curves(results), machines), None
-    except ResultsError as error:
-        return {}, error
-
-
-def _grouped(curves: Iterable[Curve], machines: Mapping[str, str]) -> _Groups:
-    groups: _Groups = {}
-    for curve in curves:
-        groups.setdefault(_group_of(curve, machines), []).append(curve)
-    return groups
-
-
-def _group_of(curve: Curve, machines: Mapping[str, str]) -> tuple[str, str, str, str]:
-    at = curve.settings
-    machine = machines.get(str(at.get("sweep")), "")
-    return (
-        machine,
-        str(at["device"]),
-        str(at.get("swap_kind", "none")),
-        str(at.get("storage", AS_IS)),
-    )
-
-
 def matching_device_data(
-    results: Results,
-    device: str | None = None,
-    swap_kind: str | None = None,
+    results: Results, device: str | None = None, swap_kind: str | None = None
 ) -> tuple[list[DeviceData], list[str]]:
-    """The data of one device, by kind of swap and storage; and warnings about what is missing.
+    """Return the data of one device, by kind of swap and storage, and what is missing.
 
     The first is of the machine that is calibrated here, if one is, has swap, and the most curves.
     A kind without any trial is known from its calibration alone: unlimited times and layer tables
@@ -230,28 +200,6 @@ def matching_device_data(
         MachineError: the device was not calibrated with that kind of swap.
     """
     found, warnings = device_data(results)
-    own = _of_device(found, device)
-    calibrated = {data.machine for data in own if data.context.calibration}
-    home = calibrated or {data.machine for data in own}
-    # Swap that isn't given is one that the device was calibrated with, never silently none.
-    own.sort(
-        key=lambda data: (
-            *(data.machine not in home, data.context.calibration is None),
-            *(data.swap_kind == "none", -len(data.curves)),
-        )
-    )
-    matching = [data for data in own if swap_kind in (None, data.swap_kind)]
-    if matching:
-        return matching, warnings
-    assert swap_kind is not None
-    most = own[0]
-    calibration = _calibration(results, most.device, swap_kind, parse_storage(most.storage))
-    curves = tuple(_with_other_swap(curve, swap_kind) for curve in most.curves)
-    context = replace(most.context, calibration=calibration)
-    return [DeviceData(most.device, swap_kind, curves, context)], []
-
-
-def _of_device(found: Sequence[DeviceData], device: str | None) -> list[DeviceData]:
     devices = sorted({data.device for data in found})
     if device is None and len(devices) > 1:
         raise UsageError(
@@ -264,7 +212,22 @@ def _of_device(found: Sequence[DeviceData], device: str | None) -> list[DeviceDa
             f"no results of device {device!r} here, and another's say nothing of it",
             remedy=f"known here: {', '.join(devices)}; or: edgebench run quickstart",
         )
-    return own
+    home = {data.machine for data in own if data.calibrated} or {data.machine for data in own}
+    # Swap that isn't given is one that the device was calibrated with, never silently none.
+    own.sort(
+        key=lambda data: (
+            *(data.machine not in home, not data.calibrated),
+            *(data.swap_kind == "none", -len(data.curves)),
+        )
+    )
+    if matching := [data for data in own if swap_kind in (None, data.swap_kind)]:
+        return matching, warnings
+    assert swap_kind is not None
+    most = own[0]
+    found_there = _calibration(results, most.device, swap_kind, parse_storage(most.storage))
+    moved = tuple(_with_other_swap(curve, swap_kind) for curve in most.curves)
+    data = replace(most, swap_kind=swap_kind, curves=moved, calibration=found_there, killed=())
+    return [data], []
 
 
 def _with_other_swap(curve: Curve, swap_kind: str) -> Curve:

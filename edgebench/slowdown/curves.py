@@ -31,7 +31,6 @@ from edgebench.results.rounds import START, STEADY
 from edgebench.results.workload_key import SWAP, workloads_of
 from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
 from edgebench.units import format_duration
-from edgebench.workloads.engines.registry import TORCH
 from edgebench.workloads.training.names import PYTORCH
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ def numbered(frame: pd.DataFrame, columns: Sequence[str]) -> npt.NDArray[np.int6
     return np.asarray(groups.ngroup(), dtype=np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Curve:
     """One phase of one network under one workload's settings, over limits.
 
@@ -216,11 +215,6 @@ class Curve:
         return float(np.median(np.concatenate([abs(g / np.median(g) - 1) for g in groups])))
 
     @property
-    def engine(self) -> str:
-        """What executed the network."""
-        return str(self.settings.get("engine", TORCH))
-
-    @property
     def workload_network(self) -> str:
         """The network of the curve's trials; for one of a pipeline, the whole pipeline."""
         return str(self.settings.get("pipeline") or self.network)
@@ -263,24 +257,10 @@ class Curve:
         kept = self.limit_bytes != limit
         return replace(self, limit_bytes=self.limit_bytes[kept], seconds=self.seconds[kept])
 
-    def unseen(self, *, with_unlimited: bool = True) -> Curve:
-        """The curve as if its network had never run below a limit.
-
-        ``with_unlimited`` false also removes the unlimited times and the demand.
-        """
+    def unseen(self) -> Curve:
+        """Return the curve as if its network had never run below a limit."""
         nothing = self.limit_bytes[:0]
-        below = replace(self, limit_bytes=nothing, seconds=nothing, lost_bytes={})
-        if with_unlimited:
-            return below
-        return replace(below, unlimited_seconds=nothing, demand_bytes=None)
-
-
-def by_engine(curves: Iterable[Curve]) -> dict[str, list[Curve]]:
-    """Engine → its curves: times in one engine say nothing about another."""
-    found: dict[str, list[Curve]] = {}
-    for curve in curves:
-        found.setdefault(curve.engine, []).append(curve)
-    return found
+        return replace(self, limit_bytes=nothing, seconds=nothing, lost_bytes={})
 
 
 def shown_phase(phase: str, settings: Mapping[str, Any]) -> str:

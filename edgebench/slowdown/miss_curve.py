@@ -7,13 +7,13 @@ pages that steady rounds use were, or they follow from the layer table.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edgebench.results.miss_curve import curve_workload, miss_curves
 from edgebench.results.workload_key import workloads_of
-from edgebench.slowdown.source import Source
 
 if TYPE_CHECKING:
     from edgebench.results.miss_curve import MissCurve as Counted
@@ -24,6 +24,21 @@ if TYPE_CHECKING:
 #: A cyclic scan under LRU misses all as soon as one page lacks. What is kept a little longer makes
 #: the misses rise over this part of the limit. Chosen on validation-one-thread.
 _RAMP = 0.88
+
+
+class Source(str, Enum):
+    """How what happens at a limit is known, the surest first."""
+
+    #: Trials ran at the limit.
+    MEASURED = "measured"
+    #: Trials ran at tighter and wider limits.
+    BETWEEN = "between measured limits"
+    #: The bytes that its rounds read again were counted; on any storage.
+    COUNTED = "counted bytes"
+    #: The pages that its steady rounds use were counted.
+    WORKING_SET = "working set"
+    #: It follows from the sizes in its layer table.
+    LAYER_TABLE = "layer table"
 
 
 @dataclass(frozen=True)
@@ -46,8 +61,9 @@ class MissCurve:
 
     def bytes_at(self, limit_bytes: FloatArray) -> FloatArray:
         """Return the bytes at limits: between two of the curve's in proportion to ln M."""
-        known = np.log(self.limit_bytes), self.again_bytes
-        return np.asarray(np.interp(np.log(limit_bytes), *known))
+        return np.asarray(
+            np.interp(np.log(limit_bytes), np.log(self.limit_bytes), self.again_bytes)
+        )
 
     def faults_at(self, limit_bytes: FloatArray) -> FloatArray:
         """Return the faults in the same way."""

@@ -1,31 +1,51 @@
-"""All that is predicted of a workload: its answers at limits, and where it begins to be slow."""
+"""From results to predictions: what is known of each storage, and its workloads' answers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from edgebench.errors import ResultsError
-from edgebench.slowdown.answer import Answer, Measured, MeasuredLimit, WorkloadAnswers
+from edgebench.boards.storage import parse_storage
+from edgebench.errors import ResultsError, WorkloadError
+from edgebench.identity import caller_identity
+from edgebench.results.results import load
+from edgebench.results.sweep_reader import may_have
+from edgebench.slowdown.answer import Answer, Measured, WorkloadAnswers, measured_limits
 from edgebench.slowdown.computed import Computed
-from edgebench.slowdown.kills import MEASURED_MARGIN, TABLE_MARGIN, Room, mapped_bytes
-from edgebench.slowdown.models.base import CurvePrediction
-from edgebench.slowdown.query import QueriedWorkload, limit_in_bytes
-from edgebench.slowdown.workload import CannotPredictError, least_read_bytes
+from edgebench.slowdown.context import DeviceData, matching_device_data
+from edgebench.slowdown.miss_curve import counted_by_workload
+from edgebench.slowdown.query import (
+    QueriedWorkload,
+    WorkloadQuery,
+    find_workloads,
+    has_layer_tables,
+    limit_in_bytes,
+    networks_in,
+    tried_workloads,
+)
+from edgebench.slowdown.workload import (
+    MEASURED_MARGIN,
+    TABLE_MARGIN,
+    CannotPredictError,
+    Room,
+    Tables,
+    least_read_bytes,
+    mapped_bytes,
+    table_key,
+)
+from edgebench.workloads.engines.registry import file_engine
+from edgebench.workloads.preparation import describe_networks
 
 if TYPE_CHECKING:
+    from edgebench.boards.storage import StorageSpeed
     from edgebench.results.miss_curve import MissCurve as Counted
-    from edgebench.slowdown.context import Context, DeviceData
-    from edgebench.slowdown.curves import FloatArray
+    from edgebench.results.results import Results
 
-#: A round that is slower by no more than this factor is not slowed.
-UNSLOWED = 1.1
 #: Of what a steady round uses, the part that a probe leaves it.
 _PROBED = 0.8
-NO_MODEL_REMEDY = "edgebench calibrate, and then some networks: edgebench run quickstart"
 
 
 @dataclass(frozen=True)
@@ -39,8 +59,8 @@ class Prediction:
         knee_bytes: where steady rounds begin to read again; None where that was not counted.
         knee_between: the limits around it.
         least_viable_bytes: the limit that just holds it beside its swap; 0: swap takes all.
-        unslowed_bytes: from this limit up a round is slower by no more than 10 %.
         at: the requested limits.
+        answers: of any other limit.
     """
 
     subject: QueriedWorkload
@@ -49,8 +69,24 @@ class Prediction:
     knee_bytes: float | None
     knee_between: tuple[int, int] | None
     least_viable_bytes: float | None
-    unslowed_bytes: float | None
     at: tuple[Answer, ...]
+    answers: WorkloadAnswers
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for ``json.dumps``."""
+        subject = self.subject
+        return {
+            "network": subject.network,
+            "settings": subject.settings,
+            "workload_id": subject.workload,
+            "was_run": subject.was_run,
+            "needs_bytes": self.needs_bytes,
+            "needs_measured": self.needs_measured,
+            "knee_bytes": self.knee_bytes,
+            "knee_between": self.knee_between,
+            "least_viable_bytes": self.least_viable_bytes,
+            "at": [at.to_json() for at in self.at],
+        }
 
 
 class Predictor:
@@ -61,7 +97,7 @@ class Predictor:
         data: DeviceData,
         measured: Measured | None = None,
         counted: Mapping[str, Counted] | None = None,
-        there: Context | None = None,
+        there: DeviceData | None = None,
     ) -> None:
         """Nothing is computed before a limit is asked for.
 
@@ -69,11 +105,11 @@ class Predictor:
             data: of one device, kind of swap and storage.
             measured: what trials of the workloads showed.
             counted: by a workload's id the bytes that its rounds were counted to read.
-            there: the context of another storage that is asked about; None: the same.
+            there: the same with another storage that is asked about; None: where it was measured.
         """
-        self._data, self._there = data, there
+        self.data, self.there = data, there
         self._measured, self._counted = measured or {}, counted or {}
-        self._computed = Computed(data.curves, data.context, there, counted)
+        self._computed = Computed(data, there, counted)
 
     def predict(self, subject: QueriedWorkload, limits: Sequence[str]) -> Prediction:
         """Return what happens at these limits, written as ``200M`` or ``75%``.
@@ -82,103 +118,205 @@ class Predictor:
             ResultsError: no formula tells it, and it was not measured.
             UsageError: a share of an unknown demand, or no limit at all.
         """
-        needs = self._needs(subject)
+        settings, known = subject.settings, subject.curves[0]
+        known = next((c for c in subject.curves if c.demand_bytes is not None), known)
+        try:
+            needs = self._computed.needs_bytes(known)
+        except CannotPredictError:
+            needs = None
         sizes = [limit_in_bytes(limit, needs) for limit in limits]
-        answers = self._answers(subject, needs)
+        swap = 0.0 if self.data.swap_kind == "none" else settings.get("swap_bytes")
+        room = None
+        if swap is not None and needs is not None:
+            mapped = 0.0
+            if settings.get("loader") == "mmap":
+                mapped = mapped_bytes(self.data.tables, subject.network, settings)
+            margin = TABLE_MARGIN if known.demand_bytes is None else MEASURED_MARGIN
+            room = Room(needs - mapped, float(swap), margin)
+        answers = WorkloadAnswers(
+            subject.curves,
+            self._measured.get((str(settings.get("sweep")), subject.workload), ()),
+            needs,
+            room,
+            self._computed.phase,
+            lambda limit_bytes: self._least_s(settings, limit_bytes),
+            moved=self.there is not None,
+        )
         at = tuple(answers.at(size, limit) for size, limit in zip(sizes, limits, strict=True))
-        if not (subject.was_run or subject.was_killed) and (why := answers.why_not()):
-            what = f"{subject.network} can't be predicted: {why}"
-            raise ResultsError(what, remedy=NO_MODEL_REMEDY)
+        if not subject.was_tried and (why := answers.why_not()):
+            raise ResultsError(
+                f"{subject.network} can't be predicted: {why}",
+                remedy="edgebench calibrate, and then some networks: edgebench run quickstart",
+            )
         counted = self._counted.get(subject.workload)
-        room = self._room(subject, needs)
         return Prediction(
             subject=subject,
             needs_bytes=needs,
-            needs_measured=any(curve.demand_bytes is not None for curve in subject.curves),
+            needs_measured=known.demand_bytes is not None,
             knee_bytes=counted.knee_bytes if counted else None,
             knee_between=counted.knee_between if counted else None,
             least_viable_bytes=room.least_bytes if room else None,
-            unslowed_bytes=answers.unslowed_bytes(UNSLOWED),
             at=at,
+            answers=answers,
         )
-
-    def measured(self, subject: QueriedWorkload) -> Sequence[MeasuredLimit]:
-        """Return the limits that were measured of a workload, ascending."""
-        return self._measured.get((str(subject.settings.get("sweep")), subject.workload), ())
-
-    def predict_curves(
-        self, subject: QueriedWorkload, limit_bytes: FloatArray
-    ) -> list[CurvePrediction]:
-        """Return each of the workload's curves at these limits; NaN where nothing is known."""
-        answers = self._answers(subject, self._needs(subject))
-        at = [answers.at(float(size)) for size in limit_bytes]
-        found = []
-        for curve in subject.curves:
-            times = [
-                next(
-                    (t for t in one.phases if (t.network, t.phase) == (curve.network, curve.phase)),
-                    None,
-                )
-                for one in at
-            ]
-            rows = [
-                (t.slowdown, t.slowdown_low, t.slowdown_high) if t else (None,) * 3 for t in times
-            ]
-            middle, low, high = np.array(rows, dtype=np.float64).T
-            unlimited_s = next((t.unlimited_s for t in times if t), 0.0)
-            found.append(CurvePrediction(unlimited_s, middle, (low, high)))
-        return found
 
     def probed_bytes(self, subject: QueriedWorkload) -> float | None:
         """Return a limit that should slow a workload; None where no formula tells of it."""
-        curve = next((one for one in subject.curves if one.phase == "total"), None)
-        try:
-            found = self._computed.phase(curve, subject.curves) if curve else None
-        except CannotPredictError:
-            return None
-        return _PROBED * float(found.misses.limit_bytes[-1]) if found else None
+        for curve in subject.curves:
+            if curve.phase == "total":
+                with suppress(CannotPredictError):
+                    return _PROBED * float(self._computed.phase(curve).misses.limit_bytes[-1])
+        return None
 
-    def _answers(self, subject: QueriedWorkload, needs: float | None) -> WorkloadAnswers:
-        tables, settings = self._data.context.tables, subject.settings
-        context = self._there or self._data.context
-        known = context.calibration or context.assumed
-        held = known.held if known else None
-        rate = held and (
-            held.file_bytes_per_s if settings.get("loader") == "mmap" else held.swap_bytes_per_s
+    def _least_s(self, settings: Mapping[str, Any], limit_bytes: float) -> float:
+        """Return the seconds of the bytes that no eviction can spare a round, on a held disk."""
+        constants = (self.there or self.data).calibration
+        held = constants.held if constants else None
+        mapped = settings.get("loader") == "mmap"
+        rate = held and (held.file_bytes_per_s if mapped else held.swap_bytes_per_s)
+        if not rate:
+            return 0.0
+        return least_read_bytes(settings, self.data.tables, limit_bytes) / rate.high
+
+
+@dataclass(frozen=True)
+class PredictionSource:
+    """What predictions are made from.
+
+    Args:
+        predictors: of the device, each of one kind of swap and one storage; the first is the one
+            that most is known of.
+        results: all that was read.
+        warnings: what is missing or damaged.
+        query: what was asked for.
+        storage: the storage on which nothing was run, if that was asked for.
+    """
+
+    predictors: tuple[Predictor, ...]
+    results: Results
+    warnings: list[str]
+    query: WorkloadQuery
+    storage: StorageSpeed | None = None
+
+    def predict(self, query: WorkloadQuery, limits: Sequence[str]) -> list[Prediction]:
+        """Return every workload of the query; ``warnings`` name those that nothing tells of.
+
+        Raises:
+            ResultsError: nothing tells of any of them.
+            UsageError: not a limit.
+        """
+        found, errors = [], []
+        for subject, predictor in self.workloads(query):
+            try:
+                found.append(predictor.predict(subject, limits))
+            except ResultsError as error:
+                errors.append(error)
+        if not found:
+            raise errors[0]
+        self.warnings.extend(f"left out: {error.what}" for error in errors)
+        return found
+
+    def workloads(self, query: WorkloadQuery) -> list[tuple[QueriedWorkload, Predictor]]:
+        """Return the workloads with what predicts them: all that ran below limits, else one."""
+        tried = [(one, p) for p in self.predictors for one in tried_workloads(p.data, query)]
+        first = self.predictors[0]
+        return tried or [(one, first) for one in find_workloads(first.data, query)]
+
+
+def source_of(
+    path: Path,
+    query: WorkloadQuery,
+    device: str | None = None,
+    swap_kind: str | None = None,
+    storage: str | None = None,
+) -> PredictionSource:
+    """Read the results at or below a path, with the queried layer tables.
+
+    With a ``storage`` that was not measured, what was measured with another tells.
+
+    Raises:
+        ResultsError: none are there, or nothing can be predicted from them.
+        MachineError: the device was not calibrated with that kind of swap; no torch.
+        UsageError: several devices, and none was named.
+        WorkloadError: no such network.
+    """
+    network, tables = query.network, None
+    if network and query.reference and not may_have(path, network):
+        # Refused before all results are read, if it can't be built.
+        tables = _described(network, query)
+    results = load(path)
+    groups, warnings = matching_device_data(results, device, swap_kind)
+    tried = [data for data in groups if tried_workloads(data, query)]
+    moved = parse_storage(storage) if storage is not None else None
+    if moved:
+        held = [data for data in groups if data.storage == moved.label]
+        if held and (not (network and tried) or any(data in held for data in tried)):
+            # It was measured with that storage.
+            moved, groups = None, held
+            tried = [data for data in tried if data in held]
+    if tables:
+        groups[0] = groups[0].with_tables(tables)
+    elif not tried:
+        groups[0] = _with_layers(groups, query)
+    measured, counted = measured_limits(results), counted_by_workload(results)
+    predictors = tuple(Predictor(data, measured, counted) for data in groups)
+    source = PredictionSource(predictors, results, [*results.warnings, *warnings], query)
+    return at_storage(source, moved) if moved else source
+
+
+def at_storage(source: PredictionSource, storage: StorageSpeed) -> PredictionSource:
+    """Return the source of the same networks with a storage on which nothing was run.
+
+    Data whose rounds were counted go first, then those with trials of what was asked for.
+
+    Raises:
+        ResultsError: constants are missing.
+        MachineError: requests are held, and how many bytes one has was not measured.
+    """
+    counted, query = counted_by_workload(source.results), source.query
+    here = source.predictors[0].data
+    if query.network is not None:
+        pairs = [(p.data, tried_workloads(p.data, query)) for p in source.predictors]
+        known = [data for data, own in pairs if any(one.workload in counted for one in own)]
+        here = [*known, *(data for data, own in pairs if own), here][0]
+    if here.calibration is None:
+        what = f"no results with storage {storage.label} here, and no constants to compute them"
+        raise ResultsError(what, remedy="measure the constants first: edgebench calibrate")
+    there = replace(here, calibration=replace(here.calibration, held=None).held_to(storage))
+    predictor = Predictor(here, measured_limits(source.results), counted, there)
+    return replace(source, predictors=(predictor,), storage=storage)
+
+
+def _with_layers(groups: Sequence[DeviceData], query: WorkloadQuery) -> DeviceData:
+    """Return the first group with the queried network's layer table, if it lacks that."""
+    data, network = groups[0], query.network
+    if network is None or (
+        has_layer_tables(data, network, query.image) and not file_engine(network)
+    ):
+        return data
+    try:
+        return data.with_tables(_described(network, query))
+    except WorkloadError as error:
+        if query.reference:
+            raise
+        known = f"measured here: {', '.join(networks_in(groups))}"
+        remedy = " ".join(filter(None, (error.remedy, f"({known})")))
+        raise WorkloadError(error.what, where=error.where, remedy=remedy) from None
+
+
+def _described(network: str, query: WorkloadQuery) -> Tables:
+    """Return the layer tables of a network that was not measured, at the input's size asked for."""
+    if engine := file_engine(network):
+        raise ResultsError(
+            f"{network} was not measured below a limit here; networks in {engine.title} are "
+            "predicted from their own trials alone",
+            remedy=f"edgebench minimum {network}",
         )
-
-        def least_s(limit_bytes: float) -> float:
-            read = least_read_bytes(settings, tables, limit_bytes)
-            return read / rate.high if rate else 0.0
-
-        return WorkloadAnswers(
-            subject.curves,
-            self.measured(subject),
-            needs,
-            self._room(subject, needs),
-            lambda curve: self._computed.phase(curve, subject.curves),
-            least_s,
-            moved=self._there is not None,
-        )
-
-    def _needs(self, subject: QueriedWorkload) -> float | None:
-        known = [c.demand_bytes for c in subject.curves if c.demand_bytes is not None]
-        if known:
-            return known[0]
-        try:
-            return self._computed.needs_bytes(subject.curves[0])
-        except CannotPredictError:
-            return None
-
-    def _room(self, subject: QueriedWorkload, needs: float | None) -> Room | None:
-        """Return what has to fit, and its swap; None if its swap or what it needs is unknown."""
-        settings = subject.settings
-        swap = 0.0 if self._data.swap_kind == "none" else settings.get("swap_bytes")
-        if swap is None or needs is None:
-            return None
-        mapped = 0.0
-        if settings.get("loader") == "mmap":
-            tables = self._data.context.tables
-            mapped = mapped_bytes(tables, subject.network, settings)
-        known = any(curve.demand_bytes is not None for curve in subject.curves)
-        return Room(needs - mapped, float(swap), MEASURED_MARGIN if known else TABLE_MARGIN)
+    reference = query.reference
+    made: Mapping[str, Mapping[str, Any]] = describe_networks(
+        [network] if reference else network.split("+"),
+        references={network: reference.to_json()} if reference else None,
+        image=query.image,
+        identity=caller_identity(),
+    )["networks"]
+    return {table_key(name, query.image): one["table"] for name, one in made.items()}

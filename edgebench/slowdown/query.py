@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,12 @@ from edgebench.errors import ResultsError, UsageError
 from edgebench.layers.references import FILE_KINDS, ModelReference, parse_reference
 from edgebench.results.rounds import START
 from edgebench.slowdown.context import DeviceData
-from edgebench.slowdown.curves import PHASES, Curve, by_engine
+from edgebench.slowdown.curves import PHASES, Curve
 from edgebench.slowdown.workload import table_key
 from edgebench.text import did_you_mean
 from edgebench.units import parse_share, parse_size
 from edgebench.workloads.engines.registry import TORCH, engines_for
 
-#: Settings by which workloads are selected.
-_FILTERS = ("schedule", "loader", "batch", "image", "threads")
 #: Settings of a workload without trials, where there are no trials of others either.
 _USUAL: dict[str, Any] = {
     "kind": "inference",
@@ -35,7 +33,6 @@ _USUAL: dict[str, Any] = {
     "page_cache": "cold",
     "gc": "frozen",
 }
-_NO_TIMES = np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -51,8 +48,8 @@ class WorkloadQuery:
     loader: str | None = None
     batch: int | None = None
     image: int | None = None
-    reference: ModelReference | None = None
     threads: int | None = None
+    reference: ModelReference | None = None
 
     def fits(self, curve: Curve) -> bool:
         """Whether the curve is of such a workload."""
@@ -63,19 +60,12 @@ class WorkloadQuery:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that are not None."""
-        wanted = {name: getattr(self, name) for name in _FILTERS}
-        return {name: value for name, value in wanted.items() if value is not None}
+        names = ("schedule", "loader", "batch", "image", "threads")
+        return {k: v for k in names if (v := getattr(self, k)) is not None}
 
 
-def workload_query(
-    network: str | None,
-    schedule: str | None = None,
-    loader: str | None = None,
-    batch: int | None = None,
-    image: int | None = None,
-    threads: int | None = None,
-) -> WorkloadQuery:
-    """The query of a network as a person names it.
+def workload_query(network: str | None, **settings: Any) -> WorkloadQuery:
+    """Return the query of a network as a person names it.
 
     Raises:
         UsageError: a reference that names nothing.
@@ -87,7 +77,7 @@ def workload_query(
     elif network and (":" in network or Path(network).suffix in FILE_KINDS):
         reference = parse_reference(network, Path.cwd())
         network = reference.name
-    return WorkloadQuery(network, schedule, loader, batch, image, reference, threads)
+    return WorkloadQuery(network, reference=reference, **settings)
 
 
 @dataclass(frozen=True)
@@ -117,30 +107,52 @@ class QueriedWorkload:
         return any(len(curve.limits) for curve in self.curves)
 
     @property
-    def was_killed(self) -> bool:
-        """Whether it has trials below limits, and none of them finished."""
-        return not self.was_run and any(curve.lost_bytes for curve in self.curves)
+    def was_tried(self) -> bool:
+        """Whether it has trials below limits, finished or not."""
+        return self.was_run or any(curve.lost_bytes for curve in self.curves)
 
 
 def find_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorkload]:
-    """The measured workloads that match; else the one that the query describes.
+    """Return the measured workloads that match; else the one that the query describes.
 
     Raises:
         ResultsError: no network was named and no workload matches; or its layers are unknown.
     """
-    found = tried_workloads(data, query) or _matching(data.curves, query)
-    if found:
+    if found := tried_workloads(data, query) or _matching(data.curves, query):
         return found
-    if query.network is None:
+    network = query.network
+    if network is None:
         raise ResultsError(
             "no trial here is of such a workload",
             remedy="name a network to have it predicted: edgebench predict resnet18",
         )
-    return [_without_trials(data, query, query.network)]
+    if not has_layer_tables(data, network, query.image):
+        known = networks_in([data])
+        guess = did_you_mean(network, known)
+        remedy = f"did you mean {guess!r}?" if guess else "check the name's spelling"
+        remedy += f"; measured here: {', '.join(known)}" if known else ""
+        raise ResultsError(f"the layers of {network!r} are unknown", remedy=remedy)
+    # What the query leaves open is as most workloads have it.
+    kept = Counter(
+        json.dumps({k: v for k, v in curve.settings.items() if k not in _OF_ONE}, sort_keys=True)
+        for curve in data.curves
+        if curve.settings.get("kind") == "inference"
+        and curve.settings.get("engine", TORCH) == TORCH
+    )
+    common = json.loads(kept.most_common(1)[0][0]) if kept else {}
+    settings = {**_USUAL, **common, "image": None, **query.settings}
+    settings |= {"device": data.device, "swap_kind": data.swap_kind, "pipeline": network}
+    none = np.empty(0)
+    phases = ["total"] if settings["rounds"] == 1 else [START, "total"]
+    return [QueriedWorkload(tuple(Curve(network, p, settings, none, none, none) for p in phases))]
+
+
+#: Settings that are of one workload alone.
+_OF_ONE = ("pipeline", "command", "sweep")
 
 
 def tried_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorkload]:
-    """The workloads that match and have trials below limits, finished or not."""
+    """Return the workloads that match and have trials below limits, finished or not."""
     found = [one for one in _matching(data.curves, query) if one.was_run]
     return [*found, *_matching(data.killed, query)]
 
@@ -150,69 +162,34 @@ def _matching(curves: Iterable[Curve], query: WorkloadQuery) -> list[QueriedWork
     for curve in curves:
         if query.fits(curve):
             groups.setdefault(curve.trials_key, []).append(curve)
-    return [QueriedWorkload(tuple(_in_order(group))) for group in groups.values()]
+    return [
+        QueriedWorkload(tuple(sorted(own, key=lambda c: (c.network, PHASES.index(c.phase)))))
+        for own in groups.values()
+    ]
 
 
 def has_layer_tables(data: DeviceData, network: str, image: int | None) -> bool:
     """Return whether there are layer tables of a network (or of all of a pipeline)."""
-    return all(table_key(name, image) in data.context.tables for name in network.split("+"))
-
-
-def _in_order(curves: Sequence[Curve]) -> list[Curve]:
-    order = {phase: n for n, phase in enumerate(PHASES)}
-    return sorted(curves, key=lambda curve: (curve.network, order[curve.phase]))
+    return all(table_key(name, image) in data.tables for name in network.split("+"))
 
 
 def networks_in(groups: Iterable[DeviceData]) -> list[str]:
-    """The networks that have trials, pipelines among them."""
+    """Return the networks that have trials, pipelines among them."""
     every = (curve for data in groups for curve in (*data.curves, *data.killed))
     return sorted({curve.workload_network for curve in every})
 
 
-def _without_trials(data: DeviceData, query: WorkloadQuery, network: str) -> QueriedWorkload:
-    """The workload of the query; settings that it leaves open are the most common ones."""
-    if not has_layer_tables(data, network, query.image):
-        known = networks_in([data])
-        guess = did_you_mean(network, known)
-        remedy = f"did you mean {guess!r}?" if guess else "check the name's spelling"
-        remedy += f"; measured here: {', '.join(known)}" if known else ""
-        raise ResultsError(f"the layers of {network!r} are unknown", remedy=remedy)
-    like = by_engine(data.curves).get(TORCH, [])
-    settings = {**_USUAL, **_most_common(like), "image": None, **query.settings}
-    settings |= {"device": data.device, "swap_kind": data.swap_kind, "pipeline": network}
-    phases = ["total"] if settings["rounds"] == 1 else [START, "total"]
-    return QueriedWorkload(
-        tuple(Curve(network, one, settings, _NO_TIMES, _NO_TIMES, _NO_TIMES) for one in phases)
-    )
-
-
-def _most_common(curves: Sequence[Curve]) -> dict[str, Any]:
-    """The settings that most workloads have."""
-    kept = [
-        {k: v for k, v in curve.settings.items() if k not in ("pipeline", "command", "sweep")}
-        for curve in curves
-        if curve.settings.get("kind") == "inference"
-    ]
-    counted = Counter(json.dumps(settings, sort_keys=True) for settings in kept)
-    if not counted:
-        return {}
-    common: dict[str, Any] = json.loads(counted.most_common(1)[0][0])
-    return common
-
-
 def limit_in_bytes(limit: str, demand: float | None) -> float:
-    """A limit written as a size or as a share of demand.
+    """Return the bytes of a limit that is written as a size or as a share of demand.
 
     Raises:
         UsageError: neither, or a share of an unknown demand.
     """
-    share = parse_share(limit)
-    size = parse_size(limit) if share is None else None
-    if share is not None and demand is not None:
-        return share * demand
-    if size is not None:
-        return float(size)
     remedy = "write the limit as a size, as 200M"
-    if share is None:
+    if (share := parse_share(limit)) is not None:
+        if demand is None:
+            raise UsageError(f"demand is unknown, so {limit} can't be resolved", remedy=remedy)
+        return share * demand
+    if (size := parse_size(limit)) is None:
         raise UsageError(f"{limit!r} is not a limit", remedy=remedy)
-    raise UsageError(f"demand is unknown, so {limit} can't be resolved", remedy=remedy)
+    return float(size)

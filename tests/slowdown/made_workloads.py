@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from edgebench.slowdown.calibration.device import SCHEMA, Calibration, Constant
-from edgebench.slowdown.context import Context
+from edgebench.slowdown.context import DeviceData
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.storage import StorageCosts
 
@@ -74,9 +74,10 @@ COSTS = StorageCosts(
 )
 
 
-def context(**changed: Any) -> Context:
+def device(*curves: Curve, **changed: Any) -> DeviceData:
     """Return what is known of the device and of two networks."""
-    return Context({"net": rows(*WEIGHTS), "other": rows(100, 20)}, calibration(**changed))
+    tables = {"net": rows(*WEIGHTS), "other": rows(100, 20)}
+    return DeviceData("board", "file", curves, tables, calibration(**changed))
 
 
 def curve(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_workloads import MIB, calibration, context, curve
+from made_workloads import MIB, calibration, constant, curve, device
 
 from edgebench.boards.storage import parse_storage
 from edgebench.results.miss_curve import MissCurve as Counted
@@ -17,13 +17,11 @@ from edgebench.results.miss_curve import MissPoint
 from edgebench.results.spread import Ratio, Spread
 from edgebench.slowdown.answer import Answer, MeasuredLimit, WorkloadAnswers
 from edgebench.slowdown.computed import Computed, ComputedPhase
-from edgebench.slowdown.context import Context, DeviceData
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.kills import Room
+from edgebench.slowdown.miss_curve import Source
 from edgebench.slowdown.prediction import Predictor
 from edgebench.slowdown.query import QueriedWorkload
-from edgebench.slowdown.source import Source
-from edgebench.slowdown.workload import CannotPredictError
+from edgebench.slowdown.workload import CannotPredictError, Room
 
 #: Limits in MiB, with finished trials, all trials and the slowdown.
 TRIED: dict[float, tuple[int, int, float]] = {
@@ -151,10 +149,9 @@ def test_a_measured_kill_is_never_called_safe() -> None:
     assert answers(Room(400.0 * MIB, 0.0, 0.03)).at(65 * MIB).outcome == "ok"
 
 
-def predict(asked: Curve, *limits: str, here: Context | None = None, **about: Any) -> Any:
+def predict(asked: Curve, *limits: str, **about: Any) -> Any:
     """Return the prediction of one workload on the device made up."""
-    data = DeviceData("board", "file", (asked,), here or context())
-    return Predictor(data, **about).predict(QueriedWorkload((asked,)), limits)
+    return Predictor(device(asked), **about).predict(QueriedWorkload((asked,)), limits)
 
 
 def test_never_run_below_a_limit_is_told_from_its_table() -> None:
@@ -196,7 +193,7 @@ def test_counted_bytes_tell_of_another_storage() -> None:
     """700 MiB at 20 MB/s; below the tightest limit that was counted it is a lower bound."""
     asked = curve({100: 18.0})
     known = calibration().held_to(parse_storage("read=20MB/s"))
-    there = Context(context().tables, known, base_bytes=80.0 * MIB)
+    there = replace(device(), calibration=known)
     found = predict(asked, "100M", "90M", counted=counted({100: 700, 350: 0}), there=there)
     at, tighter = found.at
     read_s = 700 * MIB / 20e6
@@ -227,40 +224,36 @@ def test_counted_bytes_tell_where_the_cliff_is() -> None:
 
 def test_threads_wait_for_one_another_as_their_slowed_rounds_show() -> None:
     """Two threads at a held speed: 1.25 times what is computed at the one limit that was slow."""
-    known = context().calibration
-    assert known is not None
-    held = replace(context(), calibration=known.held_to(parse_storage("read=20MB/s")))
-    computed = Computed((), held)
+    known = calibration().held_to(parse_storage("read=20MB/s"))
+    computed = Computed(replace(device(), calibration=known))
     plain = curve({}, threads=2)
-    said = float(computed.phase(plain, ()).seconds(np.array([300.0 * MIB]))[0])
+    said = float(computed.phase(plain).seconds(np.array([300.0 * MIB]))[0])
     slowed = curve({300: 4.0 + 1.25 * (said - 4.0)}, threads=2)
-    assert computed.phase(slowed, ()).seen == pytest.approx(1.25)
-    assert computed.phase(curve({300: 900.0}, threads=2), ()).seen == 1.5
-    assert computed.phase(curve({300: 900.0}), ()).seen == 1.0
+    assert computed.phase(slowed).seen == pytest.approx(1.25)
+    assert computed.phase(curve({300: 900.0}, threads=2)).seen == 1.5
+    assert computed.phase(curve({300: 900.0})).seen == 1.0
 
 
 def test_without_a_calibration_only_a_declared_speed_tells() -> None:
     """Assumed constants decide nothing: a disk that is held does."""
-    bare = Context(context().tables, assumed=calibration(), base_bytes=80.0 * MIB)
+    assumed = calibration(fault_s=replace(constant(0.0), repeats=0))
+    bare = replace(device(), calibration=assumed, base_bytes=80.0 * MIB)
     with pytest.raises(CannotPredictError, match="not calibrated"):
-        Computed((), bare).phase(curve({}), ())
-    held = calibration().held_to(parse_storage("read=20MB/s"))
-    slow = Computed((), replace(bare, assumed=held)).phase(curve({}), ())
+        Computed(bare).phase(curve({}))
+    held = assumed.held_to(parse_storage("read=20MB/s"))
+    slow = Computed(replace(bare, calibration=held)).phase(curve({}))
     assert slow.seconds(np.array([300.0 * MIB]))[0] > 40
 
 
 def test_phases_of_a_round_are_told_where_they_were_measured() -> None:
     """No formula tells a load."""
     with pytest.raises(CannotPredictError, match="where it was measured"):
-        Computed((), context()).phase(curve({}, "load"), ())
+        Computed(device()).phase(curve({}, "load"))
 
 
-def test_from_a_limit_up_it_is_not_slowed() -> None:
-    """By the formula from about 350 MiB up; what is killed is not called fast."""
-    found = predict(curve({}), "400M")
-    assert 335 * MIB < found.unslowed_bytes < 358 * MIB
-    assert found.least_viable_bytes == 0
+def test_what_is_needed_must_fit_beside_the_swap() -> None:
+    """410 MiB beside 20 of swap: 400 are too near to tell, 300 too little."""
+    assert predict(curve({}), "400M").least_viable_bytes == 0
     tight = predict(curve({}, swap_bytes=20.0 * MIB), "400M", "300M")
     assert tight.least_viable_bytes == 390 * MIB
-    assert tight.unslowed_bytes >= 390 * MIB
     assert [at.outcome for at in tight.at] == [None, "oom-killed"]

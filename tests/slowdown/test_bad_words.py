@@ -8,12 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from made_sweep import make
 from verb_making import SHAPE
 
 from edgebench.cli import main
-from edgebench.cli.fit import fit
 
 Told = tuple[int, str, str]
 Say = Callable[..., Told]
@@ -41,13 +39,6 @@ def say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         return int(end.value.code or 0), printed.out, printed.err
 
     return program
-
-
-@pytest.fixture(scope="module")
-def fitted(bare: Path) -> Path:
-    """With fits beside its results."""
-    assert CliRunner().invoke(fit, [str(bare)]).exit_code == 0
-    return bare
 
 
 def refused(told: Told, code: int, *fragments: str) -> None:

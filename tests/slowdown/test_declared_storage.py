@@ -13,19 +13,17 @@ from verb_making import SHAPE, calibration, predicted
 from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.errors import ResultsError
 from edgebench.results.results import Results, load
-from edgebench.slowdown import prediction_source
+from edgebench.slowdown import prediction
 from edgebench.slowdown.calibration.device import Calibration, Constant, save_calibration
 from edgebench.slowdown.computed import Computed
 from edgebench.slowdown.context import (
-    Context,
     DeviceData,
     device_data,
     machine_of,
     matching_device_data,
 )
-from edgebench.slowdown.prediction import Predictor
-from edgebench.slowdown.prediction_source import PredictionSource, at_storage, source_of
-from edgebench.slowdown.query import workload_query
+from edgebench.slowdown.prediction import PredictionSource, Predictor, at_storage, source_of
+from edgebench.slowdown.query import WorkloadQuery, workload_query
 
 SLOW = "read=5MB/s"
 #: The same sweep twice, but that storage was held in the second, which has fewer networks.
@@ -56,15 +54,15 @@ def slowed(data: DeviceData) -> float:
         for one in data.curves
         if (one.network, one.phase, one.settings["schedule"]) == ("alexnet", "total", "bulk")
     )
-    made = Computed((), data.context).phase(replace(asked.unseen(), workload=""), ())
-    return float(made.seconds(asked.limits[:1])[0] / made.unlimited_s)
+    made = Computed(replace(data, curves=())).phase(replace(asked.unseen(), workload=""))
+    return float(made.seconds(asked.limits[:1])[0] / made.round.unlimited_s)
 
 
 def test_a_declared_speed_counts_for_its_own_storage_alone(both: Path) -> None:
     """The storage as it is has the measured constants; the held one has a speed besides."""
     found = by_storage(both)
     assert {*found} == {AS_IS, SLOW}
-    free, held = found[AS_IS].context.calibration, found[SLOW].context.calibration
+    free, held = found[AS_IS].calibration, found[SLOW].calibration
     assert free is not None
     assert held is not None
     assert free.held is None
@@ -77,18 +75,15 @@ def test_a_declared_speed_counts_for_its_own_storage_alone(both: Path) -> None:
 def test_how_held_scans_went_moves_no_prediction_of_the_storage_as_it_is(both: Path) -> None:
     """``held_share`` is of declared speeds: half of it is half as fast there, and the same here."""
     found = by_storage(both)
-    whole = {
-        storage: replace(data, context=replace(data.context, calibration=_exact(data)))
-        for storage, data in found.items()
-    }
+    whole = {storage: replace(data, calibration=_exact(data)) for storage, data in found.items()}
     assert slowed(whole[AS_IS]) == slowed(found[AS_IS])
     assert slowed(whole[SLOW]) < 0.7 * slowed(found[SLOW])
 
 
 def _exact(data: DeviceData) -> Calibration:
     """Its calibration as if declared speeds were reached exactly."""
-    assert data.context.calibration is not None
-    made = replace(data.context.calibration, held_share=Constant(1.0, 1.0, 1.0, "share", 2))
+    assert data.calibration is not None
+    made = replace(data.calibration, held_share=Constant(1.0, 1.0, 1.0, "share", 2))
     return made.held_to(parse_storage(str(data.curves[0].settings.get("storage", AS_IS))))
 
 
@@ -120,8 +115,8 @@ def test_machines_of_one_name_are_told_apart(tmp_path: Path) -> None:
     groups, lacking = matching_device_data(load(tmp_path))
     assert len({data.machine for data in groups}) == 2
     assert groups[0].machine == machine_of(there)
-    assert groups[0].context.calibration is not None
-    assert groups[1].context.calibration is None
+    assert groups[0].calibration is not None
+    assert not groups[1].calibrated
     assert any("another machine" in words for words in lacking)
 
 
@@ -132,9 +127,9 @@ def test_what_was_counted_goes_before_what_was_only_tried(
     source = source_of(both, workload_query("alexnet"))
     held = {curve.workload for curve in by_storage(both)[SLOW].curves if curve.network == "alexnet"}
     fast = parse_storage("read=50MB/s")
-    assert at_storage(source, fast).data.storage == AS_IS
-    monkeypatch.setattr(prediction_source, "counted_by_workload", lambda _: dict.fromkeys(held))
-    assert at_storage(source, fast).data.storage == SLOW
+    assert at_storage(source, fast).predictors[0].data.storage == AS_IS
+    monkeypatch.setattr(prediction, "counted_by_workload", lambda _: dict.fromkeys(held))
+    assert at_storage(source, fast).predictors[0].data.storage == SLOW
 
 
 def test_a_storage_on_which_nothing_ran_is_computed(both: Path) -> None:
@@ -150,13 +145,12 @@ def test_a_storage_on_which_nothing_ran_is_computed(both: Path) -> None:
 def test_constants_of_a_held_disk_are_those_of_the_disk() -> None:
     """Trials whose storage was held tell of another speed; without constants nothing does."""
     held = calibration().held_to(parse_storage("read=20MB/s"))
-    here = DeviceData("jetson-nano", "file", (), Context({}, held))
-    source = PredictionSource(here, Predictor(here), Results([]), [])
-    there = at_storage(source, parse_storage(SLOW)).predictor
-    assert there._there is not None
-    assert there._there.calibration is not None
-    assert there._there.calibration.held is not None
-    assert there._there.calibration.held.storage == SLOW
-    bare = replace(source, data=replace(here, context=Context({})))
+    here = DeviceData("jetson-nano", "file", (), {}, held)
+    source = PredictionSource((Predictor(here),), Results([]), [], WorkloadQuery())
+    there = at_storage(source, parse_storage(SLOW)).predictors[0].there
+    assert there is not None
+    assert there.constants.held is not None
+    assert there.constants.held.storage == SLOW
+    bare = replace(source, predictors=(Predictor(replace(here, calibration=None)),))
     with pytest.raises(ResultsError, match="edgebench calibrate"):
         at_storage(bare, parse_storage(SLOW))

@@ -14,7 +14,7 @@ from edgebench.records import PhaseSum, TrialRecord
 from edgebench.results.results import Results, load
 from edgebench.slowdown.calibration.device import save_calibration
 from edgebench.slowdown.context import device_data
-from edgebench.slowdown.models.fitting import fit_all
+from edgebench.slowdown.fit import fit_all
 from edgebench.slowdown.workload import CannotPredictError, workload_of
 
 TRAINING: dict[str, Any] = {
@@ -73,7 +73,7 @@ def test_a_training_is_told_by_its_own_curves_alone(trained: Results):
     """Each phase of its steps has a curve through its points; nothing of it is computed."""
     (known,), _ = device_data(trained)
     assert {curve.phase for curve in known.curves} == {*PHASES, "total"}
-    fits, _ = fit_all(list(known.curves), "")
-    assert all(one.best and one.best.model == "interpolated" for one in fits)
+    fits, _ = fit_all(list(known.curves))
+    assert all(one.errors and one.errors.count == 4 for one in fits)
     with pytest.raises(CannotPredictError, match="a training"):
-        workload_of(known.curves[0].settings, known.context.tables)
+        workload_of(known.curves[0].settings, known.tables)

@@ -78,8 +78,6 @@ def test_not_viable_is_said(tmp_path: Path):
     (one,) = predicted("alexnet", "--results", tmp_path, "--schedule", "linear", "--memory", "90M")
     assert (one["at"][0]["viable"], one["at"][0]["phases"]) == (False, [])
     assert one["least_viable_bytes"] == pytest.approx(136 * MIB, rel=0.01)
-    # What is killed is not called fast.
-    assert one["unslowed_bytes"] is None or one["unslowed_bytes"] >= 115 * MIB
     told = run(predict, "alexnet", "--results", tmp_path, "--memory", "90M")
     assert "killed (between measured limits)" in told
 

@@ -22,8 +22,6 @@ from edgebench.slowdown.answer import (
 )
 from edgebench.slowdown.computed import ComputedPhase
 from edgebench.slowdown.curves import Curve, curves, lost_limits, upward_seconds, upward_slowdown
-from edgebench.slowdown.models.intervals import interval_at, reach_of, with_interval
-from edgebench.slowdown.slowdown_function import SlowdownFunction
 from edgebench.slowdown.workload import CannotPredictError
 
 
@@ -121,35 +119,6 @@ def test_limits_that_ended_trials_are_told_by_how_they_did() -> None:
     }
 
 
-# Intervals
-
-
-@pytest.mark.parametrize(("level", "reach"), [(0.4, 3.0), (0.5, 10.0), (0.9, 10.0), (0.1, 1.0)])
-def test_a_reach_counts_networks_alike_and_one_more_unseen_score(
-    level: float, reach: float
-) -> None:
-    """Weights of a third each and of one; half of 2 and of the mean 0.5 is 1.25, beyond the 3."""
-    groups = [np.array([3.0, 1.0, 2.0]), np.array([10.0]), np.array([])]
-    assert reach_of(groups, level) == reach
-    assert reach_of([np.array([])]) is None
-
-
-def test_an_interval_reaches_aside_and_up() -> None:
-    """Twice as slow in the middle of 4 and 1, falling by 2 a logarithm; 0.4 is 0.1 aside."""
-    function = SlowdownFunction(np.log([100.0, 200.0]), np.log([4.0, 1.0]))
-    at = np.array([100 * 2**0.5])
-    low, high = interval_at(function, at, 0.4)
-    middle = math.log(2)
-    assert (low[0], high[0]) == pytest.approx((math.exp(middle - 0.6), math.exp(middle + 0.6)))
-    bounded = with_interval(3.0, function, at, 0.4, (np.array([1.5]), np.array([3.0])))
-    assert bounded.interval is not None
-    assert [float(end[0]) for end in bounded.interval] == pytest.approx([1.5, 3.0])
-    beyond = with_interval(3.0, function, at, 0.4, (np.array([2.5]), np.array([1.8])))
-    assert beyond.interval is not None
-    assert [float(end[0]) for end in beyond.interval] == pytest.approx([2.0, 2.0])
-    assert with_interval(3.0, function, at, None).interval is None
-
-
 # Answers
 
 
@@ -167,7 +136,7 @@ def test_a_measured_limit_has_its_trials_ends_and_times() -> None:
     made += [record(50, settings=reads, outcome="harness-error")]
     (found,) = measured_limits(Results([sweep(*made)])).values()
     limited, free = found
-    assert (limited.finished, limited.ended, limited.share) == (3, 6, 0.5)
+    assert (limited.finished, limited.ended) == (3, 6)
     assert (limited.lost, free.lost, free.limit_bytes) == ("oom-killed", "", math.inf)
     assert limited.times_s["throughput"] == Spread(1 / 16, 1 / 20, 1 / 15, 3)
     assert limited.ratios["throughput"].median == 2.5
@@ -223,19 +192,6 @@ def test_repeats_are_the_interval_where_no_ratio_is_known() -> None:
     alone = found.at(50 * MIB).phase("total")
     assert alone is not None
     assert (alone.low_s, alone.high_s, alone.slowdown_low, alone.slowdown_high) == (None,) * 4
-
-
-@pytest.mark.parametrize(
-    ("factor", "low", "high"), [(1.3, 60, 60), (1.15, 60, 80), (1.05, 80, 100), (9.0, 50, 51)]
-)
-def test_from_which_limit_up_a_round_is_hardly_slower(
-    factor: float, low: float, high: float
-) -> None:
-    """As far down as all trials finish and none is slower."""
-    tried = (limit(40, 2, 3, 3.2), limit(50, 3, 3, 3.0), limit(60, 3, 3, 1.2), limit(80, 3, 3, 1.1))
-    found = answers(*tried).unslowed_bytes(factor)
-    assert found is not None
-    assert low <= found / MIB <= high
 
 
 def test_kills_are_for_memory_below_the_tightest_limit_that_finished() -> None:

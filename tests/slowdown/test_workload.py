@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_workloads import MIB, WEIGHTS, context, curve, rows
+from made_workloads import MIB, WEIGHTS, curve, device, rows
 
 from edgebench.errors import ResultsError
-from edgebench.slowdown.kills import Room, mapped_bytes
-from edgebench.slowdown.unlimited import needs_of_others, seconds_of_others
+from edgebench.slowdown.never_run import needs_of_others, seconds_of_others
 from edgebench.slowdown.workload import (
     CannotPredictError,
+    Room,
     layers_of,
     least_read_bytes,
+    mapped_bytes,
     table_key,
     workload_of,
 )
@@ -95,28 +96,26 @@ def test_what_no_eviction_can_spare_a_round() -> None:
 
 def test_needs_of_a_network_that_never_ran() -> None:
     """The runtime, its table, and as much of its own for each layer as the other one has."""
-    known = context()
     ran = replace(curve({}, network="other"), demand_bytes=(80 + 124 + 14) * float(MIB))
-    asked = workload_of(curve({}).settings, known.tables)
+    asked = workload_of(curve({}).settings, TABLES)
     # The other one has 7 MiB a layer.
-    assert needs_of_others(asked, 80.0 * MIB, [ran], known) == (80 + 304 + 21) * MIB
+    assert needs_of_others(asked, device(ran)) == (80 + 304 + 21) * MIB
     # Its own curve tells nothing of it.
     own = replace(curve({}), demand_bytes=1.0)
-    assert needs_of_others(asked, 80.0 * MIB, [own, ran], known) == (80 + 304 + 21) * MIB
+    assert needs_of_others(asked, device(own, ran)) == (80 + 304 + 21) * MIB
 
 
 def test_time_of_a_network_that_never_ran() -> None:
     """In proportion where one network is known; other phases and loaders tell nothing."""
-    known = context()
     ran = replace(curve({}, network="other"), unlimited_seconds=np.array([1.0]))
     mapped = replace(curve({}, network="other", loader="mmap"), unlimited_seconds=np.array([9.0]))
-    asked = workload_of(curve({}).settings, known.tables)
-    other = workload_of(ran.settings, known.tables)
+    asked = workload_of(curve({}).settings, TABLES)
+    other = workload_of(ran.settings, device().tables)
     rates = [a / b for a, b in zip(asked.amounts, other.amounts, strict=True)]
-    said = seconds_of_others(asked, "total", [ran, mapped], known)
+    said = seconds_of_others(asked, "total", device(ran, mapped))
     assert min(rates) <= said <= max(rates)
     with pytest.raises(CannotPredictError, match="no unlimited trial"):
-        seconds_of_others(asked, "start", [ran], known)
+        seconds_of_others(asked, "start", device(ran))
 
 
 def test_a_margin_on_both_sides_of_the_need() -> None:

@@ -113,7 +113,7 @@ NAMES = (
     *(layout.COMPLETE, layout.LIVE, layout.ADVICE),
     *(f"{layout.SAMPLES}/{_TRIAL}.npz", f"{layout.EVENTS}/{_TRIAL}.jsonl.gz"),
     *(f"{layout.READINGS}/{_TRIAL}.json.gz", f"{layout.LOGS}/{_TRIAL}.log"),
-    *(layout.SAMPLES, layout.EVENTS, "fits"),
+    *(layout.SAMPLES, layout.EVENTS),
 )
 
 
@@ -132,8 +132,7 @@ def build(world: World) -> list[Path]:
     if start(world, BODIES["fit"]) != 0:
         raise RuntimeError(world.said.read_text())
     world.keep()
-    fits = sorted((sweep / "fits").iterdir())
-    return [constants, world.own / "s.toml", *fits[:2], *(sweep / name for name in NAMES)]
+    return [constants, world.own / "s.toml", *(sweep / name for name in NAMES)]
 
 
 def calibration() -> Calibration:

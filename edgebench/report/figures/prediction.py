@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 
 from edgebench.report.figures import naming, scales, style
 from edgebench.slowdown.curves import WHOLES
-from edgebench.slowdown.models.base import LEVEL
+from edgebench.slowdown.fit import LEVEL
 from edgebench.units import MIB
 
 if TYPE_CHECKING:
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from edgebench.results.results import Results
+    from edgebench.slowdown.answer import Answer, PhaseTime
     from edgebench.slowdown.curves import Curve
-    from edgebench.slowdown.models.base import CurvePrediction
     from edgebench.slowdown.prediction import Prediction
-    from edgebench.slowdown.prediction_source import PredictionSource
 
 _HEIGHT_IN = 4.3
 _FINE = 240
@@ -31,39 +30,37 @@ _FINE = 240
 _MOST_PANELS = 5
 
 
-def draw_predictions(
-    results: Results, found: Sequence[Prediction], source: PredictionSource, folder: Path
-) -> list[Path]:
+def draw_predictions(results: Results, found: Sequence[Prediction], folder: Path) -> list[Path]:
     """Draw each prediction into the folder's ``figures/``; the files.
 
     Raises:
         ResultsError: the folder can't be written.
     """
-    return naming.write_figures(figures(results, found, source), folder)
+    return naming.write_figures(figures(results, found), folder)
 
 
-def figures(
-    results: Results, found: Sequence[Prediction], source: PredictionSource
-) -> Iterator[naming.NamedFigure]:
+def figures(results: Results, found: Sequence[Prediction]) -> Iterator[naming.NamedFigure]:
     """One figure a workload, a panel a phase."""
     for one in found:
         settings, network = one.subject.settings, one.subject.network
         stem = naming.stem_of("prediction", settings, network, settings.get("schedule"))
         limits = _range(one)
-        predicted = source.predict_curves(one.subject, limits)
-        pairs = list(zip(one.subject.curves, predicted, strict=True))
-        if len(pairs) > _MOST_PANELS:
-            pairs = [(curve, own) for curve, own in pairs if curve.phase in WHOLES]
+        curves = list(one.subject.curves)
+        if len(curves) > _MOST_PANELS:
+            curves = [curve for curve in curves if curve.phase in WHOLES]
+        at = [one.answers.at(float(limit)) for limit in limits]
         how = "measured before" if one.subject.was_run else "not measured"
         title = f"Predicted slowdown of {naming.title_of(network)}"
         words = naming.subtitle(settings, how)
         figure = style.new_figure(title, words, results, _HEIGHT_IN)
-        row = figure.subplots(1, len(pairs), sharey=True, squeeze=False)[0]
-        for axes, (curve, own) in zip(row, pairs, strict=True):
-            _panel(axes, one, curve, own, limits, len(pairs))
-        highest = max(float(np.nanmax(own.slowdown)) for _, own in pairs)
-        measured = [s for curve, _ in pairs for s in curve.slowdown] if one.subject.was_run else []
-        scales.slowdown_axis(row[0], min([1.0, *measured]), max([highest, *measured]), 0)
+        row = figure.subplots(1, len(curves), sharey=True, squeeze=False)[0]
+        slowdowns = [1.0]
+        for axes, curve in zip(row, curves, strict=True):
+            times = [_time(curve, answer) for answer in at]
+            slowdowns += [time.slowdown for time in times if time and time.slowdown]
+            slowdowns += curve.slowdown.tolist() if one.subject.was_run else []
+            _panel(axes, one, curve, times, limits, len(curves))
+        scales.slowdown_axis(row[0], min(slowdowns), max(slowdowns), 0)
         row[0].set_ylabel("slowdown (time ÷ unlimited time)")
         style.legend_beside(row[-1], handles=_keys(one))
         yield naming.NamedFigure(stem, figure)
@@ -84,7 +81,7 @@ def _panel(
     axes: Axes,
     one: Prediction,
     curve: Curve,
-    predicted: CurvePrediction,
+    times: Sequence[PhaseTime | None],
     limits: np.ndarray,
     panels: int,
 ) -> None:
@@ -94,15 +91,14 @@ def _panel(
     axes.axhline(1, color=style.MUTED, linewidth=0.8, zorder=1)
     colour = style.series_style(7)[0]
     sizes = limits / MIB
-    axes.plot(sizes, predicted.slowdown, color=colour, lw=1.7, zorder=3)
-    if predicted.interval is not None:
-        axes.fill_between(sizes, *predicted.interval, color=colour, alpha=0.15, lw=0, zorder=2)
-    asked = [at for at in one.at if at.viable]
+    rows = [(t.slowdown, t.slowdown_low, t.slowdown_high) if t else (None,) * 3 for t in times]
+    middle, low, high = np.array(rows, dtype=np.float64).T
+    axes.plot(sizes, middle, color=colour, lw=1.7, zorder=3)
+    axes.fill_between(sizes, low, high, color=colour, alpha=0.15, lw=0, zorder=2)
     told = [
         (at.limit_bytes / MIB, time.slowdown)
-        for at in asked
-        for time in at.phases
-        if (time.network, time.phase) == (curve.network, curve.phase) and time.slowdown
+        for at in one.at
+        if at.viable and (time := _time(curve, at)) and time.slowdown
     ]
     axes.plot(*np.array(told).reshape(-1, 2).T, "o", color=colour, ms=5.5, mec="white", zorder=4)
     if len(curve.limits):
@@ -111,6 +107,11 @@ def _panel(
     if one.needs_bytes:
         scales.draw_demand(axes, one.needs_bytes)
     _shade(axes, one, float(limits[0]))
+
+
+def _time(curve: Curve, at: Answer) -> PhaseTime | None:
+    own = (curve.network, curve.phase)
+    return next((time for time in at.phases if (time.network, time.phase) == own), None)
 
 
 def _shade(axes: Axes, one: Prediction, lowest: float) -> None:

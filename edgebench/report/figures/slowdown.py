@@ -11,8 +11,7 @@ from matplotlib.patches import Patch
 
 from edgebench.report.figures import naming, scales, style
 from edgebench.slowdown.curves import PHASES, Curve, curves, upward_seconds, upward_slowdown
-from edgebench.slowdown.models.base import LEVEL
-from edgebench.slowdown.models.fitting import CurveFits, fit_curve
+from edgebench.slowdown.fit import LEVEL, Fit, fit_curve
 from edgebench.units import MIB
 
 if TYPE_CHECKING:
@@ -109,13 +108,11 @@ def _curve(
         _fit(axes, axis, fit_curve(curve), colour)
 
 
-def _fit(axes: Axes, axis: scales.LimitAxis, fits: CurveFits, colour: style.Colour) -> None:
-    lowest = float(fits.curve.limits[0])
-    limits = np.geomspace(lowest, axis.high * MIB, 150)
-    found = fits.drawn.predict(fits.curve, limits)
-    axes.plot(limits / MIB, found.slowdown, color=colour, lw=1.7, zorder=3)
-    band = found.interval
-    if band is not None and (band[1] / band[0]).max() < _WIDEST_BAND:
+def _fit(axes: Axes, axis: scales.LimitAxis, fit: Fit, colour: style.Colour) -> None:
+    limits = np.geomspace(float(fit.curve.limits[0]), axis.high * MIB, 150)
+    axes.plot(limits / MIB, fit.slowdown(limits), color=colour, lw=1.7, zorder=3)
+    band = fit.interval(limits)
+    if (band[1] / band[0]).max() < _WIDEST_BAND:
         axes.fill_between(limits / MIB, *band, color=colour, alpha=0.15, lw=0, zorder=2)
 
 

@@ -21,6 +21,7 @@ from edgebench.errors import MachineError
 from edgebench.slowdown.calibration.device import Constant, constant
 from edgebench.slowdown.calibration.scans import FITS, WIDE, Block, Scan
 from edgebench.slowdown.curves import FloatArray
+from edgebench.slowdown.never_run import relative_least_squares
 
 #: A declared speed holds what is by itself this many times faster.
 _BINDING = 1.25
@@ -199,18 +200,6 @@ def lru_share(block: Block, of: str) -> float:
             remedy="edgebench doctor",
         )
     return statistics.median(statistics.fmean(found) for found in by_size.values())
-
-
-def relative_least_squares(
-    rows: Sequence[Sequence[float]], seconds: Sequence[float]
-) -> list[float]:
-    """Return each column's seconds a unit, none below 0; each row weighs the same."""
-    from scipy.optimize import nnls
-
-    relative = np.array(rows, dtype=float) / np.array(seconds, dtype=float)[:, None]
-    scale = np.maximum(relative.max(axis=0), 1e-300)
-    found, _ = nnls(relative / scale, np.ones(len(rows)))
-    return [float(value) for value in found / scale]
 
 
 def constants_of(

@@ -137,6 +137,11 @@ class Calibration:
     #: What puts these constants in doubt, in words.
     warnings: tuple[str, ...] = ()
 
+    @property
+    def assumed(self) -> bool:
+        """Whether the constants are those of a common computer."""
+        return not self.fault_s.repeats
+
     def to_json(self) -> dict[str, Any]:
         """Plain data for ``json.dumps``."""
         data = asdict(self)

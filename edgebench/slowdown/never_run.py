@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgebench.slowdown.calibration.constants import relative_least_squares
 from edgebench.slowdown.workload import CannotPredictError, Workload, workload_of
 
 if TYPE_CHECKING:
-    from edgebench.slowdown.context import Context
+    from edgebench.slowdown.context import DeviceData
     from edgebench.slowdown.curves import Curve
 
-_NO_TIME = "no unlimited trial of it, nor of other networks to learn from"
 
-
-def seconds_of_others(
-    workload: Workload, phase: str, others: Iterable[Curve], context: Context
-) -> float:
+def seconds_of_others(workload: Workload, phase: str, data: DeviceData) -> float:
     """Return a round's seconds by four rates: a byte loaded, a layer, a FLOP, a byte touched.
 
     The rates are fitted to the same phase of other networks with the same schedule and loader, by
@@ -31,25 +26,38 @@ def seconds_of_others(
     """
     known = [
         (other.amounts, curve.unlimited_s)
-        for curve, other in _alike(workload, others, context)
+        for curve, other in _alike(workload, data)
         if curve.phase == phase and len(curve.unlimited_seconds)
     ]
     if not known:
-        raise CannotPredictError(_NO_TIME)
+        raise CannotPredictError("no unlimited trial of it, nor of other networks to learn from")
     rates = relative_least_squares(*zip(*known, strict=True))
     return float(np.dot(workload.amounts, rates))
 
 
-def needs_of_others(
-    workload: Workload, base_bytes: float, others: Iterable[Curve], context: Context
-) -> float:
+def relative_least_squares(
+    rows: Sequence[Sequence[float]], seconds: Sequence[float]
+) -> list[float]:
+    """Return each column's seconds a unit, none below 0; each row weighs the same."""
+    from scipy.optimize import nnls
+
+    relative = np.array(rows, dtype=float) / np.array(seconds, dtype=float)[:, None]
+    scale = np.maximum(relative.max(axis=0), 1e-300)
+    found, _ = nnls(relative / scale, np.ones(len(rows)))
+    return [float(value) for value in found / scale]
+
+
+def needs_of_others(workload: Workload, data: DeviceData) -> float:
     """Return what a network needs: the runtime, its table's bytes, and memory of its own.
 
     Its own are kernels that are compiled for it, and what the allocator keeps: as much for each
     layer as other networks with the same schedule and loader have.
+
+    Raises:
+        CannotPredictError: the runtime's footprint is not known.
     """
-    own: dict[str, float] = {}
-    for curve, other in _alike(workload, others, context):
+    base_bytes, own = data.runtime_bytes, {}
+    for curve, other in _alike(workload, data):
         if curve.demand_bytes is not None:
             rest = curve.demand_bytes - base_bytes - other.table_bytes
             own[other.network] = rest / len(other.layers)
@@ -57,16 +65,12 @@ def needs_of_others(
     return base_bytes + workload.table_bytes + each * len(workload.layers)
 
 
-def _alike(
-    workload: Workload, others: Iterable[Curve], context: Context
-) -> Sequence[tuple[Curve, Workload]]:
-    found = []
-    for curve in others:
+def _alike(workload: Workload, data: DeviceData) -> Iterator[tuple[Curve, Workload]]:
+    for curve in data.curves:
         if curve.workload_network != workload.network:
             try:
-                other = workload_of(curve.settings, context.tables)
+                other = workload_of(curve.settings, data.tables)
             except CannotPredictError:
                 continue
             if (other.schedule, other.loader) == (workload.schedule, workload.loader):
-                found.append((curve, other))
-    return found
+                yield curve, other

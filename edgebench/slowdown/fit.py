@@ -1,0 +1,241 @@
+"""A curve through what was measured of a workload, and its error at limits that are left out.
+
+ln S is a monotone cubic in ln M (Fritsch and Carlson, "Monotone piecewise cubic interpolation",
+SIAM Journal on Numerical Analysis 17(2), 1980) through the median at each limit. Medians that rise
+with memory are evened out first, by isotonic regression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from edgebench.errors import ResultsError
+from edgebench.slowdown.curves import Curve, FloatArray
+from edgebench.slowdown.workload import CannotPredictError
+
+#: Of the intervals that are reported.
+LEVEL = 0.9
+#: Version of the JSON that ``fit`` and ``predict`` print.
+MODEL_SCHEMA = 6
+LEAST_LIMITS = 2
+TOO_FEW_REMEDY = 'add limits to the scenario, as memory = {from = "100%", to = "25%", steps = 6}'
+#: Of more curves than this the others are counted, not named.
+_MOST_NAMES = 3
+#: Each turn halves at least what is left of a rise that repeats allow to be evened out.
+_TURNS = 40
+#: Logarithms of limits that differ by less are the same limit.
+_SAME = 1e-9
+#: Nine of ten normal values are nearer than this many times their median distance, here of a median
+#: of few trials; and repeats differ by no less than this.
+_WIDER, _LEAST_NOISE = 2.44 * 1.4, 0.01
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """One limit that was left out of the fit: predicted and measured median seconds.
+
+    ``inside``: there were tighter and wider limits, so it was not extrapolated.
+    """
+
+    limit_bytes: float
+    predicted_s: float
+    measured_s: float
+    inside: bool
+
+    @property
+    def error(self) -> float:
+        """Signed, as a share of what was measured."""
+        return self.predicted_s / self.measured_s - 1
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors over held-out limits, as shares of the measured time.
+
+    ``mape`` is the mean and ``median_ape`` the median of their sizes; ``mape_inside`` is of limits
+    between others, ``mape_outside`` of the outermost ones.
+    """
+
+    count: int
+    mape: float
+    median_ape: float
+    mape_inside: float | None
+    mape_outside: float | None
+
+
+def errors_of(held: Sequence[HeldOut]) -> Errors:
+    """Return the errors over held-out limits, of one curve or of many."""
+    sizes = np.abs([one.error for one in held])
+    inside = np.array([one.inside for one in held])
+    return Errors(
+        count=len(held),
+        mape=float(np.mean(sizes)),
+        median_ape=float(np.median(sizes)),
+        mape_inside=float(np.mean(sizes[inside])) if inside.any() else None,
+        mape_outside=float(np.mean(sizes[~inside])) if not inside.all() else None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A curve through its measured points, in order of limits.
+
+    ``ln_limit`` and ``ln_slowdown`` are logarithms of bytes and of slowdowns.
+    """
+
+    curve: Curve
+    ln_limit: FloatArray
+    ln_slowdown: FloatArray
+
+    def slowdown(self, limit_bytes: FloatArray) -> FloatArray:
+        """Return the slowdown at limits; beyond the outermost points it stays what it is there."""
+        from scipy.interpolate import PchipInterpolator
+
+        at = np.clip(np.log(limit_bytes), self.ln_limit[0], self.ln_limit[-1])
+        return np.exp(PchipInterpolator(self.ln_limit, self.ln_slowdown)(at))
+
+    def interval(self, limit_bytes: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return what the neighbours on both sides leave, as slowdown never rises with memory."""
+        low, high = _between(self.ln_limit, self.ln_slowdown, limit_bytes)
+        return np.exp(low - self.noise), np.exp(high + self.noise)
+
+    @cached_property
+    def _left_out(self) -> list[tuple[float, FloatArray, FloatArray]]:
+        """Each limit, and the points without it."""
+        return [(float(at), *measured_points(self.curve.without(at))) for at in self.curve.limits]
+
+    @cached_property
+    def noise(self) -> float:
+        """How far trials lie outside of what their limit's neighbours leave, as a logarithm.
+
+        The farthest of the curve's own, each limit left out in turn; no less than repeats differ.
+        """
+        curve = self.curve
+        farthest = _WIDER * max(curve.noise or 0.0, _LEAST_NOISE)
+        for limit, x, y in self._left_out:
+            here = curve.limit_bytes == limit
+            low, high = _between(x, y, curve.limit_bytes[here])
+            own = np.log(curve.slowdown[here])
+            farthest = max(farthest, float(np.max([low - own, own - high])))
+        return farthest
+
+    @cached_property
+    def held_out(self) -> tuple[HeldOut, ...]:
+        """Each limit predicted by the others; empty where they are too few to leave one out."""
+        curve = self.curve
+        if len(curve.limits) < LEAST_LIMITS or any(len(x) < 2 for _, x, _ in self._left_out):
+            return ()
+        return tuple(
+            HeldOut(
+                limit_bytes=limit,
+                predicted_s=float(Fit(curve, x, y).slowdown(np.array([limit]))[0])
+                * curve.unlimited_s,
+                measured_s=float(np.median(curve.seconds[curve.limit_bytes == limit])),
+                inside=bool(curve.limits[0] < limit < curve.limits[-1]),
+            )
+            for limit, x, y in self._left_out
+        )
+
+    @property
+    def errors(self) -> Errors | None:
+        """Leave-one-limit-out errors; None where the limits are too few."""
+        return errors_of(self.held_out) if self.held_out else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for ``json.dumps``."""
+        curve = self.curve
+        return {
+            "schema": MODEL_SCHEMA,
+            "network": curve.network,
+            "phase": curve.phase,
+            "settings": curve.settings,
+            "data": {
+                "limits_bytes": curve.limits.tolist(),
+                "median_slowdowns": curve.medians.tolist(),
+                "trials": len(curve.seconds),
+                "unlimited_s": curve.unlimited_s,
+                "demand_bytes": curve.demand_bytes,
+                "repeat_noise": curve.noise,
+                "lost_bytes": {outcome: list(at) for outcome, at in curve.lost_bytes.items()},
+            },
+            "fit": {
+                "limits_bytes": np.exp(self.ln_limit).round().tolist(),
+                "slowdowns": np.exp(self.ln_slowdown).tolist(),
+                "noise": self.noise,
+            },
+            "leave_one_limit_out": asdict(self.errors) if self.errors else None,
+            "held_out": [asdict(one) | {"error": one.error} for one in self.held_out],
+        }
+
+
+@lru_cache(maxsize=1024)
+def fit_curve(curve: Curve) -> Fit:
+    """Return the curve through its points; the same one for the same curve.
+
+    Raises:
+        CannotPredictError: it has no two points, the demand included.
+    """
+    ln_limit, ln_slowdown = measured_points(curve)
+    if len(ln_limit) < LEAST_LIMITS:
+        raise CannotPredictError("a curve needs two limits, or one and the demand")
+    return Fit(curve, ln_limit, ln_slowdown)
+
+
+def fit_all(curves: Sequence[Curve], where: str | None = None) -> tuple[list[Fit], list[str]]:
+    """Fit every curve of two limits or more; name the others in warnings.
+
+    Raises:
+        ResultsError: no curve has two limits.
+    """
+    fits = [fit_curve(curve) for curve in curves if len(curve.limits) >= LEAST_LIMITS]
+    if not fits:
+        raise ResultsError(
+            f"too few limits: a fit needs {LEAST_LIMITS} at which a trial finished, "
+            "beside the unlimited ones",
+            where=where,
+            remedy=TOO_FEW_REMEDY,
+        )
+    lone = [curve.label for curve in curves if len(curve.limits) < LEAST_LIMITS]
+    if len(lone) > _MOST_NAMES + 1:
+        lone = [*lone[:_MOST_NAMES], f"{len(lone) - _MOST_NAMES} more"]
+    words = f"not fitted, since trials finished at only one limit: {', '.join(lone)}"
+    return fits, [words] if lone else []
+
+
+def measured_points(curve: Curve) -> tuple[FloatArray, FloatArray]:
+    """Return logarithms of limits and slowdowns, ascending; the demand is the last, with S = 1.
+
+    Medians that rise with memory are evened out as far as their repeats allow: a point with
+    repeats is never moved past the fastest or the slowest of them. None lies below S = 1.
+    """
+    from scipy.optimize import isotonic_regression
+
+    x, y = np.log(curve.limits), np.log(curve.medians)
+    groups = [np.log(curve.slowdown[curve.limit_bytes == limit]) for limit in curve.limits]
+    counts = [float(len(group)) for group in groups]
+    # A single trial confirms nothing.
+    low = np.array([group.min() if len(group) > 1 else -np.inf for group in groups])
+    high = np.array([group.max() if len(group) > 1 else np.inf for group in groups])
+    for _ in range(_TURNS if len(groups) > 1 else 0):
+        even = np.asarray(isotonic_regression(y, weights=counts, increasing=False).x)
+        y = np.clip(even, low, high)
+        if np.array_equal(y, even):
+            break
+    if curve.demand_bytes is not None and curve.demand_bytes > curve.limits.max(initial=0):
+        x, y = np.append(x, np.log(curve.demand_bytes)), np.append(y, 0.0)
+    return x, np.maximum(y, 0.0)
+
+
+def _between(
+    x: FloatArray, y: FloatArray, limit_bytes: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the logarithms of the lowest and highest slowdown that measured neighbours leave."""
+    at = np.log(limit_bytes)
+    low = np.append(y, 0.0)[np.searchsorted(x, at - _SAME)]
+    high = np.append(np.inf, y)[np.searchsorted(x, at + _SAME)]
+    return np.minimum(low, high), np.maximum(low, high)

@@ -1,1 +1,0 @@
-"""The models that predict slowdown, behind one interface."""
