@@ -165,21 +165,21 @@ def minimum(
     Args:
         workload: a command or a function, as for :func:`measure`; or None, with a network.
         network: the name of a network (needs the extra ``torch``).
-        slowdown: also find the least limit with at most this slowdown, as 1.5; with swap 2.
+        slowdown: find the least limit with at most this slowdown, as 1.5; None: 1.1.
         swap: as for :func:`measure`.
         storage: as for :func:`measure`.
         within: only try this limit, as ``"300M"``; the answer is then in ``fits``.
-        confirm: how many more trials the least limit must finish.
-        killed: also find where it is killed, though swap can hold all that it needs.
+        confirm: how many more trials the given limit must finish.
+        killed: also find where it is killed, even if swap can hold all that it needs.
         timeout: the time limit of a trial, as ``"2m"``.
         budget: stop searching after this time.
-        throughput: also find the least limit at which it prints so many lines a second.
+        throughput: find the least limit at which it prints this many lines a second.
         throughput_pattern: a rate that it prints instead, a regular expression with one group.
         files: weights that it reads, evicted from the page cache before each trial.
         prompt: how many tokens a language model is given.
-        new_tokens: have it generate so many tokens of text.
+        new_tokens: tokens of text that it generates.
         stop_after: stop a program that never ends after this time, as ``"20s"``.
-        soak: only run it for so long without a limit, to see whether its memory levels off.
+        soak: only run it for this time without a limit, to see whether its memory levels off.
         reset: a command to run before each trial.
         results: the folder that holds the results of all devices.
 

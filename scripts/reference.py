@@ -1,7 +1,8 @@
-"""Writes the tables of keys in docs/reference from the docstrings of the classes that have them.
+"""Write the tables of keys in docs/reference, and those of flags in docs/verbs, from the code.
 
 ``python scripts/reference.py`` writes them; ``--check`` only tells whether they are up to date. A
-table stands between ``<!-- keys: NAME -->`` and ``<!-- end -->``.
+table stands between ``<!-- keys: CLASS -->`` or ``<!-- flags: VERB -->`` and ``<!-- end -->``.
+A flag's row is its help. Flags that docs/index.md explains for several verbs share the last row.
 Each field has an entry under ``Args:`` in its class's docstring: ``name: what it is. None: why.``
 of a record, ``name: what it is. Default: which.`` of a scenario, whose axes
 have a star. Fields may share an entry.
@@ -10,6 +11,7 @@ have a star. Fields may share an entry.
 from __future__ import annotations
 
 import argparse
+import importlib
 import inspect
 import json
 import re
@@ -18,19 +20,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
+import click
 from msgspec import Struct
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from edgebench import record_parts, records
+from edgebench.cli.verbs import VERBS
 from edgebench.records import field_kinds
 from edgebench.scenario import limits, scenario, search, training, workloads
 from edgebench.scenario.keys import OneOf, distinct
 
-REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
-PAGES = (REFERENCE / "results.md", REFERENCE / "scenarios.md")
-_PART = re.compile(r"(<!-- keys: (\w+) -->\n).*?(<!-- end -->)", re.S)
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = (
+    *(DOCS / "reference" / name for name in ("results.md", "scenarios.md")),
+    *(DOCS / "verbs" / f"{verb}.md" for verb in VERBS),
+)
+_PART = re.compile(r"(<!-- (keys|flags): (\w+) -->\n).*?(<!-- end -->)", re.S)
+_DEFAULT = re.compile(r"\.?\s*\[default: (.+)\]\.?$")
+#: What stands for a flag's value, by the name of its click type.
+_VALUES = {"integer": "N", "float": "X", "choice": "NAME", "text": "TEXT"}
 _ENTRY = re.compile(r"^ {4}([a-z_]+(?:, [a-z_]+)*): (.+(?:\n {8}.+)*)", re.MULTILINE)
 _KINDS = {str: "text", dict: "object"}
 #: More choices than these are in the help of ``edgebench init`` and in a fault's message.
@@ -91,6 +101,65 @@ def scenario_table(table: type[BaseModel]) -> Iterator[str]:
         yield f"| `{name}`{star} | {_markdown(' '.join(words))} | {shown} | `{example}` |"
 
 
+def shared_flags() -> set[str]:
+    """The flags that docs/index.md explains for several verbs."""
+    rows = re.findall(r"^\| (`--.+?) \|", (DOCS / "index.md").read_text(), re.MULTILINE)
+    return {flag for row in rows for flag in re.findall(r"`(--[a-z-]+)", row)}
+
+
+def flag_table(verb: str) -> Iterator[str]:
+    """The rows of a verb's flags; those of several verbs share one."""
+    options = verb_options(verb)
+    others = [x.help for other in VERBS if other != verb for x in verb_options(other)]
+    shared = [
+        option.opts[0]
+        for option in options
+        if option.opts[0] in shared_flags()
+        and (option.opts[0] == "--json" or others.count(option.help) > 0)
+    ]
+    yield from ("| flag | meaning |", "| --- | --- |")
+    for option in options:
+        if option.opts[0] in shared:
+            continue
+        value = "" if option.is_flag else f" {value_word(option)}"
+        names = [*option.opts, *option.secondary_opts]
+        keys = ", ".join(f"`{name}{value if name.startswith('--') else ''}`" for name in names)
+        yield f"| {keys} | {flag_meaning(option)} |"
+    if shared:
+        keys = ", ".join(f"`{flag}`" for flag in shared)
+        yield f"| {keys} | [As in other verbs](../index.md#flags-of-several-verbs). |"
+
+
+def verb_options(verb: str) -> list[click.Option]:
+    """The options of a verb, in the order of its help."""
+    command = getattr(importlib.import_module(f"edgebench.cli.{verb}"), verb)
+    return [param for param in command.params if isinstance(param, click.Option)]
+
+
+def value_word(option: click.Option) -> str:
+    """What stands for an option's value."""
+    if option.metavar:
+        return option.metavar
+    if isinstance(option.type, click.Path):
+        only_folders, only_files = not option.type.file_okay, not option.type.dir_okay
+        return "FOLDER" if only_folders else "FILE" if only_files else "PATH"
+    return _VALUES[option.type.name.removesuffix(" range")]
+
+
+def flag_meaning(option: click.Option) -> str:
+    """An option's help, its choices and its default."""
+    text = " ".join((option.help or "").split())
+    written = _DEFAULT.search(text)
+    words = [_DEFAULT.sub("", text).rstrip(".") + "."]
+    if isinstance(option.type, click.Choice):
+        words.append("One of " + ", ".join(f"`{choice}`" for choice in option.type.choices) + ".")
+    if written:
+        words.append(f"Default: {written[1]}.")
+    elif not option.is_flag and isinstance(option.default, str | int | float | Path):
+        words.append(f"Default: `{option.default}`.")
+    return _markdown(" ".join(words))
+
+
 def _kind_word(kind: type) -> str:
     return "object" if issubclass(kind, Struct) else _KINDS.get(kind, kind.__name__)
 
@@ -130,11 +199,14 @@ def filled(page: str) -> str:
     known = classes()
 
     def table(match: re.Match[str]) -> str:
-        described = known[match[2]]
-        rows = (
-            record_table(described) if issubclass(described, Struct) else scenario_table(described)
-        )
-        return match[1] + "\n" + "\n".join(rows) + "\n\n" + match[3]
+        _, kind, name, _ = match.groups()
+        if kind == "flags":
+            rows = flag_table(name)
+        elif issubclass(known[name], Struct):
+            rows = record_table(known[name])
+        else:
+            rows = scenario_table(known[name])
+        return match[1] + "\n" + "\n".join(rows) + "\n\n" + match[4]
 
     return _PART.sub(table, page)
 

@@ -20,7 +20,7 @@ def _compare() -> Iterator[Claim]:
 def _minimum() -> Iterator[Claim]:
     from edgebench.answers.limits import _LESS
     from edgebench.need import DIFFERS
-    from edgebench.results.limit_to_give import HUGE_PAGE, USUAL_LATER_S
+    from edgebench.results.limit_to_give import USUAL_LATER_S
     from edgebench.results.spread import SLIGHT
     from edgebench.run.search import (
         _BUDGET_S,
@@ -33,16 +33,13 @@ def _minimum() -> Iterator[Claim]:
     )
     from edgebench.run.used_files import _READ_AGAIN
 
-    yield says("a range where runs differ by more than {} %", _whole(100 * DIFFERS))
-    yield says("without `--slowdown`, at most {} times", f"{SLIGHT:g}")
     yield says("may take {} s longer", f"{USUAL_LATER_S:g}")
     yield says("with less than {} of the need", f"{_LESS:g}")
-    yield says("by calls, more than {} times their size", f"{_READ_AGAIN:g}")
+    yield says("if calls read more than {} times its size", f"{_READ_AGAIN:g}")
     yield says("needs differ by more than {} %", _whole(100 * DIFFERS))
     yield says("until they are at most {} % apart", _whole(100 * (PRECISION - 1)))
-    yield says("goes down in steps of {} %", _whole(100 * (1 - _DOWN)))
+    yield says("with swap, steps of {} % down", _whole(100 * (1 - _DOWN)))
     yield says("is killed, to {} %", _whole(100 * (_KILL_PRECISION - 1)))
-    yield says("huge pages of {} MiB", HUGE_PAGE >> 20)
     yield says("once the search has taken {} s", f"{_CONFIRM_S:g}")
     yield says("is stopped at {} times the unlimited time", f"{1 + _STOP * SLIGHT:.0f}")
     yield says("(1 + {} times the factor)", f"{_STOP:g}")
@@ -51,11 +48,9 @@ def _minimum() -> Iterator[Claim]:
 
 def _answers() -> Iterator[Claim]:
     from edgebench.answers.table import _AGREE
-    from edgebench.need import DIFFERS
     from edgebench.results.spread import SLIGHT
 
-    yield says("a range where runs differ by more than {} %", _whole(100 * DIFFERS))
-    yield says("took at most {} times as long", f"{SLIGHT:g}")
+    yield says("none took more than {} times as long", f"{SLIGHT:g}")
     yield says("from their median by more than {} %", _whole(100 * _AGREE))
 
 
@@ -100,10 +95,10 @@ CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
     "docs/boards.md": _board,
     "docs/verbs/boards.md": _boards,
     "docs/glossary.md": _glossary,
+    "docs/reading-an-answer.md": _answers,
     "docs/verbs/compare.md": _compare,
     "docs/verbs/layers.md": _layers,
     "docs/verbs/minimum.md": _minimum,
     "docs/verbs/report.md": _report,
-    "docs/verbs/show.md": _answers,
     "docs/explanation/why-numbers-differ.md": _ledgers,
 }

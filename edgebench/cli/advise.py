@@ -41,11 +41,16 @@ _EXAMPLE = "edgebench advise --memory 250M -- python3 train.py"
 @click.argument(
     "subject", nargs=-1, metavar="NETWORK | SCENARIO | -- COMMAND", shell_complete=offer_networks
 )
-@click.option("--memory", help="The limit, as 250M [default: the scenario's].")
+@click.option("--memory", metavar="SIZE", help="The limit, as 250M [default: the scenario's].")
 @options.place_options
-@click.option("--budget", default="5m", help="Time for all of it; a slow workload takes more.")
+@click.option(
+    "--budget",
+    metavar="DURATION",
+    default="5m",
+    help="Time for all of it; a slow workload takes more.",
+)
 @click.option("--lossy", is_flag=True, help="Also try what changes results, as a smaller batch.")
-@click.option("--timeout", default="2m", help="Time limit of a trial.")
+@click.option("--timeout", metavar="DURATION", default="2m", help="Time limit of a trial.")
 @options.files_option
 @options.reset_option
 @options.network_options
@@ -53,7 +58,8 @@ _EXAMPLE = "edgebench advise --memory 250M -- python3 train.py"
     "--warm",
     type=click.IntRange(min=0),
     default=0,
-    help="Executions after the first, each time that a network is loaded.",
+    help="Executions after the first, each time that a network is loaded. With them, remedies "
+    "that keep weights in memory can help.",
 )
 @options.search_options
 @options.verbose_option("what the remedy does and costs, what was not tried, and why")

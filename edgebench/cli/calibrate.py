@@ -26,6 +26,7 @@ from edgebench.units import parse_swap
 @click.command()
 @click.option(
     "--swap",
+    metavar="SWAP",
     default="2G",
     help="Swap to calibrate: a size as 2G (a temporary swap file), zram:1G, system, or none.",
 )

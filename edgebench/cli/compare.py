@@ -40,14 +40,18 @@ if TYPE_CHECKING:
 @click.argument("a", type=click.Path(path_type=Path), shell_complete=offer_sweeps)
 @click.argument("b", type=click.Path(path_type=Path), required=False, shell_complete=offer_sweeps)
 @click.argument("others", nargs=-1, type=click.Path(path_type=Path), shell_complete=offer_sweeps)
-@click.option("--threshold", default="5%", help="Ignore changes up to this fraction.")
+@click.option(
+    "--threshold", metavar="SHARE", default="5%", help="Ignore changes up to this fraction."
+)
 @click.option("--across-devices", is_flag=True, help="Compare even if the devices differ.")
 @click.option("--across-storage", is_flag=True, help="Compare even if the storage speeds differ.")
 @click.option(
     "--devices", is_flag=True, help="Compare devices: the newest sweep of each, of one scenario."
 )
-@click.option("--within", help="With --devices: what is fast enough, as 500ms.")
-@click.option("--all", "all_rows", is_flag=True, help="Also list what did not change.")
+@click.option("--within", metavar="DURATION", help="With --devices: what is fast enough, as 500ms.")
+@click.option(
+    "--all", "all_rows", is_flag=True, help="Also list what did not change, or can't be told."
+)
 @click.option(
     "--format",
     "form",

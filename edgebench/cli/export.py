@@ -35,16 +35,18 @@ _SUFFIXES = {**{one: one for one in _FORMATS}, "md": "markdown"}
 @click.option(
     "--frame",
     type=click.Choice(_FRAMES),
-    help="Which frame [default: trials]; misses: what rounds read again; samples, stat: the "
-    "sampler's tables.",
+    help="Which frame; misses: what rounds read again; samples, stat: the sampler's tables "
+    "[default: trials].",
 )
 @click.option(
     "--format",
     "kind",
     type=click.Choice([*_FORMATS, *_POINTS]),
-    help="Format [default: by the output's suffix, else csv]. Only the first three are of a frame.",
+    help="The last two write points, not a frame [default: by the output's suffix, else csv].",
 )
-@click.option("--trial", "only", multiple=True, help="Only this trial; may be repeated.")
+@click.option(
+    "--trial", "only", metavar="ID", multiple=True, help="Only this trial; may be repeated."
+)
 @click.option(
     "-o",
     "--output",

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     default=Path("fleet.toml"),
     help="The inventory: a TOML file that lists the machines.",
 )
-@click.option("--host", "hosts", metavar="NAME", multiple=True, help="Only this one; repeatable.")
+@click.option(
+    "--host", "hosts", metavar="NAME", multiple=True, help="Only this machine; may be repeated."
+)
 @click.option("--shared", metavar="NAME", help="Share one sweep of this name among the machines.")
 @results_option
 @click.option("--fresh", is_flag=True, help="Start new sweeps even if unfinished ones exist.")

@@ -40,11 +40,16 @@ def _print_schema(context: click.Context, parameter: click.Parameter, asked: boo
 @click.option("--kind", type=click.Choice(_KINDS), help="What to do with it [default: inference].")
 @click.option(
     "--memory",
+    metavar="LIMIT",
     multiple=True,
-    help="Limit, as 200M or 75% (of what it needs); may be repeated [default: 85% to 40%].",
+    help="Limit, as 200M or 75% (of what it needs); may be repeated [default: 85%, 70%, 55% "
+    "and 40%].",
 )
 @click.option(
-    "--swap", help="Swap it may use: none, a size as 2G, zram:1G, or system [default: 2G]."
+    "--swap",
+    metavar="SWAP",
+    help="Swap it may use: none, a size as 2G, zram:1G, or system [default: 2G as root, else "
+    "system].",
 )
 @click.option(
     "-o",

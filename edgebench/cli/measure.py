@@ -41,7 +41,7 @@ _MOST = 4
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--memory", default="max", help="Limit, as 300M; max: no limit.")
+@click.option("--memory", metavar="SIZE", default="max", help="Limit, as 300M; max: no limit.")
 @swap_option
 @files_option
 @storage_option
@@ -50,15 +50,21 @@ _MOST = 4
 @click.option(
     "--cpu-quota", type=click.FloatRange(min=0.01), help="CPU time it may use, in cores, as 1.5."
 )
-@click.option("--timeout", help="Kill it after this time, as 90s or 10m.")
+@click.option("--timeout", metavar="DURATION", help="Kill it after this time, as 90s or 10m.")
 @click.option(
-    "--for", "stop_after", help="Stop a program that never ends, with all that it started, as 20s."
+    "--for",
+    "stop_after",
+    metavar="DURATION",
+    help="Stop a program that never ends, with all that it started, as 20s. It counts as finished.",
 )
 @click.option(
-    "--interval", help="Sample always at this interval, as 1ms, even while memory doesn't change."
+    "--interval",
+    metavar="DURATION",
+    help="Sample always at this interval, as 1ms, even while memory doesn't change.",
 )
 @click.option(
     "--stat-interval",
+    metavar="DURATION",
     help="Also read memory.stat under a limit, at this interval, as 10ms; that can prevent kills.",
 )
 @click.option(

@@ -59,7 +59,7 @@ class NetworkOrProgram(options.NetworkOrCommand):
 @click.option(
     "--throughput",
     type=click.FloatRange(min=0, min_open=True),
-    help="Give the least limit at which a program prints so many lines per second.",
+    help="Give the least limit at which a program prints at least X lines per second.",
 )
 @click.option(
     "--throughput-pattern",
@@ -68,11 +68,16 @@ class NetworkOrProgram(options.NetworkOrCommand):
     "as '([\\d.]+) tokens/s'.",
 )
 @options.files_option
-@click.option("--for", "stop_after", metavar="DURATION", help="Stop a program that never ends.")
+@click.option(
+    "--for",
+    "stop_after",
+    metavar="DURATION",
+    help="Stop a program that never ends; it counts as finished.",
+)
 @click.option(
     "--soak",
     metavar="DURATION",
-    help="Only run a program for so long, as 10m, to see whether its memory levels off.",
+    help="Only run a program for this time, as 10m, to see whether its memory levels off.",
 )
 @options.place_options
 @click.option(
@@ -84,17 +89,19 @@ class NetworkOrProgram(options.NetworkOrCommand):
 )
 @click.option(
     "--timeout",
+    metavar="DURATION",
     help="Time limit of a trial [default: 2m; at a limit, 3 times a program's unlimited time].",
 )
 @click.option(
     "--confirm",
     type=click.IntRange(min=0),
-    help="How many more trials the given limit must finish [default: 3, fewer after 12 s].",
+    help="How many more trials the given limit must finish [default: 3; 1 once the "
+    "search has taken 12 s].",
 )
 @click.option(
     "--killed",
     is_flag=True,
-    help="Also find where it is killed, though swap can hold all that it needs.",
+    help="Also find where it is killed, even if swap can hold all that it needs.",
 )
 @options.network_options
 @options.search_options

@@ -34,21 +34,26 @@ results_option = click.option(
     help="Folder that holds the results of all devices.",
 )
 device_option = click.option(
-    "--device", help="Name of this device in the results folder [default: its host name and board]."
+    "--device",
+    metavar="NAME",
+    help="Name of this device in the results folder [default: its host name and board].",
 )
 swap_option = click.option(
     "--swap",
+    metavar="SWAP",
     default="none",
     help="Swap it may use: none, a size as 2G (a temporary swap file), zram:1G, or system.",
 )
 storage_option = click.option(
     "--storage",
+    metavar="SPEED",
     default=AS_IS,
     help="Speed to hold swap and weights to, as read=90MB/s,read_iops=2000; a kind of storage, as "
     "sd-a1; or as-is. With disk=ram they are on a disk in memory, whatever the machine's own does.",
 )
 other_storage_option = click.option(
     "--storage",
+    metavar="SPEED",
     help="Hold swap and weights to this speed instead of the scenario's, as read=50MB/s; or as-is.",
 )
 other_plan_option = click.option(
@@ -73,11 +78,13 @@ memory_option = click.option(
 )
 schedule_option = click.option(
     "--schedule",
+    metavar="NAME",
     help="Order of loading and executing layers [default: bulk; of a file of another engine than "
     "torch, whole].",
 )
 loader_option = click.option(
     "--loader",
+    metavar="NAME",
     help="How weights are loaded: copy or mmap [default: copy; of a .tflite file mmap, as its "
     "model_path does].",
 )
@@ -90,7 +97,8 @@ files_option = click.option(
     "files",
     metavar="PATH",
     multiple=True,
-    help="Weights that a program reads: evicted from the page cache before each trial.",
+    help="Weights that a program reads: evicted from the page cache before each trial; may be "
+    "repeated. Those that its command names are evicted anyway.",
 )
 reset_option = click.option(
     "--reset", metavar="COMMAND", help="Run this before each trial, to undo what the last changed."
@@ -241,6 +249,7 @@ def _described(context: click.Context, option: click.Parameter, texts: tuple[str
 
 input_option = click.option(
     "--input",
+    metavar="SPEC",
     multiple=True,
     callback=_described,
     help="What the network takes: 'NAME=int64 1x128 <1000'; repeat for several "
@@ -257,7 +266,7 @@ _OF_NETWORKS = (
         "--prompt", type=click.IntRange(min=1), help="Tokens that a language model is given."
     ),
     click.option(
-        "--new-tokens", type=click.IntRange(min=2), help="Have it generate so many tokens of text."
+        "--new-tokens", type=click.IntRange(min=2), help="Tokens of text that it generates."
     ),
     input_option,
 )

@@ -19,7 +19,7 @@ from edgebench.cli.output import (
 
 @click.command()
 @results_argument
-@click.option("--trial", help="Draw only this trial's memory over time, as 0012.")
+@click.option("--trial", metavar="ID", help="Draw only this trial's memory over time, as 0012.")
 @json_option("the files' paths")
 def plot(results: Path, trial: str | None, as_json: bool) -> None:
     """Draw the newest sweep in RESULTS: a sweep's folder, or a folder of several.

@@ -43,17 +43,21 @@ _RANGE = ("120%", "40%", 9)
 @click.argument("network", required=False, shell_complete=offer_networks)
 @read_results_option
 @memory_option
-@click.option("--from", "start", help="Widest limit of a range, as 120%.")
-@click.option("--to", "stop", help="Tightest limit of a range, as 40%.")
+@click.option("--from", "start", metavar="LIMIT", help="Widest limit of a range, as 120%.")
+@click.option("--to", "stop", metavar="LIMIT", help="Tightest limit of a range, as 40%.")
 @click.option("--steps", type=click.IntRange(2, 100), help="Number of limits in the range.")
 @click.option("--schedule", type=click.Choice((*SCHEDULES, WHOLE)), help="Only this schedule.")
 @click.option("--loader", type=click.Choice(LOADERS), help="Only this loader.")
 @click.option("--batch", type=click.IntRange(min=1), help="Only this batch size.")
 @click.option("--image", type=click.IntRange(min=1), help="Input's width and height in pixels.")
 @click.option("--threads", type=click.IntRange(min=1), help="Only this number of threads.")
-@click.option("--device", help="Device whose results to use [default: the only one].")
+@click.option(
+    "--device", metavar="NAME", help="Device whose results to use [default: the only one]."
+)
 @click.option("--swap-kind", type=click.Choice(SWAP_KINDS), help="Only this kind of swap.")
-@click.option("--storage", help="Storage held to this speed, as read=100MB/s; or as-is.")
+@click.option(
+    "--storage", metavar="SPEED", help="Storage held to this speed, as read=100MB/s; or as-is."
+)
 @click.option("--probe", is_flag=True, help="First run it: once freely, once slowed (20 s).")
 @click.option("--figure", is_flag=True, help="Also draw slowdown against limit.")
 @verbose_option("the layers that take the added time")

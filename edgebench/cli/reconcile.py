@@ -39,8 +39,8 @@ _MOST_LAYERS = 12
 @click.argument(
     "source", metavar="[RESULTS | NETWORK]", default="results", shell_complete=offer_sweeps
 )
-@click.option("--trial", help="Only this trial's point [default: all points].")
-@click.option("--network", help="Only this network's trials and layers.")
+@click.option("--trial", metavar="ID", help="Only this trial's point [default: all points].")
+@click.option("--network", metavar="NAME", help="Only this network's trials and layers.")
 @input_option
 @results_option
 @verbose_option("how each strategy measures, and the layers' peaks")

@@ -18,7 +18,7 @@ from edgebench.extras import need
 @click.argument(
     "results", type=click.Path(file_okay=False, path_type=Path), default=Path("results")
 )
-@click.option("--host", default="127.0.0.1", help="Address to serve on.")
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", help="Address to serve on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -28,7 +28,8 @@ from edgebench.extras import need
 @click.option(
     "--files",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of data sets, checkpoints, networks and code that the form may name.",
+    help="Folder of data sets, checkpoints, networks and code that the form may name; Python files "
+    "directly in it may be imported.",
 )
 @click.option(
     "--token/--no-token",

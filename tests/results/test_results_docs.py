@@ -1,4 +1,4 @@
-"""docs/reference/results.md is the contract: every key and column stands in it."""
+"""docs/reference/results.md is the contract: every key and column stands in it; tables are made."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFERENCE = runpy.run_path(str(ROOT / "scripts" / "reference.py"))
 
 
 def test_the_tables_are_made_from_the_code():
-    """The pages of reference are what scripts/reference.py writes."""
+    """The pages of keys and flags are what scripts/reference.py writes."""
     for page in REFERENCE["PAGES"]:
         assert page.read_text() == REFERENCE["filled"](page.read_text()), (
             "python scripts/reference.py"
