@@ -82,6 +82,5 @@ def _dependencies() -> list[str]:
     named = [*project["dependencies"], *(one for name in extras for one in extras[name])]
     # cgroupspy is pure Python and has no wheel at all: pip builds one anywhere, but not for others.
     # torch's own wheels for aarch64 bring gigabytes of CUDA, which pip fetches even for a dry run.
-    # atheris, for tests alone, is not asked for there; pip would judge that by this machine.
-    own = ("edgebench[", "cgroupspy", "torch", "atheris")
+    own = ("edgebench[", "cgroupspy", "torch")
     return sorted({one for one in named if not one.startswith(own)})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,17 +75,6 @@ def _top(tree: ast.Module) -> Iterator[ast.stmt]:
         if isinstance(node, ast.If | ast.Try):
             waiting += [*node.body, *node.orelse]
         yield node
-
-
-def shared_names(modules: list[SourceModule]) -> dict[tuple[str, str], list[str]]:
-    """(package, name) of public classes and functions that several of its modules define."""
-    found = defaultdict(list)
-    for module in modules:
-        package = ".".join(module.name.split(".")[:-1][:2])
-        for name in module.definitions().keys() - module.commands():
-            if not name.startswith("_"):
-                found[package, name].append(module.name)
-    return {key: places for key, places in sorted(found.items()) if len(places) > 1}
 
 
 def unused_names(modules: list[SourceModule]) -> list[str]:

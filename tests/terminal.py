@@ -12,6 +12,9 @@ import sys
 import termios
 import time
 from collections.abc import Sequence
+from pathlib import Path
+
+from tests.own_path import python_path
 
 
 class Terminal:
@@ -23,10 +26,12 @@ class Terminal:
         columns: int,
         rows: int = 40,
         program: Sequence[str] = (sys.executable, "-m", "edgebench"),
+        folder: Path | None = None,
     ) -> None:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         environment = {**os.environ, "TERM": "xterm", "PYTHONUTF8": "1"}
+        environment["PYTHONPATH"] = python_path()
         for name in ("COLUMNS", "LINES", "NO_COLOR"):
             environment.pop(name, None)
         self.process = subprocess.Popen(
@@ -34,6 +39,7 @@ class Terminal:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
+            cwd=folder,
             env=environment,
         )
         os.close(theirs)

@@ -153,17 +153,6 @@ def test_what_pages_name_exists():
     assert faults == []
 
 
-def test_what_does_not_exist_is_found(tmp_path: Path):
-    """A wrong verb, flag, scenario, script, link and file are each named."""
-    page = tmp_path / "page.md"
-    page.write_text(
-        "```console\n$ edgebench nonsense\n$ sudo edgebench run scenarios/no.toml --nonsense\n"
-        "$ scripts/no\n```\n[there](page.md), [a link](no.md) and `edgebench/no.py`\n"
-    )
-    wrong = ["no verb nonsense", "--nonsense", "scenarios/no.toml", "scripts/no", "no.md"]
-    assert list(page_faults(page)) == [*wrong, "edgebench/no.py"]
-
-
 def test_the_glossary_has_the_packages_words():
     """Each word of the package's docstring has an entry in the glossary."""
     assert edgebench.__doc__
@@ -253,14 +242,3 @@ def test_pages_and_messages_are_read_once():
     ]
     found += [one for kind in WarningKind for one in hard_to_read(kind.value)]
     assert found == []
-
-
-def test_what_is_hard_to_read_is_found():
-    """A long part, and a turn; lists, tables and code are looked at as what they are."""
-    long = " ".join(["word"] * (LONGEST + 1))
-    table = f"| {long} |\n\n```\n{long}\n```\n\n- {long[:60]}\n- {long[:60]}; {long[:60]}\n"
-    assert list(hard_to_read(table)) == []
-    assert list(hard_to_read(f"It is short. {long}.\n\nIt takes the disk out of it.")) == [
-        f"{long}.",
-        "takes the disk out of",
-    ]

@@ -6,7 +6,6 @@ import ast
 import functools
 import graphlib
 import json
-import runpy
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import grimp
 import pytest
-from source_modules import SourceModule, dotted_name, read_modules, shared_names, unused_names
+from source_modules import SourceModule, dotted_name, read_modules, unused_names
 
 from edgebench.cli.verbs import VERBS
 
@@ -114,38 +113,20 @@ def test_the_picture_of_the_packages_is_drawn_from_the_imports():
     assert done.returncode == 0, done.stderr
 
 
-def test_the_picture_has_lazy_imports_and_no_implied_arrow(tmp_path: Path):
-    """Imports in functions count, those for type checking don't; longer ways replace an arrow."""
-    lazy = "def f():\n    try:\n        import made.b\n    except OSError:\n        pass\n"
-    typed = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from made.a import x\n"
-    texts = {"a": f"{lazy}from made import c\n", "b": "from made.c import x\n", "c": typed}
-    for name, text in texts.items():
-        (tmp_path / "made" / name).mkdir(parents=True)
-        (tmp_path / "made" / name / "__init__.py").write_text(text)
-    drawing = runpy.run_path(str(ROOT / "scripts" / "architecture.py"))
-    graph = drawing["read_graph"](tmp_path / "made")
-    assert graph == {"a": {"b", "c"}, "b": {"c"}, "c": set()}
-    assert drawing["reduced"](graph) == {"a": {"b"}, "b": {"c"}, "c": set()}
-
-
 @pytest.mark.process
-def test_help_loads_nothing_heavy():
-    """`edgebench --help` answers without torch, pandas and the like."""
-    code = "import sys; sys.argv = ['edgebench', '--help']\nfrom edgebench.cli import main\n"
-    code += "try:\n    main()\nexcept SystemExit:\n    pass"
-    assert not loaded_by(code) & set(HEAVY_IN_VERBS)
-
-
-@pytest.mark.process
-def test_importing_the_package_loads_nothing_heavy():
-    """`import edgebench` is free; only `edgebench.load` brings pandas in."""
-    assert not loaded_by("import edgebench") & set(HEAVY_IN_VERBS)
-
-
-@pytest.mark.process
-def test_verbs_import_what_is_heavy_only_when_run():
-    """Importing every verb's module, as `edgebench VERB --help` does, loads nothing heavy."""
-    code = "\n".join(f"import edgebench.cli.{verb}" for verb in VERBS)
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import edgebench",
+        # As `edgebench VERB --help` does.
+        "\n".join(f"import edgebench.cli.{verb}" for verb in VERBS),
+        "import sys; sys.argv = ['edgebench', '--help']\nfrom edgebench.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass",
+    ],
+    ids=["package", "verbs", "help"],
+)
+def test_what_is_heavy_is_loaded_only_where_it_is_used(code: str):
+    """Neither torch nor pandas nor the like is needed to import the package or to ask for help."""
     assert not loaded_by(code) & set(HEAVY_IN_VERBS)
 
 
@@ -170,20 +151,6 @@ def test_only_the_command_line_prints_and_exits():
         for path in below
         if not source_of(path).is_program and (calls := source_of(path).calls & forbidden)
     }
-
-
-@pytest.mark.promise(
-    "No eval, no shell; nothing is unpickled but the caller's own function, below its limit "
-    "(`edgebench.measure`)."
-)
-def test_no_shell_stands_between_processes():
-    """No module hands words to a shell."""
-    forbidden = {"os.system", "os.popen", "subprocess.getoutput"}
-    assert not [
-        name_of(path)
-        for path in MODULES
-        if source_of(path).calls & forbidden or "shell" in source_of(path).keywords
-    ]
 
 
 def test_names_that_others_choose_stop_no_reader():
@@ -225,25 +192,7 @@ def test_imports_form_no_circle():
     graphlib.TopologicalSorter(uses).prepare()
 
 
-def test_no_public_name_of_a_package_has_two_meanings(modules: list[SourceModule]):
-    """No two modules of a package define a public class or function of one name."""
-    shared = shared_names(modules)
-    assert not {name: places for name, places in shared.items() if name[1] not in INTERFACES}
-
-
 def test_every_name_is_used(modules: list[SourceModule]):
     """No class, function or constant is there for the tests alone."""
     unused = unused_names(modules)
     assert not [n for n in unused if n.rpartition(".")[2] not in INTERFACES]
-
-
-def test_shared_and_unused_names_are_found(tmp_path: Path):
-    """A function that two modules define and a constant that nobody reads are both named."""
-    package = tmp_path / "made"
-    package.mkdir()
-    (package / "one.py").write_text("def shared(): ...\ndef _private(): ...\nREAD = UNREAD = 1\n")
-    other = "from made.one import READ, shared as other\nclass shared: ...\ndef _private(): ...\n"
-    (package / "two.py").write_text(f"{other}print(READ, shared, other)\n")
-    modules = read_modules(package)
-    assert shared_names(modules) == {("made", "shared"): ["made.one", "made.two"]}
-    assert unused_names(modules) == ["made.one.UNREAD", "made.one._private", "made.two._private"]

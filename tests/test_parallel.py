@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import signal
@@ -10,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -43,14 +42,6 @@ def test_results_come_in_order_from_other_processes():
     found = in_parallel(lambda n: (n * n, os.getpid()), range(7))
     assert [square for square, _ in found] == [0, 1, 4, 9, 16, 25, 36]
     assert os.getpid() not in {pid for _, pid in found}
-
-
-@pytest.mark.process
-def test_one_item_gets_a_process_where_asked():
-    """Beside a caller that works meanwhile one item is worth a process; otherwise it isn't."""
-    with begun_in_parallel(lambda _: os.getpid(), [1], least=1) as found:
-        assert found() != [os.getpid()]
-    assert in_parallel(lambda _: os.getpid(), [1]) == [os.getpid()]
 
 
 def test_beside_a_thread_nothing_is_forked(monkeypatch: pytest.MonkeyPatch):
@@ -148,30 +139,6 @@ def test_after_a_fault_of_the_caller_none_goes_on(tmp_path: Path, monkeypatch: p
     begun, ended = (list(tmp_path.glob(f"{word} *")) for word in ("begun", "ended"))
     assert 0 < len(begun) == len(ended) < 40
     assert not multiprocessing.active_children()
-
-
-@pytest.fixture
-def default_collector() -> Iterator[tuple[int, int, int]]:
-    """Python's own threshold: a verb that ran in this process before has raised it."""
-    raised = gc.get_threshold()
-    gc.set_threshold(700, 10, 10)
-    yield gc.get_threshold()
-    gc.set_threshold(*raised)
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("cores", [{0}, {0, 1}])
-def test_the_callers_garbage_collector_is_as_before(
-    cores: set[int], default_collector: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
-):
-    """Within, what was there is left out of collections; after, the threshold and that are back."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
-    before = default_collector
-    with begun_in_parallel(lambda _: gc.get_freeze_count(), range(2)) as found:
-        assert all(count > 10_000 for count in found())
-        assert gc.get_threshold()[0] > before[0]
-    assert gc.get_threshold() == before
-    assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.process

@@ -77,6 +77,13 @@ def test_a_phase_is_the_sum_of_its_layers() -> None:
         (-1, "init"),
         (0, "execute"),
     ]
+    # Two threads load at once: whichever ends first, an id's end is its start's.
+    (first, second), (third, fourth) = (
+        span(1, "load", 0, 1, 0),
+        span(2, "load", 0, 3, 0, network="b"),
+    )
+    sums = {one.network: one.wall_s for one in events_to_phases([first, third, second, fourth])}
+    assert sums == {"net": 1.0, "b": 3.0}
     innermost = unfinished_span(cut)
     assert innermost
     assert (innermost["id"], unfinished_span(events)) == (7, None)

@@ -118,7 +118,7 @@ def test_what_is_no_duration_is_refused(text: str):
         ("file:7K", "file", 7 << 10),
         ("System", "system", None),
         ("0M", "none", None),
-        ("off", "none", None),
+        *((word, "none", None) for word in (" off ", "OFF", "None", "no", "0", "0 GiB", "0.0", 0)),
         (False, "none", None),
     ],
 )

@@ -57,20 +57,6 @@ def test_the_help_tells_how_for_each_shell():
         assert f"_EDGEBENCH_COMPLETE={shell}_source edgebench" in command
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_each_shell_gets_a_script_and_verbs(tmp_path: Path, shell: str):
-    """The script defines the completion; asked for words, it answers verbs with their help."""
-    words = [sys.executable, "-c", "from edgebench.cli import main; main()"]
-    source = environment(_EDGEBENCH_COMPLETE=f"{shell}_source")
-    script = subprocess.run(words, env=source, capture_output=True, text=True, check=True).stdout
-    assert f"_EDGEBENCH_COMPLETE={shell}_complete" in script
-    typed = {"COMP_WORDS": "edgebench mi", "COMP_CWORD": "mi" if shell == "fish" else "1"}
-    asked = environment(_EDGEBENCH_COMPLETE=f"{shell}_complete", **typed)
-    answer = subprocess.run(words, env=asked, capture_output=True, text=True, check=True).stdout
-    assert "minimum" in answer
-    assert VERBS["minimum"] in answer
-
-
 def test_verbs_and_flags_are_completed(tmp_path: Path):
     """A verb's beginning; all verbs; a verb's flags."""
     assert offered(tmp_path, "mea") == ["measure"]

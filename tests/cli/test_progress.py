@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from terminal import Terminal
 from edgebench.cli.progress import LineProgress, LiveProgress
 from edgebench.records import Doubt, LimitSetting, Outcome, TrialRecord
 from edgebench.run.trial_record import TrialRequest
+from tests.own_path import call
 
 MIB = 1 << 20
 HOSTILE = "\x1b[2J[red]x[/]\u202e\nnext\r" + "long" * 60
@@ -119,9 +119,8 @@ def scenario_in(folder: Path, seconds: float) -> Path:
 @pytest.mark.own_cgroup
 def test_a_log_has_a_line_for_each_trial(tmp_path: Path):
     """Not on a terminal: the plan and a line per trial; on stdout the answer."""
-    command = [sys.executable, "-m", "edgebench", "run", str(scenario_in(tmp_path, 0.01))]
-    command += ["--results", str(tmp_path / "a")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = call("run", scenario_in(tmp_path, 0.01), "--results", tmp_path / "a")
+    assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("12 trials → ")
     assert len(re.findall(r"^trial \d+ of 12: ", done.stderr, re.MULTILINE)) == 12
     assert "needs" in done.stdout

@@ -17,7 +17,7 @@ import pytest
 
 from edgebench import cli
 from edgebench.cgroups.leftovers import claims, state_folder
-from tests.own_path import python_path
+from tests.own_path import call, python_path
 
 #: Started and not yet released: it has written to one FIFO and waits for the other.
 _WAITS = ("sh", "-c", 'echo up > "$0"; read word < "$1"')
@@ -164,38 +164,13 @@ def test_signals_of_one_event_interrupt_once(
     assert signals.received == signal.SIGHUP
 
 
-@pytest.mark.process
-def test_a_signal_within_an_exec_has_its_exit_code(tmp_path: Path) -> None:
-    """Dataclasses are made by ``exec``; ``python -m`` has a way of its own to end after that."""
-    lines = """
-import signal, sys
-from edgebench import cli
-def verb(*, obj, **about):
-    obj.begin()
-    exec("signal.raise_signal(signal.SIGTERM)")
-cli.cli.main = verb
-cli.main()
-"""
-    (tmp_path / "interrupted.py").write_text(lines)
-    words = [sys.executable, "-m", "interrupted"]
-    env = {**os.environ, "PYTHONPATH": python_path()}
-    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, check=False)
-    assert done.returncode == 128 + signal.SIGTERM
-
-
 @pytest.mark.own_cgroup
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
 def test_a_killed_gnu_time_is_named(number: signal.Signals) -> None:
     """The workload kills what runs it: an outcome with the signal's name, and the rest is ended."""
     program = f"kill -{int(number)} $PPID; exec sleep 1000"
     words = ["measure", "--memory", "64M", "--", "sh", "-c", program]
-    done = subprocess.run(
-        [sys.executable, "-m", "edgebench", *words],
-        env={**os.environ, "PYTHONPATH": python_path()},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = call(*words)
     name = signal.strsignal(number)
     assert f"ended by signal {int(number)} ({name})" in done.stdout
     assert "Traceback" not in done.stderr

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
 import re
 import shutil
-import struct
-import subprocess
-import sys
-import termios
 from pathlib import Path
 
 import pytest
+from terminal import Terminal
 
 from edgebench.answers.table import Table
 from edgebench.cli.output import (
@@ -33,15 +27,13 @@ CELLS = 80
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 _ALLOCATE = ("python3", "-I", "-S", "-c", "b = bytearray(50 << 20)")
 #: The words of a verb, and how its first line begins.
-QUICKLY = [
+VERBS = [
     (("show", QUICK), "alexnet   needs 463 MiB   give 254 MiB + 2 GiB swap   26x below 185 MiB"),
     (("compare", QUICK, QUICK), "1.00x over 75 times"),
     (("reconcile", QUICK, "--network", "resnet18"), "1 point"),
     (("show", CONVOLUTIONS, "--study"), "Time and memory of a convolution per image"),
     (("run", "quickstart", "--dry-run"), "quickstart   valid   "),
     (("export", QUICK, "-o", "trials.csv"), "Wrote 45 rows of trials to trials.csv."),
-]
-SLOWLY = [
     (("fit", QUICK), "  curve"),
     (("predict", "alexnet", "--results", QUICK, "--memory", "300M"), "alexnet"),
     (
@@ -57,31 +49,12 @@ MEASURED = [
 
 def in_terminal(words: tuple[str, ...], folder: Path) -> tuple[list[str], int]:
     """The lines that the verb shows in a terminal of 80 columns, and its exit code."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, CELLS, 0, 0))
-    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
-    environment |= {"TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "edgebench", *words]
-    with subprocess.Popen(
-        command, cwd=folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
-    ) as verb:
-        os.close(theirs)
-        shown = bytearray()
-        while data := _read(ours):
-            shown += data
-    os.close(ours)
+    terminal = Terminal(words, CELLS, 50, folder=folder)
+    code = terminal.close()
     # The cursor is shown again when live progress has ended and removed itself.
-    text = _STYLE.sub("", shown.decode().rpartition("\x1b[?25h")[2])
+    text = _STYLE.sub("", terminal.text.rpartition("\x1b[?25h")[2])
     lines = text.replace("\r", "").strip("\n").split("\n")
-    return [line.rstrip() for line in lines], verb.returncode
-
-
-def _read(ours: int) -> bytes:
-    try:
-        return os.read(ours, 65536)
-    except OSError:
-        # Linux's way of saying that the other end is closed.
-        return b""
+    return [line.rstrip() for line in lines], code
 
 
 @pytest.fixture(scope="module")
@@ -113,16 +86,9 @@ def name_of(words: tuple[str, ...]) -> str:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("words", "first"), QUICKLY, ids=[name_of(words) for words, _ in QUICKLY])
+@pytest.mark.parametrize(("words", "first"), VERBS, ids=[name_of(words) for words, _ in VERBS])
 def test_the_answer_is_first_and_fits(words: tuple[str, ...], first: str, home: Path):
     """Verbs that read a kept sweep, or none: sentence first, at most 80 cells, values whole."""
-    check_output(words, first, home)
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(("words", "first"), SLOWLY, ids=[name_of(words) for words, _ in SLOWLY])
-def test_slow_verbs_answer_first_and_fit(words: tuple[str, ...], first: str, home: Path):
-    """The same of verbs that fit models, cost layers or draw."""
     check_output(words, first, home)
 
 
@@ -167,38 +133,3 @@ def test_warnings_are_five_at_most(capsys: pytest.CaptureFixture[str]):
     for shown, others in ((many[:5], "--verbose"), (many, None)):
         print_warnings([*shown, shown[0]], others)
         assert capsys.readouterr().err.splitlines() == [f"! {one}" for one in shown]
-
-
-@pytest.mark.own_cgroup
-def test_files_in_the_page_cache_are_no_need(tmp_path: Path):
-    """A program that writes 100 MiB and holds them: the peak has the file, the answer has not.
-
-    It goes on until the sampler has read its usage a hundred times since, by its own CPU time.
-    """
-    program = (
-        f"file = open({str(tmp_path / 'made')!r}, 'wb')\n"
-        "for _ in range(100): file.write(bytes(1 << 20))\n"
-        "import time\n"
-        "while time.process_time() < 1: pass\n"
-    )
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "edgebench",
-            "measure",
-            "--",
-            sys.executable,
-            "-I",
-            "-S",
-            "-c",
-            program,
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    peak = re.search(r"peak +([\d.]+) MiB +needs ([\d.]+) MiB", done.stdout)
-    assert peak
-    assert float(peak[1]) > 100
-    assert float(peak[2]) < 30

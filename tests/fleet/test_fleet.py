@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
 import sys
-import time
 from functools import partial
 
 import psutil
@@ -145,38 +143,3 @@ def test_machines_that_take_no_part_are_named_with_the_fix(fleet: Fleet):
     assert "no machine can go on: far" in alone.stderr
     some = fleet.ask(name, "--host", "far", "--host", "one", code=3)
     assert "not complete: far" in some.stderr
-
-
-@pytest.mark.long
-def test_whatever_is_lost_each_trial_is_recorded_once(fleet: Fleet):
-    """At random moments a machine is killed, another one frozen, and the controller killed."""
-    seed = random.randrange(1 << 32)
-    chance = random.Random(seed)
-    fleet.lost_after = "8s"
-    fleet.write()
-    for number in range(5):
-        lose(fleet, f"round-{number}", chance)
-        assert once_each(fleet.lines("lab", f"round-{number}"), 18), (seed, number)
-
-
-def lose(fleet: Fleet, name: str, chance: random.Random) -> None:
-    """Run a shared sweep of 18 trials to its end."""
-    words = fleet.scenario(name, 6, ["sleep", "0.3"]), "--shared", "lab"
-    running = fleet.start(*words)
-    wait_until(lambda: len(fleet.lines("lab", name)) >= 2)
-    killed, frozen = chance.sample(NAMES, 2)
-    frozen_pid = 0
-    for victim in chance.sample([killed, frozen, "controller"], 3):
-        time.sleep(chance.uniform(0, 1.5))
-        if victim == "controller" and running.poll() is None:
-            running.kill()
-            running.wait()
-            running = fleet.start(*words)
-        elif victim != "controller" and is_alive(pid := fleet.pid(victim)):
-            os.kill(pid, signal.SIGKILL if victim == killed else signal.SIGSTOP)
-            frozen_pid = frozen_pid if victim == killed else pid
-    code = running.wait(300)
-    if is_alive(frozen_pid):
-        os.kill(frozen_pid, signal.SIGKILL)
-    if code:
-        fleet.ask(*words)

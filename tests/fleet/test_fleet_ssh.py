@@ -12,10 +12,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
-from tests.fleet.conftest import Fleet, Gate, once_each, wait_until
+from tests.fleet.conftest import Fleet, once_each, wait_until
 from tests.trust.stranger import STRANGER
 from tests.worker_places import make_cgroup
 
@@ -168,22 +167,3 @@ def test_a_workload_finds_no_key_and_no_way_back(fleet: SshFleet):
     for trial in (one for one, outcome in ends.items() if outcome == "ok"):
         assert (folder / "logs" / f"{trial}.log").read_text() == f"searched as {STRANGER}\n"
     assert not list(fleet.folder.glob("control-*"))
-
-
-def test_a_board_that_dies_loses_only_its_trial(fleet: SshFleet, gate: Gate):
-    """The server's process of its session is killed: the trial there ends, others go on."""
-    running = fleet.start(fleet.scenario("dying", 5, gate.shared_command), "--shared", "lab")
-    gate.let_through(3 * 3 * 2)
-    wait_until(lambda: list(fleet.folder.glob("results/lab/*-dying-*")))
-    gate.probes_are_over()
-    wait_until(lambda: fleet.is_making("two", gate))
-    session = psutil.Process(fleet.pid("two")).parent()
-    assert session
-    # It listens for nobody, whatever the configuration says of forwarding.
-    assert "LISTEN" not in {one.status for one in session.net_connections()}
-    session.kill()
-    gate.let_through()
-    log = fleet.folder / "controller.log"
-    assert running.wait(240) == 0, log.read_text()
-    assert once_each(fleet.lines("lab", "dying"), 15)
-    assert "two: lost: " in log.read_text()

@@ -271,39 +271,6 @@ def test_in_each_extra(extra: str, installed: Installer, places: dict[str, Path]
     "install, and installing that one is enough."
 )
 @pytest.mark.long
-@pytest.mark.own_cgroup
-@pytest.mark.torch
-@pytest.mark.timeout(900)
-def test_what_two_extras_are_named_for_works_with_both(
-    installed: Installer, places: dict[str, Path]
-):
-    """What one extra alone can't do works once all are there that were asked for."""
-    for chosen in sorted({tuple(sorted(one.needs)) for one in CALLS if len(one.needs) > 1}):
-        calls = [one for one in CALLS if own(one, chosen) and not one.costly]
-        judge_all(calls, chosen, installed(*chosen), places)
-
-
-@pytest.mark.promise(
-    "In the base install and with each single extra every verb works, or names the extra to "
-    "install, and installing that one is enough."
-)
-@pytest.mark.long
-@pytest.mark.own_cgroup
-@pytest.mark.torch
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("chosen", [*((extra,) for extra in EXTRAS), ("plot", "torch")], ids=str)
-def test_all_calls_in_each_extra(
-    chosen: tuple[str, ...], installed: Installer, places: dict[str, Path]
-):
-    """Every call, the costly ones too, and those that need no extra."""
-    judge_all(CALLS, chosen, installed(*chosen), places)
-
-
-@pytest.mark.promise(
-    "In the base install and with each single extra every verb works, or names the extra to "
-    "install, and installing that one is enough."
-)
-@pytest.mark.long
 @pytest.mark.process
 def test_in_a_fresh_environment(tmp_path: Path, places: dict[str, Path]):
     """The base install as pip makes it, from a copy of the source: every verb, and its help."""

@@ -146,30 +146,22 @@ def fault_in(data: dict[str, Any]) -> str | None:
 def failures(
     folder: Path, cases: list[tuple[str, dict[str, Any]]], verbs: Iterable[str]
 ) -> list[str]:
-    """Each verb that ends in a traceback with these records added, and one that it is due to."""
+    """Each verb that ends in a traceback with these records added."""
     before = (folder / TRIALS).read_text()
-    try:
-        return [words for verb in verbs for words in _failure(folder, before, cases, verb)]
-    finally:
-        (folder / TRIALS).write_text(before)
-
-
-def _failure(
-    folder: Path, before: str, cases: list[tuple[str, dict[str, Any]]], verb: str
-) -> list[str]:
     lines = [
         json.dumps({**data, "trial": f"x{number:04d}"} if "trial =" not in what else data)
         for number, (what, data) in enumerate(cases)
     ]
     (folder / TRIALS).write_text(before + "\n".join(lines) + "\n")
-    words = VERBS[verb].replace("FOLDER", str(folder)).split()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        error = CliRunner().invoke(cli, words, standalone_mode=False).exception
-    if error is None or isinstance(error, EdgebenchError | click.ClickException):
-        return []
-    half = len(cases) // 2
-    fewer = half and (
-        _failure(folder, before, cases[:half], verb) or _failure(folder, before, cases[half:], verb)
-    )
-    return fewer or [f"{verb} with {', '.join(what for what, _ in cases[:9])}: {error!r}"]
+    found = []
+    try:
+        for verb in verbs:
+            words = VERBS[verb].replace("FOLDER", str(folder)).split()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                error = CliRunner().invoke(cli, words, standalone_mode=False).exception
+            if not (error is None or isinstance(error, EdgebenchError | click.ClickException)):
+                found.append(f"{verb}: {error!r}")
+        return found
+    finally:
+        (folder / TRIALS).write_text(before)

@@ -13,7 +13,7 @@ import numpy as np
 from edgebench.records import LimitSetting, Outcome, SamplerReport, TrialRecord
 from edgebench.results.folder import ResultsFolder
 from edgebench.spans import events_to_phases
-from tests.made_records import MIB, EventLog, packed_samples
+from tests.made_records import MIB, NETWORK, EventLog, packed_samples, record
 
 NETWORKS: dict[str, Any] = {
     "networks": {
@@ -75,7 +75,7 @@ def killed_events() -> list[dict[str, Any]]:
     return log.events
 
 
-def record(
+def loading(
     trial: str = "0001",
     *,
     label: str = "max",
@@ -84,34 +84,22 @@ def record(
     scale: float = 1.0,
     **changes: Any,
 ) -> TrialRecord:
-    """A trial's record; ``scale`` makes its loading slower."""
-    events = inference_events(scale) if outcome == "ok" else killed_events()
+    """The record of a trial that loads and runs lenet; ``scale`` makes its loading slower."""
     values: dict[str, Any] = {
         "trial": trial,
         "point": f"p-{label}",
-        "block": 0,
-        "repeat": 0,
-        "settings": {
-            "kind": "inference",
-            "networks": ["lenet"],
-            "schedule": "linear",
-            "loader": "copy",
-            "batch": 1,
-            "weights": {"lenet": "/nowhere/lenet"},
-        },
+        "settings": {**NETWORK, "schedule": "linear", "weights": {"lenet": "/nowhere/lenet"}},
         "limits": LimitSetting(label, memory_bytes, "file", 64 * MIB),
         "outcome": outcome,
-        "started_utc": "2026-01-02T03:04:05.678+00:00",
         "wall_s": 2.0 + 0.4 * scale,
-        "limit_bytes": memory_bytes,
         "peak_bytes": memory_bytes or 200 * MIB,
         "peak_source": "kernel",
         "saturated": memory_bytes is not None,
         "demand_bytes": 200 * MIB if memory_bytes is None and outcome == "ok" else None,
         "sampler": SamplerReport(0.001, 0.00101, 0.004, 900, 0.02, 9 * MIB),
-        "phases": events_to_phases(events),
+        "phases": events_to_phases(inference_events(scale) if outcome == "ok" else killed_events()),
     }
-    return TrialRecord(**(values | changes))
+    return record(memory_bytes and memory_bytes / MIB, **(values | changes))
 
 
 def write_files(folder: ResultsFolder, made: TrialRecord) -> None:
@@ -180,7 +168,7 @@ def make_sweep(
 def usual_record(trial: str, label: str, block: int) -> TrialRecord:
     """What :func:`make_sweep` records by default."""
     sizes = {"150M": 150 * MIB, "100M": 100 * MIB}
-    return record(
+    return loading(
         trial,
         label=label,
         memory_bytes=sizes.get(label),

@@ -14,7 +14,6 @@ from edgebench.results.live.sweep import SweepTail
 from edgebench.results.sweep_reader import read_sweep
 from edgebench.safe_reading import MOST_BYTES
 from tests.results.damaged_records import (
-    VERBS,
     damaged,
     failures,
     fault_in,
@@ -121,16 +120,3 @@ def test_wrong_values_stop_no_verb(made: dict[str, Path], kind: str) -> None:
     cases = read_as_whole(made[kind])
     assert len(cases) > 400
     assert failures(made[kind], cases, (*_LIGHT, *_MORE.get(kind, ()))) == []
-
-
-@pytest.mark.long
-@pytest.mark.heavy
-@pytest.mark.process
-@pytest.mark.timeout(7200)
-@pytest.mark.parametrize("kind", ["inference", "convolution", "training", "command"])
-def test_each_wrong_value_stops_no_verb(made: dict[str, Path], kind: str) -> None:
-    """Every verb: with all of them at once, then with a few at a time, which hide no other."""
-    cases = read_as_whole(made[kind])
-    assert failures(made[kind], cases, VERBS) == []
-    for start in range(0, len(cases), 8):
-        assert failures(made[kind], cases[start : start + 8], VERBS) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from results_making import make_sweep, record
+from results_making import loading, make_sweep
 
 from edgebench.records import LimitSetting
 from edgebench.results.limit_met import is_limit_met
@@ -36,7 +36,7 @@ def test_busy_neighbours_are_a_doubt_and_no_slowdown(tmp_path: Path, hits: int, 
     def slow(trial: str, label: str, block: int):
         is_free = label == "max"
         size = None if is_free else 83 << 20
-        made = record(trial, label=label, memory_bytes=size, scale=1 if is_free else 2.7)
+        made = loading(trial, label=label, memory_bytes=size, scale=1 if is_free else 2.7)
         return replace(made, limit_hits=hits)
 
     make_sweep(tmp_path, labels=("max", "83M"), make=slow)

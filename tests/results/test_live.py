@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
-import time
 from array import array
 from pathlib import Path
 
@@ -180,12 +177,7 @@ def test_an_unusual_live_file_is_ignored(tmp_path: Path, change: dict[str, objec
     assert read_live_trial(tmp_path) is not None
     (tmp_path / "live.json").write_text(json.dumps({**good, **change}))
     assert read_live_trial(tmp_path) is None
-
-
-def test_no_live_file_and_half_of_one(tmp_path: Path):
-    """Nothing there, or only the beginning of it."""
-    assert read_live_trial(tmp_path) is None
-    (tmp_path / "live.json").write_text('{"schema": 1, "tri')
+    (tmp_path / "live.json").write_text(json.dumps(good)[:30])
     assert read_live_trial(tmp_path) is None
 
 
@@ -262,36 +254,6 @@ def test_a_vanished_sweep_stops_nothing(tmp_path: Path):
     path.rename(tmp_path / "elsewhere")
     state = tail.poll()
     assert not state.running
-
-
-@pytest.mark.own_cgroup
-def test_a_real_trial_is_seen_while_it_runs(tmp_path: Path):
-    """The harness shows its trial: usage rises as the program's does, then the trial goes."""
-    scenario = tmp_path / "nap.toml"
-    scenario.write_text(
-        'schema = 1\nname = "nap"\nrepeats = 1\n[workload]\nkind = "command"\n'
-        f'command = ["{sys.executable}", "-I", "-S", "-c", '
-        "\"import os, time; held = b'x' * 60_000_000\\n"
-        f"while not os.path.exists('{tmp_path}/go-on'): time.sleep(0.02)\"]\n"
-    )
-    root = tmp_path / "results"
-    words = [sys.executable, "-m", "edgebench", "run", str(scenario), "--results", str(root)]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
-        highest, tail = 0, None
-        while run.poll() is None:
-            path = newest_running(root) if tail is None else None
-            tail = SweepTail(path) if path else tail
-            if tail and (trial := tail.poll().trial) and trial.curve.points:
-                highest = max(highest, trial.peak_bytes or 0)
-            if highest > 60_000_000:
-                (tmp_path / "go-on").touch()
-            time.sleep(0.05)
-    assert highest > 60_000_000
-    assert tail is not None
-    state = tail.poll()
-    assert state.complete
-    assert state.trial is None
-    assert not (state.path / "live.json").exists()
 
 
 def test_a_fast_network_is_not_followed_layer_by_layer(tmp_path: Path):

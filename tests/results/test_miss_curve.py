@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from made_records import MIB, counts, record
 
-from edgebench.knee import KneeBracket, equal_bytes, find_knee
+from edgebench.knee import equal_bytes, find_knee
 from edgebench.records import Direction, LimitSetting, RoundCounts, TrialRecord, WalkReport
 from edgebench.results.miss_curve import MissCurve, record_curves
 
@@ -80,11 +80,6 @@ def test_the_knee_lies_unequally_far_from_both_limits(
     assert found.knee_bytes == pytest.approx(knee * MIB, rel=1e-4)
 
 
-def test_a_bracket_is_known_to_a_share_of_its_wider_limit() -> None:
-    """From 200 to 250 MiB is a fifth."""
-    assert KneeBracket(200 * MIB, 250 * MIB).known_to == pytest.approx(0.2)
-
-
 def test_a_point_has_the_bytes_beyond_free_reading_and_each_visits() -> None:
     """Three visits, none of them the median's neighbours; 60 MiB are read without a limit."""
     free = [visit(None, [70, 60, 60, 61]), visit(None, [90, 58, 57])]
@@ -111,14 +106,6 @@ def test_a_point_has_the_bytes_beyond_free_reading_and_each_visits() -> None:
     assert (wide.confirmed, point.confirmed) == (False, False)
 
 
-def test_the_change_of_the_limit_is_no_steady_round() -> None:
-    """The first round at a limit pays for it; the others are counted, with their spread."""
-    curve = curve_of(visit(None, [0, 0, 0]), visit(100, [9, 50, 60, 52]))
-    (point,) = curve.points
-    assert (point.round_bytes, point.spread_bytes, point.rounds) == (52 * MIB, 10 * MIB, 3)
-    assert (point.faults, point.out_bytes, point.confirmed) == (7, None, False)
-
-
 def test_two_equal_rounds_confirm_a_point() -> None:
     """Within one per cent of each other."""
     assert curve_of(visit(100, [9, 200, 201])).points[0].confirmed
@@ -126,13 +113,6 @@ def test_two_equal_rounds_confirm_a_point() -> None:
     assert not curve_of(visit(100, [9, 200])).points[0].confirmed
     assert curve_of(visit(100, [9, 200]), visit(100, [3, 200])).points[0].confirmed
     assert not equal_bytes(200 * MIB, 203 * MIB)
-
-
-def test_what_an_unlimited_round_reads_is_not_read_again() -> None:
-    """Weights that are loaded cold are read in every round, whatever the limit."""
-    curve = curve_of(visit(None, [70, 60, 60]), visit(100, [99, 90, 90]))
-    assert curve.unlimited_bytes == 60 * MIB
-    assert curve.points[0].round_bytes == 30 * MIB
 
 
 def test_directions_are_never_mixed() -> None:

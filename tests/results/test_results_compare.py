@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
-from results_making import MIB, make_sweep, record, usual_record
+from results_making import MIB, loading, make_sweep, usual_record
 from scipy import stats
 
 from edgebench.analysis.compare import compare_sweeps
@@ -36,7 +36,7 @@ def slower(trial: str, label: str, block: int) -> TrialRecord:
     if label != "150M":
         return usual_record(trial, label, block)
     scale = 6.0 * (1 + 0.01 * block)
-    return record(trial, label=label, memory_bytes=150 * MIB, scale=scale, block=block)
+    return loading(trial, label=label, memory_bytes=150 * MIB, scale=scale, block=block)
 
 
 def test_a_regression_is_found_and_told(tmp_path: Path):
@@ -60,14 +60,6 @@ def test_a_regression_is_told_to_github(tmp_path: Path):
     (annotated,) = [line for line in done.stderr.splitlines() if line.startswith("::error")]
     assert "%" not in annotated.replace("%25", "")
     assert "::" not in run_compare(b, a, "--format", "github").output
-
-
-def test_an_improvement_is_no_regression(tmp_path: Path):
-    """The same two sweeps the other way round end well, and say faster."""
-    a, b = make_sweep(tmp_path, make=slower), make_sweep(tmp_path)
-    done = run_compare(a, b)
-    assert done.exit_code == 0
-    assert "faster" in done.stdout
 
 
 def test_a_change_of_all_times_is_found_where_no_single_one_shows_it(tmp_path: Path):
@@ -107,20 +99,13 @@ def test_a_change_of_all_times_is_found_where_no_single_one_shows_it(tmp_path: P
     assert json.loads(run_compare(a, a, "--json").stdout)["overall"]["verdict"] == "same"
 
 
-def test_a_sweep_equals_itself(tmp_path: Path):
-    """Nothing changed: nothing to list, exit 0."""
-    path = make_sweep(tmp_path)
-    told = json.loads(run_compare(path, path, "--json").stdout)
-    assert {row["verdict"] for row in told["rows"]} == {"same"}
-
-
 def test_a_limit_no_longer_viable_is_a_regression(tmp_path: Path):
     """What always finished and now never does is lost, whatever the times say."""
 
     def killed(trial: str, label: str, block: int) -> TrialRecord:
         if label == "max":
             return usual_record(trial, label, block)
-        return record(trial, label=label, memory_bytes=150 * MIB, outcome="oom-killed")
+        return loading(trial, label=label, memory_bytes=150 * MIB, outcome="oom-killed")
 
     a, b = make_sweep(tmp_path), make_sweep(tmp_path, make=killed)
     verdicts = [row.verdict for row in compare_sweeps(load(a).sweeps[0], load(b).sweeps[0]).rows]
@@ -172,15 +157,6 @@ def test_one_repeat_proves_nothing(tmp_path: Path):
     done = run_compare(a, make_sweep(tmp_path, repeats=1, make=slower))
     assert done.exit_code == 0
     assert "3 same, 9 unsure" in done.stdout
-
-
-def test_different_devices_need_a_word(tmp_path: Path):
-    """Two devices are compared only if that is asked for."""
-    a, b = make_sweep(tmp_path), make_sweep(tmp_path, device="pi")
-    refused = run_compare(a, b)
-    assert isinstance(refused.exception, UsageError)
-    assert "--across-devices" in str(refused.exception)
-    assert run_compare(a, b, "--across-devices").exit_code == 0
 
 
 def test_sweeps_with_nothing_in_common_are_refused(tmp_path: Path):
@@ -264,32 +240,6 @@ def test_the_least_change_is_found_19_times_in_20():
         [(repeats(0), repeats(math.log(least))) for _ in range(1000)], alpha
     )
     assert sum(one.p <= alpha for one in changed) / 1000 == pytest.approx(0.95, abs=0.03)
-
-
-def test_a_noisy_comparison_says_what_it_can_tell(tmp_path: Path):
-    """From which change on, and how many repeats a tenth would take: more than there are."""
-    rng = random.Random(6)
-
-    def noisy(trial: str, label: str, block: int) -> TrialRecord:
-        made, factor = usual_record(trial, label, block), math.exp(rng.gauss(0, 0.2))
-        phases = [replace(phase, wall_s=phase.wall_s * factor) for phase in made.phases]
-        return replace(made, phases=phases)
-
-    a, b = make_sweep(tmp_path, make=noisy), make_sweep(tmp_path, make=noisy)
-    compared = compare_sweeps(load(a).sweeps[0], load(b).sweeps[0])
-    assert compared.least_times_ratio
-    assert compared.least_times_ratio > 1.1
-    assert (compared.repeats_for(1.1) or 0) > 3
-    said = " ".join(run_compare(a, b, "--verbose").stdout.split())
-    assert (
-        f"least change shown of half of the times: {100 * (compared.least_times_ratio - 1):.0f}"
-        in said
-    )
-    assert f"10 % with {compared.repeats_for(1.1)} repeats" in said
-    assert compared.overall
-    least = 100 * (compared.overall.least_ratio - 1)
-    assert f"least change shown of all times: {least:.0f} %" in said
-    assert f"5 % with {compared.repeats_for_all(1.05)} repeats" in said
 
 
 def test_spreads_that_are_all_one_are_pooled():

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from results_making import NETWORKS, make_sweep, record, write_files
+from results_making import NETWORKS, loading, make_sweep, write_files
 
 from edgebench import load
 from edgebench.errors import ResultsError
 from edgebench.records import SCHEMA
 from edgebench.results.folder import ResultsFolder, find_sweep, is_being_written
 from edgebench.results.layout import read_json
-from edgebench.safe_files import write_whole
 
 
 def new_folder(root: Path) -> ResultsFolder:
@@ -59,7 +58,7 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path):
 
 def test_a_record_comes_back_as_it_went(tmp_path: Path):
     """No key and no digit of a record is lost on disk."""
-    made = record(wall_s=0.1 + 0.2, notes={"digest": "ab"}, noise={"steal_share": 1 / 3})
+    made = loading(wall_s=0.1 + 0.2, notes={"digest": "ab"}, noise={"steal_share": 1 / 3})
     with new_folder(tmp_path) as folder:
         folder.append(made)
         assert folder.records() == [made]
@@ -68,10 +67,10 @@ def test_a_record_comes_back_as_it_went(tmp_path: Path):
 def test_only_results_count_as_finished(tmp_path: Path):
     """An interrupted trial is made again, and then counts once."""
     with new_folder(tmp_path) as folder:
-        folder.append(record("0001", outcome="interrupted"))
-        folder.append(record("0002", outcome="oom-killed"))
+        folder.append(loading("0001", outcome="interrupted"))
+        folder.append(loading("0002", outcome="oom-killed"))
         assert folder.finished_trials() == {"0002"}
-        folder.append(record("0001"))
+        folder.append(loading("0001"))
         assert [r.outcome for r in folder.records()] == ["ok", "oom-killed"]
 
 
@@ -121,7 +120,7 @@ def test_a_newer_folder_is_not_gone_on_with(tmp_path: Path):
     """What a newer version wrote is refused by name, with what to do."""
     path = make_sweep(tmp_path, finish=False)
     with (path / "trials.jsonl").open("a") as file:
-        file.write(json.dumps({**record("0099").to_json(), "schema": SCHEMA + 1}) + "\n")
+        file.write(json.dumps({**loading("0099").to_json(), "schema": SCHEMA + 1}) + "\n")
     with pytest.raises(ResultsError, match=f"schema {SCHEMA + 1}") as caught:
         ResultsFolder.open(path)
     assert "pip install -U edgebench" in str(caught.value)
@@ -140,7 +139,7 @@ def test_a_cut_anywhere_costs_at_most_the_last_trial(
     monkeypatch.setattr("edgebench.results.folder._TAIL_BYTES", read_at_once)
     with new_folder(tmp_path) as folder:
         for trial in ("0001", "0002", "0003"):
-            folder.append(record(trial, phases=[], notes={"text": "ä\u2028"}))
+            folder.append(loading(trial, phases=[], notes={"text": "ä\u2028"}))
     file = folder.path / "trials.jsonl"
     data = file.read_bytes()
     ends = [at + 1 for at, byte in enumerate(data) if byte == 10]
@@ -164,7 +163,7 @@ def test_a_damaged_end_is_cut(tmp_path: Path, tail: bytes):
     assert len(loaded.sweeps[0].records) == 9
     assert any("torn" in words for words in loaded.warnings)
     with ResultsFolder.open(path) as folder:
-        folder.append(record("0100"))
+        folder.append(loading("0100"))
         assert len(folder.records()) == 10
     assert load(path).warnings == []
 
@@ -188,7 +187,7 @@ def test_a_trials_own_files_reach_the_disk_before_its_line(
         done.append(f"write {name_of(descriptor)}")
         return real_write(descriptor, data)
 
-    made = record()
+    made = loading()
     with new_folder(tmp_path) as folder:
         write_files(folder, made)
         monkeypatch.setattr(os, "fsync", sync)
@@ -208,7 +207,7 @@ def write_sweep(root: Path, trials: int = 3) -> None:
     with ResultsFolder.open(found) if found else new_folder(root) as folder:
         for trial in (f"{number:04d}" for number in range(trials)):
             if trial not in folder.finished_trials():
-                made = record(trial)
+                made = loading(trial)
                 write_files(folder, made)
                 folder.append(made)
         folder.finish({"trials": trials})
@@ -278,30 +277,15 @@ def test_a_full_disk_leaves_the_lines_that_were_there(
         return real(descriptor, data[: len(data) // 2])
 
     with new_folder(tmp_path) as folder:
-        folder.append(record("0001"))
+        folder.append(loading("0001"))
         before = (folder.path / "trials.jsonl").read_bytes()
         monkeypatch.setattr(os, "write", half)
         with pytest.raises(ResultsError, match="can't write results: No space left"):
-            folder.append(record("0002"))
+            folder.append(loading("0002"))
         monkeypatch.undo()
         assert (folder.path / "trials.jsonl").read_bytes() == before
-        folder.append(record("0003"))
+        folder.append(loading("0003"))
         assert folder.finished_trials() == {"0001", "0003"}
-
-
-def test_a_failed_replacement_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """An atomic write that fails leaves what was there, and no part of the new."""
-    target = tmp_path / "complete.json"
-    target.write_bytes(b"old")
-
-    def full(fd: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        write_whole(target, b"new")
-    assert list(tmp_path.iterdir()) == [target]
-    assert target.read_bytes() == b"old"
 
 
 def test_a_half_made_folder_of_a_killed_start_is_cleared(tmp_path: Path):

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from results_making import MIB, make_sweep, record, usual_record
+from results_making import MIB, loading, make_sweep
 
 import edgebench
 from edgebench.errors import ResultsError
@@ -44,14 +44,6 @@ def test_trials_have_plain_columns(tmp_path: Path):
     assert bool(row["saturated"])
 
 
-def test_demand_is_the_unlimited_trials_and_is_carried_to_all(tmp_path: Path):
-    """A limited trial has no demand of its own; its workload's stands beside it."""
-    trials = edgebench.load(make_sweep(tmp_path)).trials
-    limited = trials[trials["limit_label"] != "max"]
-    assert limited["demand_bytes"].isna().all()
-    assert (trials["workload_demand_bytes"] == 200 * MIB).all()
-
-
 def test_phases_are_joined_with_their_trial(tmp_path: Path):
     """Each round's phases carry network, limit and outcome; killed trials have no sums of load."""
     phases = edgebench.load(make_sweep(tmp_path)).phases
@@ -65,7 +57,7 @@ def test_phases_are_joined_with_their_trial(tmp_path: Path):
 def test_a_pipeline_keeps_each_networks_phases(tmp_path: Path):
     """The trial's networks are joined by +; a phase's row names its own."""
     settings = {"kind": "inference", "networks": ["lenet", "other"]}
-    path = make_sweep(tmp_path, make=lambda trial, _label, _block: record(trial, settings=settings))
+    path = make_sweep(tmp_path, make=lambda trial, *_: loading(trial, settings=settings))
     loaded = edgebench.load(path)
     assert set(loaded.trials["network"]) == {"lenet+other"}
     assert set(loaded.phases["pipeline"]) == {"lenet+other"}
@@ -104,14 +96,6 @@ def test_samples_keep_what_is_missing_missing(tmp_path: Path):
     assert loaded.events("0001")[0]["phase"] == "import"
 
 
-def test_networks_sum_their_layers(tmp_path: Path):
-    """A network's row has its bytes and operations."""
-    row = edgebench.load(make_sweep(tmp_path)).networks.iloc[0]
-    assert (row["network"], row["layers"], row["file_bytes"], row["flops"]) == (
-        *("lenet", 2, 364, 300_000),
-    )
-
-
 def test_frames_of_nothing_have_the_same_columns_and_types(tmp_path: Path):
     """A sweep without a trial yet gives empty frames that code can be written against."""
     full = edgebench.load(make_sweep(tmp_path / "full"))
@@ -136,14 +120,10 @@ def test_a_damaged_line_is_left_out_and_named(tmp_path: Path):
 
 def test_a_trial_made_again_counts_once_and_is_said(tmp_path: Path):
     """The harness's failure that a resume mended is no row, but a warning."""
-
-    def first_fails(trial: str, label: str, block: int) -> object:
-        return usual_record(trial, label, block)
-
-    path = make_sweep(tmp_path, make=first_fails, finish=False)  # type: ignore[arg-type]
+    path = make_sweep(tmp_path, finish=False)
+    failed = loading("0001", outcome="harness-error").to_json()
     lines = (path / "trials.jsonl").read_text()
-    failed = record("0001", outcome="harness-error").to_json()
-    (path / "trials.jsonl").write_text(json.dumps(failed) + "\n" + lines + lines[:0])
+    (path / "trials.jsonl").write_text(json.dumps(failed) + "\n" + lines)
     loaded = edgebench.load(path)
     assert (loaded.trials["trial"] == "0001").sum() == 1
     assert loaded.warnings == ["trial 0001 was made again: it ended as harness-error"]
@@ -219,7 +199,7 @@ def test_kinds_side_by_side_miss_each_others_settings(tmp_path: Path):
     make_sweep(tmp_path)
     settings = {"kind": "convolution", "passes": 3, "kernel": 3, "stack": 1, "batch": 1}
     settings |= {"channels": 32, "image": 64, "backward": False, "warm": 1}
-    make_sweep(tmp_path, make=lambda trial, _label, _block: record(trial, settings=settings))
+    make_sweep(tmp_path, make=lambda trial, *_: loading(trial, settings=settings))
     passes = edgebench.load(tmp_path).trials.groupby("kind")["passes"]
     assert passes.first().to_dict()["convolution"] == 3
     assert passes.count()["inference"] == 0

@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
-from results_making import MIB, make_sweep, record
+from results_making import MIB, loading, make_sweep
 
 import edgebench
 from edgebench.cli.export import export
 from edgebench.cli.show import show
-from edgebench.errors import ResultsError, UsageError
+from edgebench.errors import ResultsError
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.point_facts import point_facts
 from edgebench.results.results import load
@@ -37,7 +37,7 @@ def test_show_fits_eighty_columns(tmp_path: Path):
 
     def wide(trial: str, label: str, block: int) -> object:
         about = {"networks": ["mobilenet_v3_large"], "schedule": "partial", "loader": "mmap"}
-        made = record(trial, label=label, memory_bytes=123456789, scale=1 + block)
+        made = loading(trial, label=label, memory_bytes=123456789, scale=1 + block)
         return replace(made, settings={**made.settings, **about})
 
     path = make_sweep(tmp_path, labels=("max", "12.5%"), make=wide)  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ def test_show_names_the_noise(tmp_path: Path):
     def noisy(trial: str, label: str, block: int) -> object:
         scale = 10.0 if trial == "0001" else 1.0
         noise = {"steal_share": 0.09}
-        return record(trial, scale=scale, block=block, noise=noise)
+        return loading(trial, scale=scale, block=block, noise=noise)
 
     path = make_sweep(tmp_path, labels=("max",), make=noisy)  # type: ignore[arg-type]
     text = run_show(path).stderr
@@ -91,7 +91,7 @@ def test_show_of_a_command_has_the_whole_trials_time(tmp_path: Path):
     path = make_sweep(
         tmp_path,
         labels=("max",),
-        make=lambda trial, _label, _block: record(trial, settings=settings, phases=[], wall_s=7.25),
+        make=lambda trial, *_: loading(trial, settings=settings, phases=[], wall_s=7.25),
     )
     text = run_show(path).stdout
     assert "python3 'my train.py'" in text
@@ -111,7 +111,7 @@ def test_slowdown_needs_an_unlimited_twin_on_the_same_cores(tmp_path: Path):
     """A trial on one core is not divided by one on four."""
 
     def cores(trial: str, label: str, block: int) -> object:
-        made = record(trial, label=label, memory_bytes=None if label == "max" else MIB)
+        made = loading(trial, label=label, memory_bytes=None if label == "max" else MIB)
         limits = type(made.limits)(
             label, made.limits.memory_bytes, cores=4 if label == "max" else 1
         )
@@ -155,13 +155,6 @@ def test_one_trials_samples(tmp_path: Path):
     assert [row["usage_bytes"] for row in told] == [100, 200, 300]
     assert told[1]["swap_bytes"] is None
     assert isinstance(run_export(path, *words, "0099").exception, ResultsError)
-
-
-def test_export_that_cannot_be_written_says_so(tmp_path: Path):
-    """No folder for the file, or Parquet on stdout: one clear error each."""
-    path = make_sweep(tmp_path)
-    assert isinstance(run_export(path, "-o", tmp_path / "no/x.csv").exception, ResultsError)
-    assert isinstance(run_export(path, "--format", "parquet").exception, UsageError)
 
 
 def test_csv_has_no_formulas(tmp_path: Path):

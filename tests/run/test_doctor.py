@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 
 import pytest
 
 from edgebench.cgroups.kernel_checks import Finding
 from edgebench.run.doctor import CheckResult, finding_result
+from tests.own_path import call
 
 
 # Where root can have swap, the doctor tries it for a moment.
@@ -15,8 +15,7 @@ from edgebench.run.doctor import CheckResult, finding_result
 @pytest.mark.own_cgroup
 def test_doctor_finds_this_machine_fit():
     """Where a cgroup can be had a limit is proved, and the next step is named."""
-    command = [sys.executable, "-m", "edgebench", "doctor", "--verbose"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = call("doctor", "--verbose")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("  ok    cgroup: ")
     assert "limits enforced" in done.stdout

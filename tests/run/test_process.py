@@ -65,6 +65,7 @@ def test_a_workload_that_hangs_is_killed(watched: WorkloadProcess) -> None:
 
 @pytest.mark.process
 @pytest.mark.quick
+@pytest.mark.promise("The output kept of a workload is limited.")
 def test_output_is_capped(watched: WorkloadProcess) -> None:
     """A workload that prints without end neither fills memory nor blocks; the loss is told."""
     more = 5 * OUTPUT_CAP_BYTES
@@ -125,6 +126,7 @@ def test_a_workload_that_closes_its_descriptors_is_waited_for(watched: WorkloadP
 
 
 @pytest.mark.promise("Events without end cost the harness a bounded amount of memory.")
+@pytest.mark.promise("A trial whose events have no end is recorded, with how many were dropped.")
 def test_only_so_many_events_are_kept() -> None:
     """Short lines become objects many times their size: values count too; what is lost is told."""
     pipe = Pipe(1 << 20, most_values=100)
@@ -164,16 +166,6 @@ def test_what_is_shown_to_who_watches_is_bounded(tmp_path: Path) -> None:
     finally:
         pipe.close()
     assert (tmp_path / "copy").stat().st_size == 2000
-
-
-def test_events_are_told_from_what_is_none(watched: WorkloadProcess) -> None:
-    """In their order, from any byte on; lines that are no event are counted."""
-    first = b'{"event":"note","n":1}\n'
-    watched.events.add(first)
-    watched.events.add(b'[1]\n{"event":5}\n{"event":"end","n":2}\n{"event":"st')
-    both = [{"event": "note", "n": 1}, {"event": "end", "n": 2}]
-    assert watched.event_list() == (both, 3)
-    assert watched.event_list(len(first)) == (both[1:], 3)
 
 
 def test_when_a_process_ran_is_from_its_start_to_its_end() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import subprocess
 import sys
 import time
@@ -63,24 +62,6 @@ def test_a_kill_and_a_failure_are_outcomes():
     assert (failed.outcome, failed.reason) == ("failed", "KeyError: 'lost'")
 
 
-@pytest.mark.own_cgroup
-@pytest.mark.root
-def test_its_storage_is_held(tmp_path: Path):
-    """The record says to which speed; a file past the page cache is read no faster."""
-    file = tmp_path / "data"
-    file.write_bytes(os.urandom(8 * MIB))
-    os.sync()
-    words = ["dd", f"if={file}", "of=/dev/null", "bs=64k", "iflag=direct"]
-    try:
-        record = edgebench.measure(words, storage="read=10MB/s", quiet=True)
-    except MachineError as error:
-        pytest.skip(f"no disk can be held: {error}")
-    assert record.limits.storage == "read=10MB/s"
-    assert record.storage is not None
-    assert record.storage.read_bps == 10_000_000
-    assert record.wall_s > 0.4
-
-
 def test_a_storage_that_is_none_is_refused():
     """By all that take one, before anything is run."""
     with pytest.raises(UsageError, match="'100' is not a storage speed"):
@@ -99,14 +80,6 @@ def test_a_share_is_of_the_own_demand():
     assert 70 * MIB < record.limit_bytes < 100 * MIB
     with pytest.raises(WorkloadError, match="demand is unknown"):
         edgebench.measure([sys.executable, "-c", "raise SystemExit(1)"], memory="70%", quiet=True)
-
-
-@pytest.mark.own_cgroup
-def test_what_is_stored_for_the_function_is_removed():
-    """The pickled function is in the session's folder, which is gone afterwards."""
-    record = edgebench.measure(lambda: None, quiet=True)
-    assert record.outcome == "ok"
-    assert not Path(record.settings["argument"]).parent.exists()
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from shared_sweeps import SharedSweep
 
-from edgebench.analysis.reconcile.reconciliation import reconcile_sweep
 from edgebench.answers.warnings import sweep_warnings
 from edgebench.report.figures import memory_time
 from edgebench.results.results import Results, load
@@ -85,37 +83,6 @@ def test_a_sweep_that_was_not_looked_into_is_in_no_doubt(shared_sweep: SharedSwe
     sweep = load(shared_sweep("command")).sweeps[0]
     assert how_watched(sweep) == "without memory.stat"
     assert sweep_warnings(sweep) == []
-
-
-def without_statistics(results: Results) -> Results:
-    """The same sweep, as if that trial had not been made."""
-    (sweep,) = results.sweeps
-    others = [one for one in sweep.strategy_records if one.strategy != "statistics"]
-    return Results([replace(sweep, strategy_records=others)])
-
-
-@pytest.mark.long
-@pytest.mark.own_cgroup
-@pytest.mark.torch
-@pytest.mark.root
-@pytest.mark.swap
-def test_the_ledger_between_two_trials_comes_from_their_trial(tmp_path: Path) -> None:
-    """Its terms are known with it; without it, it is told as missing."""
-    workload = 'kind = "training"\nnetwork = "mlp"\nwidth = 512\nsteps = 4\nthreads = 1'
-    limits = 'memory = ["max", "80%"]\nswap = "256M"\n[memory]\nstrategies = ["process"]'
-    head = f'schema = 1\nname = "pressed"\nrepeats = 1\n[workload]\n{workload}\n[limits]\n'
-    (tmp_path / "s.toml").write_text(f'{head}{limits}\n[sampler]\nstat_interval = "5ms"\n')
-    asked = load_scenario(tmp_path / "s.toml")
-    whole = load(run_sweep(asked, SweepOptions(tmp_path, "here"), Quiet()).folder)
-    terms, missing = [], []
-    for results in (whole, without_statistics(whole)):
-        points = reconcile_sweep(results.sweeps[0])
-        point = next(one for one in points if one.record.limit_bytes is not None)
-        ends = {(led.source.strategy, led.target.strategy): led for led in point.ledgers}
-        terms.append(bool(ends["kernel", "kernel"].terms))
-        missing.append("statistics" in point.missing)
-    assert terms == [True, False]
-    assert missing == [False, True]
 
 
 @pytest.mark.own_cgroup

@@ -19,7 +19,7 @@ from edgebench.cgroups.files import DiskLimit
 from edgebench.cgroups.leftovers import clear_leftovers, state_folder
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.cgroups.swap import SwapState
-from edgebench.errors import CgroupError, MachineError, UsageError
+from edgebench.errors import CgroupError, MachineError
 from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import LimitSetting, TrialRecord
@@ -85,16 +85,6 @@ def test_a_trial_has_the_storage_that_its_record_says(session: Session, tmp_path
 
 @pytest.mark.own_cgroup
 @pytest.mark.root
-def test_storage_as_it_is_leaves_no_trace_in_the_record(session: Session, tmp_path: Path) -> None:
-    """Nothing is held, proved or said."""
-    record = trial(session, tmp_path, ["pass"], "as-is")
-    assert record.outcome == "ok"
-    assert record.storage is None
-    assert record.limits.storage == "as-is"
-
-
-@pytest.mark.own_cgroup
-@pytest.mark.root
 def test_weights_on_no_disk_are_refused(session: Session) -> None:
     """A tmpfs has no speed to hold; no trial is made as if it had."""
     if not _SHARED.is_mount():
@@ -121,14 +111,6 @@ def test_what_is_not_held_is_said(session: Session) -> None:
     report = session.setup.storage.hold("write=5MB/s", places).report
     assert report is not None
     assert {"swap-out", "buffered writes"} < set(report.not_held)
-
-
-@pytest.mark.own_cgroup
-@pytest.mark.root
-def test_an_unknown_speed_makes_no_trial(session: Session, tmp_path: Path) -> None:
-    """A record of an edited sweep, say."""
-    with pytest.raises(UsageError, match="has no unit"):
-        trial(session, tmp_path, ["pass"], "read=90")
 
 
 def test_places_are_weights_and_what_a_command_reads(tmp_path: Path) -> None:
@@ -243,18 +225,6 @@ def test_a_disk_in_memory_is_held_and_recorded(in_memory: Session, tmp_path: Pat
 @pytest.mark.own_cgroup
 @pytest.mark.root
 @pytest.mark.swap
-def test_a_disk_in_memory_may_have_no_speed(in_memory: Session) -> None:
-    """Then nothing is held, and the record still says where swap was."""
-    held = in_memory.setup.storage.hold("disk=ram", StoragePlaces())
-    assert held.limits == ()
-    assert held.report
-    assert (held.report.ram, held.report.read_bps, held.report.proof) == (True, None, [])
-    assert [one["name"][:4] for one in held.report.disks] == ["loop"]
-
-
-@pytest.mark.own_cgroup
-@pytest.mark.root
-@pytest.mark.swap
 def test_the_runtime_s_disk_may_be_slower(
     in_memory: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,18 +246,6 @@ def test_the_runtime_s_disk_may_be_slower(
     with pytest.raises(CgroupError) as caught:
         storage.hold("read=30MB/s", places)
     assert "--storage read=30MB/s,disk=ram" in str(caught.value.remedy)
-
-
-@pytest.mark.own_cgroup
-@pytest.mark.root
-@pytest.mark.swap
-def test_writes_to_a_disk_in_memory_are_proved(in_memory: Session) -> None:
-    """The file that is overwritten for it lies on that disk."""
-    held = in_memory.setup.storage.hold("write=20MB/s,disk=ram", StoragePlaces())
-    assert held.report
-    directions = {one["direction"] for one in held.report.proof}
-    assert directions == {"write"}
-    assert set(held.report.not_held) == {"swap-out", "buffered writes"}
 
 
 @pytest.mark.own_cgroup

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_records import MIB, record
@@ -55,35 +56,29 @@ def told(
     return watch.told(record())
 
 
-def test_swap_in_its_own_area_is_no_warning():
-    """However much it is."""
-    made = told([(80, 0, 80, 80), (90, 0, 90, 90)])
-    assert (made.other_swap_bytes, made.doubts) == (0, [])
-
-
-def test_swap_in_another_area_is_a_warning():
-    """The most of all readings, with the area's name."""
-    made = told([(10, 30, 40, 40), (10, 70, 80, 80), (10, 20, 30, 30)])
-    assert made.other_swap_bytes == 70 * MIB
-    assert made.doubts == [Doubt("other_swap_area", {"swap_bytes": 70 * MIB}, [str(OTHER)])]
-
-
-def test_what_others_swapped_is_recorded_and_is_no_warning():
-    """The other area grew, and the trial's swap is all in its own."""
-    made = told([(40, 100, 40, 40)], before=(0, 25))
-    assert (made.other_swap_bytes, made.doubts) == (75 * MIB, [])
-
-
-def test_a_change_between_two_readings_is_no_warning():
-    """It swaps out, or gives swap back, while its area is read; so does a MiB of slots kept."""
-    made = told([(40, 50, 80, 40), (80, 50, 40, 80), (40, 50, 41, 41)])
-    assert (made.other_swap_bytes, made.doubts) == (50 * MIB, [])
-
-
-def test_a_cgroup_without_swap_accounting_is_no_warning():
-    """How much of it is the trial's own is not known."""
-    made = told([(40, 50, None, None)])
-    assert (made.other_swap_bytes, made.doubts) == (50 * MIB, [])
+@pytest.mark.parametrize(
+    ("before", "readings", "other", "marked"),
+    [
+        # All in its own area, however much.
+        ((0, 0), [(80, 0, 80, 80), (90, 0, 90, 90)], 0, None),
+        # The most of all readings.
+        ((0, 0), [(10, 30, 40, 40), (10, 70, 80, 80), (10, 20, 30, 30)], 70, 70),
+        # The other area grew, and the trial's swap is all in its own.
+        ((0, 25), [(40, 100, 40, 40)], 75, None),
+        # It swaps out, or gives swap back, while its area is read; so does a MiB of slots kept.
+        ((0, 0), [(40, 50, 80, 40), (80, 50, 40, 80), (40, 50, 41, 41)], 50, None),
+        # Without accounting, how much of it is the trial's own is not known.
+        ((0, 0), [(40, 50, None, None)], 50, None),
+    ],
+)
+def test_swap_in_another_area_is_a_warning(
+    before: tuple[int, int], readings: list[Any], other: int, marked: int | None
+):
+    """Sizes in MiB: its own area, the other one, and twice the cgroup's swap."""
+    made = told(readings, before)
+    assert made.other_swap_bytes == other * MIB
+    doubt = Doubt("other_swap_area", {"swap_bytes": (marked or 0) * MIB}, [str(OTHER)])
+    assert made.doubts == ([doubt] if marked else [])
 
 
 def test_where_areas_cant_be_read_nothing_is_guessed(tmp_path: Path):

@@ -14,8 +14,6 @@ from msgspec import structs
 
 from edgebench.cgroups.interface import Limits
 from edgebench.errors import CgroupError
-from edgebench.layers.disk import evict
-from edgebench.measures.strategies.gnu_time import report_file
 from edgebench.records import Doubt, LimitSetting, TrialRecord
 from edgebench.run.session import Session
 from edgebench.run.trial import TrialFiles, run_trial
@@ -145,14 +143,14 @@ def test_what_was_seen_of_a_trial_is_in_its_record_and_its_files(
         "throughput_pattern": "rate ([0-9.]+)",
     }
     request = TrialRequest("0001", "p1", 0, 0, settings, LimitSetting(), 60)
-    setup = replace(session.setup, interval_s=0.002)
+    setup = replace(session.setup, interval_s=0.002, stat_interval_s=0.05)
     record = run_trial(setup, request, replace(files, live=live))
     assert record.outcome == "ok"
     assert record.throughput_per_s == 12.5
     assert record.sampler is not None
     assert record.sampler.interval_s == 0.002
     assert record.watched is not None
-    assert record.watched.usage_interval_s == 0.002
+    assert (record.watched.usage_interval_s, record.watched.stat_interval_s) == (0.002, 0.05)
     assert record.watched.marks_reset_at_boundaries is False
     assert (record.kill, record.storage) == (None, None)
     assert record.noise
@@ -319,31 +317,6 @@ def test_what_is_asked_is_what_is_set() -> None:
     assert limits_of(structs.replace(asked, swap_kind="none")).swap_bytes == 0
     assert limits_of(LimitSetting()) == Limits(swap_bytes=limits_of(LimitSetting()).swap_bytes)
     assert limits_of(LimitSetting()).cores is None
-
-
-def test_a_trial_is_watched_as_asked(session: Session, files: TrialFiles) -> None:
-    """At the intervals of its setup; and the report that GNU time fills is nobody else's."""
-    with report_file(files.work / "0001.gnu-time", None) as fd:
-        assert os.fstat(fd).st_mode & 0o7777 == 0o600
-    setup = replace(session.setup, interval_s=0.002, stat_interval_s=0.05)
-    request = TrialRequest(
-        "0001", "p1", 0, 0, {"kind": "command", "command": ["true"]}, LimitSetting()
-    )
-    watched = run_trial(setup, request, files).watched
-    assert watched
-    assert (watched.usage_interval_s, watched.stat_interval_s) == (0.002, 0.05)
-
-
-def test_evicted_pages_are_read_again(tmp_path: Path) -> None:
-    """One file's clean pages leave the page cache; the file stays as it is."""
-    file = tmp_path / "weights"
-    file.write_bytes(bytes(8 * MIB))
-    with file.open("rb") as opened:
-        os.fsync(opened.fileno())
-    evict(file)
-    assert file.stat().st_size == 8 * MIB
-    with pytest.raises(FileNotFoundError):
-        evict(tmp_path / "gone")
 
 
 @pytest.mark.v2_core

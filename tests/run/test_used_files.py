@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 
 import edgebench
 from edgebench.answers.warnings import is_warm
@@ -21,7 +20,7 @@ from edgebench.cgroups.process_files import FilesWatch, cached_bytes, named_file
 from edgebench.cgroups.sampler_process import SampleSummary
 from edgebench.errors import WorkloadError
 from edgebench.measures.strategies.gnu_time import GnuTime
-from edgebench.need import Need, need_of
+from edgebench.need import need_of
 from edgebench.records import FilesReport, LimitSetting, TrialRecord
 from edgebench.run.session import Session, TrialSetup
 from edgebench.run.trial import TrialFiles, run_trial
@@ -246,32 +245,6 @@ def test_files_that_a_command_names(tmp_path: Path) -> None:
     small.write_bytes(b"x")
     words = ["prog", "small.py", "--model=large.gguf", str(large), "-", "", "a" * 5000]
     assert set(named_files(words, tmp_path)) == {large.resolve()}
-
-
-def test_few_files_are_not_told_apart() -> None:
-    """What no limit counted is, where it is much."""
-    assert Need(412 * MIB, 405 * MIB).files_bytes == 0
-    assert Need(375 * MIB, 55 * MIB).files_bytes == 320 * MIB
-    assert not Need(375 * MIB, 55 * MIB, 2 * MIB).has_much_elsewhere
-    assert Need(375 * MIB, 55 * MIB, 320 * MIB).has_much_elsewhere
-
-
-def test_need_adds_what_the_sampler_missed_and_what_was_charged_elsewhere() -> None:
-    """The kernel's peak knows the first, which today's demands have; both are in the total."""
-    record = TrialRecord(
-        *("0", "p", 0, 0, {}, LimitSetting(), "ok", ""),
-        peak_bytes=200,
-        sampled_peak_bytes=150,
-        demand_bytes=140,
-        undroppable_bytes=90,
-        files=FilesReport(elsewhere_bytes=30),
-    )
-    assert need_of(record) == Need(140 + 50 + 30, 90 + 50, 30)
-    # What is known to be of files is not missing.
-    late = structs.replace(record, files=FilesReport(late_bytes=30))
-    assert need_of(late) == Need(140 + 20, 90 + 20)
-    today = structs.replace(record, demand_source="sampled anon and peak")
-    assert need_of(today) == Need(140 + 30, 90, 30)
 
 
 class SeenFile(FilesWatch):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,9 +13,8 @@ from edgebench.results.point_facts import point_facts
 from edgebench.results.results import Results, load
 from edgebench.results.rounds import round_stages, steadiness
 from edgebench.run.walk_control import MOST_ROUNDS
-from edgebench.scenario.planner import MOST_AGAIN
 from edgebench.slowdown.curves import curves, upward_seconds, upward_slowdown
-from tests.own_path import python_path
+from tests.own_path import call
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch, pytest.mark.root, pytest.mark.swap]
 
@@ -43,36 +39,11 @@ starts = ["150%"]
 """
 
 
-#: Between rounds it holds no weights: a limit that the kernel grants can kill it in a round.
-LOADED_ANEW = """
-schema = 1
-name = "loaded-anew"
-timeout = "2m"
-[workload]
-kind = "inference"
-network = "alexnet"
-page_cache = "warm"
-[limits]
-memory = ["max", "130%", "70%"]
-swap = "none"
-plan = "walk"
-target = 0.2
-starts = ["130%"]
-"""
-
-
 def results_of(folder: Path, text: str) -> Results:
     """What a scenario came to, as a person would run it."""
     scenario = folder / "tiny.toml"
     scenario.write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "edgebench", "run", str(scenario)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": python_path()},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = call("run", scenario, folder=folder)
     assert done.returncode == 0, done.stderr
     return load(folder / "results")
 
@@ -215,29 +186,6 @@ def test_a_limit_below_what_lives_ends_the_walk_and_the_rest_is_kept(ended: Resu
     assert sweep.complete
 
 
-@pytest.mark.long
-def test_after_a_kill_another_process_walks_above(tmp_path: Path) -> None:
-    """Without swap the weights don't fit; further walks come closer, each above the last kill."""
-    (sweep,) = results_of(tmp_path, LOADED_ANEW).sweeps
-    by_walk: dict[str, list[TrialRecord]] = {}
-    for record in [*sweep.records, *sweep.upward_records]:
-        if record.walk:
-            by_walk.setdefault(record.walk.walk, []).append(record)
-    first, *more = [by_walk[name] for name in sorted(by_walk)]
-    others = [steps for steps in more if any(step.limit_bytes for step in steps)]
-    edge = killed_bytes(first)
-    assert edge
-    assert others
-    for steps in others:
-        tried = [step.limit_bytes for step in steps if step.limit_bytes]
-        assert min(tried) > edge
-        assert len({step.limits.label for step in steps}) > 2
-        edge = max(edge, killed_bytes(steps))
-    assert killed_bytes(others[-1]) == 0 or len(others) == MOST_AGAIN
-    assert len([one for one in sweep.records if one.working_set]) == 1
-    assert sweep.complete
-
-
 def test_where_no_walk_comes_to_its_end_another_process_shows_the_working_set(
     ended: Results,
 ) -> None:
@@ -258,8 +206,3 @@ def test_where_no_walk_comes_to_its_end_another_process_shows_the_working_set(
     unlimited, *_ = point_facts(sweep)
     assert unlimited.working_set_bytes
     assert unlimited.working_set_bytes.median == last.working_set.total_bytes
-
-
-def killed_bytes(steps: list[TrialRecord]) -> int:
-    """The limit at which a walk was killed; 0: at none."""
-    return max((s.limit_bytes or 0 for s in steps if s.outcome == "oom-killed"), default=0)

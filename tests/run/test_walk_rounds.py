@@ -91,12 +91,6 @@ def test_while_memory_is_still_swapped_out_no_visit_ends() -> None:
     assert last.enough
 
 
-def test_what_a_visit_reads_is_what_its_last_rounds_read() -> None:
-    """Those before belong to another state."""
-    step = reading(628, 537, 519, 234, 233)
-    assert visited(step.phases, step.counts).read_bytes == int(233.5 * (1 << 20))
-
-
 def test_without_a_limit_seconds_must_repeat() -> None:
     """Other rounds are compared with them: that they read nothing is not enough."""
     assert not reading(0, 0, 0, limit=None).enough

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import gzip
+import json
 import os
 import select
 import struct
@@ -16,10 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from edgebench.cgroups.interface import HotFiles
-from edgebench.cli.measure import measure
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.session import Session, TrialSetup
 from edgebench.run.trial import TrialFiles, run_trial
@@ -91,18 +90,13 @@ def trial(
     with looks(setup.parent.path) as seen:
         record = run_trial(setup, request, files)
     assert record.outcome == "ok", record.reason
-    words = files.log.read_text().split()
-    begin, end = (int(words[0]), int(words[-1])) if words else (0, record_end(files))
+    if words := files.log.read_text().split():
+        begin, end = int(words[0]), int(words[-1])
+    else:
+        # A worker tells its last event before it ends.
+        events = gzip.decompress(files.events.read_bytes()).splitlines()
+        begin, end = 0, max(int(json.loads(line)["t_ns"]) for line in events)
     return record, [t for t in seen if begin <= t <= end]
-
-
-def record_end(files: TrialFiles) -> int:
-    """When a worker told its last event, ns."""
-    import gzip
-    import json
-
-    lines = gzip.decompress(files.events.read_bytes()).splitlines()
-    return max(int(json.loads(line)["t_ns"]) for line in lines)
 
 
 @pytest.mark.promise(
@@ -193,24 +187,3 @@ def test_version_1_counts_what_is_mounted_beside_memory_as_memory(tmp_path: Path
 
     assert flushing("cpuacct") == ("stat",)
     assert flushing("memory") == ("stat", "cpu")
-
-
-def test_what_flushes_is_left_out_and_the_rest_stays(tmp_path: Path) -> None:
-    """Usage, swap, peak and pressure stay; what is named goes."""
-    hot = HotFiles(
-        tmp_path / "u", peak=tmp_path / "p", stat=tmp_path / "s", cpu=tmp_path / "c",
-        pressure=tmp_path / "m", flushing=("stat", "cpu"),
-    )  # fmt: skip
-    quiet = hot.without_flushing()
-    assert (quiet.stat, quiet.cpu, quiet.flushing) == (None, None, ())
-    assert (quiet.usage, quiet.peak, quiet.pressure) == (hot.usage, hot.peak, hot.pressure)
-
-
-@pytest.mark.own_cgroup
-def test_measure_looks_only_if_asked_and_says_so() -> None:
-    """``--stat-interval`` reads memory.stat under a limit, and the answer says what that can do."""
-    words = ["--memory", "100M", "--", sys.executable, "-I", "-S", "-c", "print()"]
-    plain = CliRunner().invoke(measure, words, catch_exceptions=False)
-    asked = CliRunner().invoke(measure, ["--stat-interval", "5ms", *words], catch_exceptions=False)
-    warning = "memory.stat was read during trials"
-    assert [warning in done.output for done in (plain, asked)] == [False, True]

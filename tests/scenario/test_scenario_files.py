@@ -81,6 +81,7 @@ def test_durations_and_sizes_carry_units(tmp_path: Path) -> None:
         ("limits", "cpu_quota = 0", "limits.cpu_quota", "greater than or equal to 0.01"),
         ("limits", "cpu_quota = nan", "limits.cpu_quota", "nan"),
         ("limits", 'memry = "1G"', "limits.memry", "did you mean 'memory'?"),
+        ("limits", "target = 0.1", "limits", 'write plan = "walk"'),
         ("sampler", 'interval = "1ns"', "sampler.interval", "not a duration"),
         ("sampler", 'interval = "1us"', "sampler.interval", "0.0001"),
         ("sampler", 'stat_interval = "0.5ms"', "sampler", "stat_interval is shorter than interval"),

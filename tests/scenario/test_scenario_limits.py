@@ -60,21 +60,6 @@ def test_a_throttle_is_an_axis_like_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("swap", "settings"),
-    [
-        ("none", [("none", None)]),
-        ("system", [("system", None)]),
-        ("2G", [("file", 2 << 30)]),
-        ({"kind": "zram", "size": "1G"}, [("zram", 1 << 30)]),
-        ({"kind": ["none", "system"]}, [("none", None), ("system", None)]),
-    ],
-)
-def test_swap_in_short_and_in_full(swap: object, settings: list[object]) -> None:
-    """A size is short for a file of that size."""
-    assert axes(swap=swap).swap.settings() == settings
-
-
-@pytest.mark.parametrize(
     ("line", "says"),
     [
         ('memory = ["75pct"]', "'75pct' is not a size"),
@@ -82,14 +67,11 @@ def test_swap_in_short_and_in_full(swap: object, settings: list[object]) -> None
         ('memory = ["150m"]', "did you mean '150M'?"),
         ('memory = ["0M"]', "less than one byte"),
         ('memory = ["0%"]', "not a share above 0%"),
-        ('memory = ["-3M"]', "not a size"),
-        ('memory = ["-50%"]', "not a size"),
         ('memory = ["150"]', 'did you mean "150M"?'),
         ("memory = [150]", 'did you mean "150M"?'),
         ("memory = [0]", "less than one byte"),
         ("memory = [true]", "neither text"),
         ("memory = []", "empty list"),
-        ('memory = ["nan"]', "not a size"),
         ('memory = ["1G", "1024M"]', "'1G' and '1024M' are the same limit"),
         ('memory = ["50%", "50.0%"]', "are the same limit"),
         ('memory = ["max", "max"]', "twice"),
@@ -104,7 +86,6 @@ def test_swap_in_short_and_in_full(swap: object, settings: list[object]) -> None
         ('memory = {from = "1G", to = "64Q", steps = 3}', "'64Q' is not a size"),
         ('memory = {form = "1G", to = "64M", steps = 3}', "did you mean 'from'?"),
         ('swap = "file"', 'it needs a size; write "file:2G"'),
-        ('swap = "of"', "is not a swap setting"),
         ('swap = "2Q"', "is not a swap setting"),
         ('swap = {kind = "zram"}', "needs a size"),
         ('swap = {kind = "none", size = "2G"}', "swap of kind 'none' has no size"),
@@ -114,13 +95,9 @@ def test_swap_in_short_and_in_full(swap: object, settings: list[object]) -> None
         ('swap = {size = "2G"}', "kind: is missing"),
         ("swap = 3", "3 is not a swap setting"),
         ('storage = "90MB/s"', "is not a storage speed"),
-        ('storage = {read = "90"}', "'90' has no unit"),
-        ("storage = {read = 0}", "0 has no unit"),
-        ('storage = {reed = "90MB/s"}', "no storage speed 'reed'"),
-        ("storage = {read_iops = 0}", "is not between 10 and"),
-        ("storage = {}", "no speed is given"),
         ('storage = ["read=90MB/s", {read = "90MB/s"}]', "twice"),
         ("storage = []", "is an empty list"),
+        ('plan = "walkk"', "did you mean 'walk'"),
     ],
 )
 def test_limits_that_mean_nothing_are_refused(tmp_path: Path, line: str, says: str) -> None:
@@ -166,17 +143,6 @@ def test_a_range_runs_from_end_to_end(ends: tuple[str, str], steps: int, spacing
     assert all((a > b) == falling and a != b for a, b in itertools.pairwise(values))
 
 
-@settings(max_examples=30)
-@given(SIZES | SHARES)
-def test_a_limit_keeps_its_words(label: str) -> None:
-    """The label is what was written; its size is what the words mean."""
-    (_, limit) = axes(memory=[label]).settings()
-    assert limit.label == label
-    assert (limit.memory_bytes is None) == label.endswith("%")
-    if limit.memory_bytes is not None:
-        assert limit.memory_bytes == int(label.removesuffix("M")) << 20
-
-
 @settings(max_examples=50)
 @given(st.text(string.printable, max_size=12))
 def test_any_text_is_a_limit_or_a_clear_refusal(text: str) -> None:
@@ -186,19 +152,6 @@ def test_any_text_is_a_limit_or_a_clear_refusal(text: str) -> None:
     except ValidationError:
         return
     assert labels == ("max",) or math.isfinite(number(labels[1])) > 0
-
-
-def test_a_plan_is_named_as_it_is_spelled(tmp_path: Path) -> None:
-    """A name that is nearly right is refused with the right one."""
-    assert "did you mean 'walk'" in refusal(
-        tmp_path, with_key(INFERENCE, "limits", 'plan = "walkk"')
-    )
-
-
-def test_a_grid_has_no_target(tmp_path: Path) -> None:
-    """A target that nothing would heed is a fault that says how to mend it."""
-    told = refusal(tmp_path, with_key(INFERENCE, "limits", "target = 0.1"))
-    assert 'write plan = "walk"' in told
 
 
 def test_a_grid_means_what_it_always_meant(tmp_path: Path) -> None:

@@ -78,9 +78,3 @@ def test_a_fault_is_found(schema: dict[str, Any], old: str, new: str):
     """A key or word that there isn't, one of another kind, a value of another type."""
     assert faults(schema, START) == []
     assert faults(schema, START.replace(old, new))
-
-
-def test_keys_are_explained(schema: dict[str, Any]):
-    """By the words of the reference, with examples in TOML's own types."""
-    repeats = schema["properties"]["repeats"]
-    assert (repeats["description"], repeats["examples"]) == ("trials of each point.", [3])

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from serving import TOKEN, wait_for
-
-#: Where screenshots are kept, if somebody wants to look at them.
-SHOTS = os.environ.get("EDGEBENCH_SHOTS")
 
 _UNFOLD = "for (const one of document.querySelectorAll('#form details')) one.open = true"
 
@@ -97,11 +92,6 @@ class Page:
             field.send_keys(name)
             self.find(f"[id='field-{key}-list'] [data-value='{name}'].active")
             field.send_keys("\ue007")
-
-    def shoot(self, name: str) -> None:
-        """Keep a screenshot, where asked."""
-        if SHOTS:
-            self.driver.save_screenshot(str(Path(SHOTS) / f"{name}.png"))
 
     def faults(self) -> list[str]:
         """What the browser complained of."""

@@ -50,12 +50,6 @@ def test_it_needs_no_large_library(tmp_path: Path):
 
 
 @pytest.mark.process
-def test_no_sweep_is_no_error(served: Served):
-    """An empty folder of results, or none at all: the page shows how to begin."""
-    assert served.get("/api/answer").data == {"name": None, "sweeps": []}
-
-
-@pytest.mark.process
 def test_a_newer_sweep_that_cannot_be_read_hides_no_older_one(tmp_path: Path):
     """The newest that can be read is shown; asked for by name, the other says why not."""
     whole = make(tmp_path, Shape(repeats=1, with_files=False))

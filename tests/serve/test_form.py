@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -113,17 +112,6 @@ def test_a_network_is_of_a_list_and_no_path(network: str):
     assert fault["key"] == "workload.network"
 
 
-def test_the_check_imports_no_function_that_was_typed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Whatever the check says of ``module:function``, the module is not run by it."""
-    (tmp_path / "typed_network.py").write_text("raise SystemExit('it was imported')")
-    monkeypatch.syspath_prepend(tmp_path)
-    workload = {"kind": "inference", "network": ["typed_network:make"]}
-    check_form({"workload": workload, "scenario": {"name": "x"}}, FormFiles())
-    assert "typed_network" not in sys.modules
-
-
 @pytest.mark.process
 def test_the_server_answers_the_same(tmp_path: Path):
     """Through its helper process: faults for what is wrong, numbers for what is right."""
@@ -162,6 +150,10 @@ def test_files_of_the_servers_folder_are_offered_by_name(with_files: FormFiles):
     assert "mnist" in keys["data"]["choices"]
     assert not {"cifar10", "fashion-mnist"} & set(keys["data"]["choices"])
     assert str(with_files.folder) not in str(keys)
+    none = {key["name"]: key for key in tables()["workload"]["training"]}
+    assert "start" not in none
+    assert "digits" in none["data"]["choices"]
+    assert "mnist" not in none["data"]["choices"]
 
 
 def test_a_chosen_name_becomes_a_path_of_that_folder(with_files: FormFiles):
@@ -183,14 +175,6 @@ def test_no_other_file_can_be_named(with_files: FormFiles, name: Any):
     for offered in (with_files, FormFiles()):
         (fault,) = check_form(sent() | {"workload": workload}, offered)["faults"]
         assert fault["key"] == "workload.start"
-
-
-def test_a_data_set_that_is_not_there_is_not_offered():
-    """Without files the form has those that need none."""
-    keys = {key["name"]: key for key in tables()["workload"]["training"]}
-    assert "digits" in keys["data"]["choices"]
-    assert "mnist" not in keys["data"]["choices"]
-    assert "start" not in keys
 
 
 @pytest.fixture

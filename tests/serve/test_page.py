@@ -44,27 +44,22 @@ def test_fill_in_start_watch_stop_and_compare(browser: Any, tmp_path: Path):
         page.fill_in("scenario.repeats", "0")
         page.press("button.main")
         page.find("[id='field-scenario.repeats'][aria-invalid='true']")
-        page.shoot("form-fault")
         page.fill_in("scenario.repeats", "40")
         page.fill_in("scenario.name", "by-hand")
         page.press("#check")
         wait_for(lambda: "40 trials" in page.text("#form-status"))
-        page.shoot("form")
         page.press("button.main")
         wait_for(lambda: "is running" in page.text("#started"))
         usage = "#trial-figures [data-name='usage'] dd"
         wait_for(lambda: page.all(usage) and mebibytes(page.text(usage)) > 60)
-        page.shoot("live")
         wait_for(lambda: re.search(r"\b([2-9]|[1-3]\d) of 40 trials", page.text("#sweep-words")))
         page.open()
         page.press("nav a[href='#new']")
         page.press("button.main")
         wait_for(lambda: "running already: by-hand" in page.text("#form-status"))
-        page.shoot("refused")
         page.press("nav a[href='#live']")
         page.press("#stop")
         wait_for(lambda: "was stopped" in page.text("#started"))
-        page.shoot("stopped")
         assert "kept" in wait_for(lambda: _if_has(page.text("#sweep-words"), "stopped after"))
         page.press("nav a[href='#history']")
         page.press("#sweeps input")
@@ -76,7 +71,6 @@ def test_fill_in_start_watch_stop_and_compare(browser: Any, tmp_path: Path):
         assert len(page.all("#comparison-charts canvas")) == 2
         assert page.all("#comparison tr.differs")
         page.driver.execute_script("document.getElementById('comparison-card').scrollIntoView()")
-        page.shoot("compare")
         # The refused start.
         assert [one for one in page.faults() if "/api/start" not in one] == []
 
@@ -107,32 +101,7 @@ def test_sort_and_filter(browser: Any, with_results: Served):
     wait_for(lambda: len(page.all("#trials tbody tr")) == 10)
     page.press("#trials button[data-column='wall_s']")
     assert page.find("#trials th[aria-sort='ascending']")
-    page.shoot("history")
     assert page.faults() == []
-
-
-@pytest.mark.promise(
-    "A trial in which the kernel killed any process is not `ok`, even a grandchild, or a "
-    "child of `multiprocessing` or of a shell that continued."
-)
-def test_odd_kills_are_told_in_words(browser: Any, tmp_path: Path):
-    """A kill after which the command went on, or with swap free, says so; a plain one is a kill."""
-    folder = make(tmp_path, Shape(repeats=1, networks={"lenet": 4}, with_files=False))
-    lines = [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
-    kept = {"reason": "killed in some odd way", "oom_kills": 1, "exit_code": 137}
-    for line in lines[:3]:
-        line.update(outcome="oom-killed", killed_with_swap_free=False, **kept)
-    lines[0]["killed_with_swap_free"] = True
-    lines[1].update(exit_code=0, reason="the command itself ended with 0")
-    (folder / "trials.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with serving(tmp_path) as server:
-        page = Page(browser, server.address)
-        page.open("history")
-        page.press("#sweeps input")
-        wait_for(lambda: "killed for memory" in page.text("#trials"))
-        told = [element.text for element in page.all("#trials .fault")]
-        assert sorted(told) == ["killed in some odd way", "the command itself ended with 0"]
-        assert page.faults() == []
 
 
 #: Names that a file may hold: each sets ``window.taken`` where it is run.
@@ -239,7 +208,6 @@ def test_widths_and_themes(browser: Any, with_results: Served, width: int, name:
             page.find(f"#{view} h2")
             wait_for(lambda: page.text("#status") != "Connecting …")
             wide = page.driver.execute_script("return document.documentElement.scrollWidth")
-            page.shoot(f"{name}-{theme}-{view}")
             assert wide <= width
             kept = page.driver.execute_script("return document.documentElement.dataset.theme")
             assert kept == theme
@@ -271,33 +239,6 @@ def test_keyboard_and_screen_reader(browser: Any, with_results: Served):
     assert nameless == []
 
 
-def test_coming_back_again_and_again_never_stalls(browser: Any, with_results: Served):
-    """A page that was left gives its connection back: a browser makes but six to one server."""
-    page = Page(browser, with_results.address)
-    for _ in range(8):
-        page.open()
-        page.find("#system-figures dd")
-
-
-def test_two_browsers_and_a_reload_see_the_same(browser: Any, with_results: Served):
-    """A second window and a reload show what the first shows; the server keeps count."""
-    page = Page(browser, with_results.address)
-    page.open()
-    wait_for(lambda: page.text("#status") == "Connected.")
-    first = page.driver.current_window_handle
-    page.driver.switch_to.new_window("window")
-    try:
-        page.open()
-        wait_for(lambda: page.all("#system-figures dd"))
-        wait_for(lambda: with_results.live.browsers == 2)
-        page.driver.refresh()
-        wait_for(lambda: page.all("#system-figures dd"))
-    finally:
-        page.driver.close()
-        page.driver.switch_to.window(first)
-    wait_for(lambda: with_results.live.browsers == 1)
-
-
 def test_the_token_lets_a_browser_in_once(browser: Any, tmp_path: Path):
     """Without it, how to get in; with it, the page; who loses it while watching is told so.
 
@@ -307,7 +248,6 @@ def test_the_token_lets_a_browser_in_once(browser: Any, tmp_path: Path):
         page = Page(browser, served.address)
         browser.get(served.address)
         assert "Open the address that edgebench serve printed" in page.words("#no-token")
-        page.shoot("token")
         page.open("new")
         page.find("#new h2")
         assert browser.current_url == f"{served.address}/#new"

@@ -13,7 +13,6 @@ from browsing import Page
 from made_sweep import MIB, Shape, make
 from serving import Served, serving, wait_for
 
-from edgebench.results.advice_file import keep_advice
 from edgebench.results.miss_curve import MissCurve, MissPoint
 from edgebench.results.results import Results
 from edgebench.results.workload_key import WorkloadKey, workloads_of
@@ -52,47 +51,7 @@ def test_it_opens_on_the_answer(browser: Any, answered: Served):
     assert "killed at 50 MiB" in page.attribute("#curve [role='img']", "aria-label")
     assert "fits: it needs 200.0 MiB" in page.text("#board-list")
     wait_for(lambda: "line: predicted" in page.text("#curve"))
-    page.shoot("answer")
     assert page.faults() == []
-
-
-def test_what_a_search_for_remedies_found_is_shown(browser: Any, answered: Served, tmp_path: Path):
-    """Its ranking, with what to type; a sweep that is no search shows none of it."""
-    page = Page(browser, answered.address)
-    page.open("answer")
-    page.find("#hero-tiles dd")
-    assert not page.all("#remedies")[0].is_displayed()
-    folder = make(tmp_path, Shape(repeats=2, with_files=False))
-    tried = {"name": "mmap-threshold", "title": "t", "end": "ok", "ratio": 0.3, "low": 0.2}
-    keep_advice(
-        folder,
-        {
-            "name": "resnet18",
-            "limit_bytes": 250 << 20,
-            "plain_end": "ok",
-            "plain_s": 3.3,
-            "slowdown": 4.0,
-            "pressed": True,
-            "trials": 9,
-            "total_s": 60.0,
-            "tried": [{**tried, "high": 0.4, "trials": 3, "seconds": 1.0, "changes": ""}],
-            "best": {
-                "name": "mmap-threshold",
-                "typed": ["export MALLOC_MMAP_THRESHOLD_=131072"],
-                "finished": 5,
-                "trials": 5,
-                "ratio": 0.3,
-                "confirmed": True,
-            },
-        },
-    )
-    with serving(tmp_path) as server:
-        page = Page(browser, server.address)
-        page.open("answer")
-        wait_for(lambda: "resnet18 at 250 MiB" in page.text("#remedies-table"))
-        assert "0.30x" in page.text("#remedies-table")
-        assert "<- export MALLOC_MMAP_THRESHOLD_=131072" in page.text("#remedies-table")
-        assert page.faults() == []
 
 
 def test_the_slider_tells_of_measured_and_predicted_limits(browser: Any, answered: Served):
@@ -128,7 +87,6 @@ def test_a_board_has_to_hold_libraries_too(
         assert "(counted bytes, at" in page.text("#board-list")
         page.find("#reserve").send_keys("750\ue007")
         wait_for(lambda: "at storage read=50MB/s)" in page.text("#board-list"))
-        page.shoot("boards")
         assert page.faults() == []
 
 
@@ -151,7 +109,6 @@ def test_no_sweep_at_all(browser: Any, tmp_path: Path):
         page.find("#answer-empty .card")
         assert len(page.all("#answer-empty pre")) == 3
         assert all(one.text.startswith("edgebench ") for one in page.all("#answer-empty pre"))
-        page.shoot("empty")
         assert _grave(page, {}) == []
         assert page.faults() == []
 

@@ -14,7 +14,7 @@ import pytest
 from serving import page_sweep_of, serving, wait_for
 
 from edgebench import identity
-from edgebench.errors import MachineError, ResultsError, UnsafePathError
+from edgebench.errors import ResultsError, UnsafePathError
 from edgebench.serve.page_sweep import PageSweep, StartedSweep, page_folder
 
 SCENARIO = (
@@ -212,16 +212,6 @@ def test_the_folder_is_in_the_users_own_state(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "state").mkdir()
     (tmp_path / "state").chmod(0o777)
     assert page_folder(tmp_path).is_relative_to(Path(pwd.getpwuid(0).pw_dir, ".local", "state"))
-
-
-def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch):
-    """In words, with the variable that helps."""
-    monkeypatch.setattr(identity.os, "geteuid", lambda: 54321)
-    monkeypatch.delenv("HOME", raising=False)
-    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
-    with pytest.raises(MachineError, match="no home") as told:
-        page_folder(Path("results"))
-    assert "XDG_STATE_HOME" in str(told.value.remedy)
 
 
 @pytest.mark.process

@@ -262,14 +262,6 @@ def test_a_taken_port_is_said(tmp_path: Path):
     assert "--port" in str(done.exception)
 
 
-def test_without_its_extra_it_says_what_to_install(tmp_path: Path, monkeypatch):
-    """The command to type, no traceback."""
-    monkeypatch.setitem(sys.modules, "starlette", None)
-    done = CliRunner().invoke(serve, [str(tmp_path)])
-    assert isinstance(done.exception, MachineError)
-    assert "[serve]" in str(done.exception)
-
-
 @pytest.mark.process
 def test_the_server_holds_nothing_large():
     """Neither pydantic nor numpy nor pandas: what needs them is a process that ends."""

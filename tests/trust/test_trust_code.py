@@ -14,7 +14,10 @@ from tests.source_modules import dotted_name
 pytestmark = pytest.mark.xdist_group("source")
 PACKAGE = Path(__file__).parents[2] / "edgebench"
 _UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
-_UNSAFE_CALLS = {"eval", "exec", "os.system", "os.popen", "yaml.load", "pandas.read_pickle"}
+_UNSAFE_CALLS = {
+    *("eval", "exec", "os.system", "os.popen", "subprocess.getoutput", "yaml.load"),
+    "pandas.read_pickle",
+}
 #: Send a function of the caller's own to a process of its own, in that direction only; the file is
 #: in a private folder, and nothing that was not made a moment ago is unpickled.
 _SEND_FUNCTIONS = {"run/function.py": "pickles", "workloads/function_call.py": "unpickles"}

@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -102,56 +102,50 @@ def inside(cgroup: Cgroup, cores: tuple[int, ...] | None = None) -> tuple[str, .
     return tuple(join_command(cgroup, [], None, cores))
 
 
-@pytest.mark.promise("`edgebench doctor` reports and says what to type: cgroups read-only.")
-@pytest.mark.own_cgroup
-@pytest.mark.exclusive
-@pytest.mark.root
-def test_cgroups_mounted_read_only() -> None:
-    """As in a plain container."""
-    row = doctor(*with_mounts(f"mount -o remount,bind,ro {memory_mount().mount}"))["cgroup"]
-    assert row["status"] == "fail"
-    assert "read-only" in row["says"]
-    assert "docker run --privileged" in row["remedy"]
-
-
-@pytest.mark.promise("`edgebench doctor` reports and says what to type: no memory controller.")
-@pytest.mark.own_cgroup
-@pytest.mark.exclusive
-@pytest.mark.root
-def test_no_memory_controller() -> None:
-    """As where the kernel booted without it: the others are there, memory is not."""
-    if memory_mount().version == 2:
+def of_one_controller(name: str) -> str:
+    """Where the hierarchy of one controller is mounted."""
+    found = next((one for one in hierarchies() if name in one.controllers), None)
+    if found is None or found.version == 2:
         pytest.skip("version 2 has one mount for all controllers")
-    row = doctor(*with_mounts(f"umount {memory_mount().mount}"))["cgroup"]
-    assert row["status"] == "fail"
-    assert "memory controller is off" in row["says"]
-    assert "cgroup_enable=memory" in row["remedy"]
+    return f"umount {found.mount}"
 
 
+#: What is done to the mounts, and the row that tells of it.
+MOUNTS: dict[str, tuple[Callable[[], str], str, str, str, str]] = {
+    "read-only": (
+        lambda: f"mount -o remount,bind,ro {memory_mount().mount}",
+        *("cgroup", "fail", "read-only", "docker run --privileged"),
+    ),
+    "no memory controller": (
+        lambda: of_one_controller("memory"),
+        *("cgroup", "fail", "memory controller is off", "cgroup_enable=memory"),
+    ),
+    "no cgroups": (
+        lambda: f"umount {' '.join(str(found.mount) for found in hierarchies())}",
+        *("cgroup", "fail", "", "mount -t cgroup2"),
+    ),
+    "a controller missing": (
+        lambda: of_one_controller("pids"),
+        *("controllers", "warn", "not pids", ""),
+    ),
+}
+
+
+@pytest.mark.promise("`edgebench doctor` reports and says what to type: cgroups read-only.")
+@pytest.mark.promise("`edgebench doctor` reports and says what to type: no memory controller.")
 @pytest.mark.promise("`edgebench doctor` reports and says what to type: no cgroups.")
-@pytest.mark.own_cgroup
-@pytest.mark.exclusive
-@pytest.mark.root
-def test_no_cgroups_at_all() -> None:
-    """The remedy mounts them."""
-    mounts = [found.mount for found in hierarchies()]
-    row = doctor(*with_mounts(f"umount {' '.join(map(str, mounts))}"))["cgroup"]
-    assert row["status"] == "fail"
-    assert "mount -t cgroup2" in row["remedy"]
-
-
 @pytest.mark.promise("`edgebench doctor` reports and says what to type: a controller missing.")
 @pytest.mark.own_cgroup
 @pytest.mark.exclusive
 @pytest.mark.root
-def test_a_controller_that_is_missing() -> None:
-    """Sweeps run without it; what can't be had is named."""
-    pids = next((found for found in hierarchies() if "pids" in found.controllers), None)
-    if pids is None or pids.version == 2:
-        pytest.skip("version 2 has one mount for all controllers")
-    row = doctor(*with_mounts(f"umount {pids.mount}"))["controllers"]
-    assert row["status"] == "warn"
-    assert "not pids" in row["says"]
+@pytest.mark.parametrize("odd", MOUNTS)
+def test_odd_mounts(odd: str) -> None:
+    """As in a plain container, and where the kernel booted without a controller."""
+    script, name, status, says, remedy = MOUNTS[odd]
+    row = doctor(*with_mounts(script()))[name]
+    assert row["status"] == status
+    assert says in row["says"]
+    assert remedy in (row["remedy"] or "")
 
 
 @pytest.mark.promise(

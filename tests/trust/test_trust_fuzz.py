@@ -8,7 +8,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,25 +35,37 @@ from edgebench.units import parse_duration, parse_share, parse_size
 from tests.results.results_making import inference_events, make_sweep
 from tests.slowdown.calibration.calibration_making import calibration
 from tests.trust.garbage import EVIL, spoiled, texts, torn, values
-from tests.trust.sound import CGROUP_FILE, DUMP, MASSIF, MOUNTS, REPORT, SCENARIO
 
 #: How many times as many inputs as in a usual run, and at random.
 _MORE = int(os.environ.get("EDGEBENCH_FUZZ", "0"))
 
 
-def _tried(examples: int) -> settings:
-    return settings(
-        max_examples=examples * max(1, _MORE),
-        deadline=None,
-        derandomize=not _MORE,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
-
-fuzz = _tried(60)
+fuzz = settings(
+    max_examples=60 * max(1, _MORE),
+    deadline=None,
+    derandomize=not _MORE,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
 #: Where each input makes every table and frame of a sweep.
-fuzz_sweep = _tried(8)
+fuzz_sweep = settings(fuzz, max_examples=8 * max(1, _MORE))
+SCENARIO = (Path(__file__).parents[2] / "scenarios" / "quickstart.toml").read_bytes()
+DUMP = (
+    b"heap profile:   1234:  5678 [  2345:   9876] @ heapprofile\n"
+    b"     1: 65536 [     1:    65536] @ 0x7f11 0x7f02\n\nMAPPED_LIBRARIES:\n"
+    b"7f00-7fff r-xp 00000000 fe:00 123 /usr/lib/libtorch.so\n"
+)
+MASSIF = (
+    b"desc: --time-unit=ms\ncmd: ./program\ntime_unit: ms\n#-----------\nsnapshot=0\n#-----------\n"
+    b"time=120\nmem_heap_B=1000\nmem_heap_extra_B=24\nmem_stacks_B=0\nheap_tree=peak\n"
+    b"n1: 1000 (heap allocation functions) malloc/new/new[], --alloc-fns, etc.\n"
+    b" n0: 1000 0x109156: main (program.c:7)\n"
+)
+MOUNTS = b"35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+REPORT = (
+    b'{"wall_s":1.5,"user_s":1.0,"system_s":0.1,"maxrss_kib":9000,"major_faults":1,'
+    b'"minor_faults":9,"voluntary_switches":3,"involuntary_switches":2,"exit_code":0}\n'
+)
 
 
 @pytest.fixture(scope="module")
@@ -111,24 +123,6 @@ def test_any_line_among_the_trials(sweep: Path, data: st.DataObject) -> None:
         assert len(edgebench.load(sweep).trials) >= len(lines) - 2
 
 
-@fuzz_sweep
-@given(st.data())
-def test_any_bytes_among_the_trials(sweep: Path, data: st.DataObject) -> None:
-    """Cut, overwritten or moved bytes are left out and said, or refused."""
-    with put(sweep / "trials.jsonl", data.draw(torn((sweep / "trials.jsonl").read_bytes()))):
-        assert harmless(said_of(sweep))
-
-
-@pytest.mark.parametrize("name", ["resolved.json", "environment.json", "networks.json"])
-@fuzz_sweep
-@given(data=st.data())
-def test_any_other_file_of_the_sweep(sweep: Path, name: str, data: st.DataObject) -> None:
-    """The trials are shown all the same."""
-    good = json.loads((sweep / name).read_bytes())
-    with put(sweep / name, json.dumps(data.draw(spoiled(good))).encode()):
-        assert harmless(said_of(sweep))
-
-
 @pytest.mark.parametrize("value", [["x"], {}, "x", True, float("inf"), 10**30])
 def test_odd_figures_of_networks(sweep: Path, value: Any) -> None:
     """Of a whole network and of a layer: told as missing, and the trials are shown."""
@@ -156,16 +150,21 @@ def test_any_events(sweep: Path, data: st.DataObject) -> None:
         assert harmless(said_of(sweep))
 
 
-@pytest.mark.parametrize("file", ["events/0001.jsonl.gz", "samples/0001.npz"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        *("trials.jsonl", "resolved.json", "environment.json", "networks.json"),
+        *("events/0001.jsonl.gz", "samples/0001.npz"),
+    ],
+)
 @fuzz_sweep
 @given(data=st.data())
-def test_any_bytes_of_a_trials_own_files(sweep: Path, file: str, data: st.DataObject) -> None:
-    """Torn tables cost their trial alone, and no bytes in them are run."""
+def test_any_bytes_of_a_sweeps_files(sweep: Path, file: str, data: st.DataObject) -> None:
+    """Torn files are left out and named, or refused, and no bytes in them are run."""
     with put(sweep / file, data.draw(torn((sweep / file).read_bytes()))):
-        loaded = edgebench.load(sweep)
-        assert len(loaded.layers)
-        with contextlib.suppress(ResultsError):
-            loaded.samples("0001")
+        assert harmless(said_of(sweep))
+        with contextlib.suppress(EdgebenchError):
+            edgebench.load(sweep).samples("0001")
 
 
 @pytest.mark.promise(
@@ -178,16 +177,6 @@ def test_evil_names_of_trials_read_nothing_else(sweep: Path, name: str) -> None:
     for read in (loaded.samples, loaded.stat, loaded.events):
         with pytest.raises(ResultsError):
             read(name)
-
-
-@fuzz
-@given(torn(SCENARIO) | st.binary(max_size=200))
-def test_any_bytes_as_a_scenario(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    """A scenario is loaded, or refused with what is wrong."""
-    file = tmp_path_factory.getbasetemp() / "any.toml"
-    file.write_bytes(data)
-    with contextlib.suppress(ScenarioError):
-        load_scenario(file)
 
 
 @fuzz
@@ -206,22 +195,6 @@ def test_any_value_of_a_scenarios_key(
 
 
 @fuzz
-@given(torn(DUMP))
-def test_any_heap_dump(data: bytes) -> None:
-    """Dumps of gperftools, cut or overwritten, are read or refused."""
-    with contextlib.suppress(ResultsError):
-        parse_dump(data.decode(errors="replace"), "any")
-
-
-@fuzz
-@given(torn(MASSIF))
-def test_any_massif_file(data: bytes) -> None:
-    """Massif's files likewise."""
-    with contextlib.suppress(ResultsError):
-        parse_massif(data.decode(errors="replace"), "any")
-
-
-@fuzz
 @given(data=st.data())
 def test_any_calibration(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Constants that are none are refused by name."""
@@ -233,51 +206,63 @@ def test_any_calibration(tmp_path_factory: pytest.TempPathFactory, data: st.Data
         load_calibration(root, "board", "file")
 
 
-@fuzz
-@given(torn(CGROUP_FILE))
-def test_any_cgroup_file(data: bytes) -> None:
-    """Counters are whole numbers, whatever the kernel writes one day."""
-    text = data.decode(errors="replace")
-    assert all(isinstance(number, int) for number in parse_counters(text).values())
-
-
-@fuzz
-@given(torn(MOUNTS), torn(b"4:memory:/docker/abc\n0::/x\n"))
-def test_any_mounts_and_paths(mounts: bytes, paths: bytes) -> None:
-    """Lines of a shape that is not known are passed over."""
-    parse_mounts(mounts.decode(errors="replace"))
-    parse_own_paths(paths.decode(errors="replace"))
-
-
-@fuzz
-@given(torn(b'["claim", "cgroup", "/a/edgebench-1"]\n["release", "cgroup", "/a/edgebench-1"]\n'))
-def test_any_state_file(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    """What a dead harness left written down is read as far as it can be."""
-    file = tmp_path_factory.getbasetemp() / "1.claims"
-    file.write_bytes(data)
-    assert all(isinstance(word, str) for claim in claims(file) for word in claim)
-
-
-def report_of(file: Path, data: bytes) -> GnuTime | None:
-    """What is read of a report with these bytes."""
-    file.write_bytes(data)
+def report_of(file: Path) -> GnuTime | None:
+    """The report of GNU time in a file, to which the workload could write."""
     with file.open("rb") as opened:
-        return read_report(opened.fileno())
-
-
-@fuzz
-@given(torn(REPORT))
-def test_any_report_of_gnu_time(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    """The workload could write to it: figures, or None."""
-    told = report_of(tmp_path_factory.getbasetemp() / "report", data)
+        told = read_report(opened.fileno())
     assert told is None or all(map(is_number, asdict(told).values()))
+    return told
+
+
+def counters_of(file: Path) -> None:
+    """Counters are whole numbers, whatever the kernel writes one day."""
+    assert all(isinstance(number, int) for number in parse_counters(text_of(file)).values())
+
+
+def text_of(file: Path) -> str:
+    """What is handed to readers of text."""
+    return file.read_text(errors="replace")
+
+
+#: Readers of a file, and one that is sound.
+READERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
+    "scenario": (load_scenario, SCENARIO),
+    "heap dump": (lambda file: parse_dump(text_of(file), "any"), DUMP),
+    "massif": (lambda file: parse_massif(text_of(file), "any"), MASSIF),
+    "counters": (counters_of, b"total_rss 5\nsome avg10=0.0 total=7\n8:0 Read 4096\n12\n"),
+    "mounts": (lambda file: parse_mounts(text_of(file)), MOUNTS),
+    "paths": (lambda file: parse_own_paths(text_of(file)), b"4:memory:/docker/abc\n0::/x\n"),
+    "claims": (lambda file: list(claims(file)), b'["claim", "cgroup", "/a/b"]\n["release", "c"]\n'),
+    "GNU time": (report_of, REPORT),
+}
+
+
+@pytest.mark.promise(
+    "Scenarios, results, heap dumps, calibrations and cgroup files with any content are read, "
+    "or refused with a message."
+)
+@pytest.mark.parametrize("kind", READERS)
+@fuzz
+@given(data=st.data())
+def test_any_bytes_of_a_file(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject
+) -> None:
+    """Cut or overwritten bytes are read, or refused in words."""
+    read, good = READERS[kind]
+    file = tmp_path_factory.getbasetemp() / "any.toml"
+    file.write_bytes(good)
+    read(file)
+    file.write_bytes(data.draw(torn(good) | st.binary(max_size=200)))
+    with contextlib.suppress(EdgebenchError):
+        read(file)
 
 
 def test_reports_of_gnu_time_that_are_json_and_no_report(tmp_path: Path) -> None:
     """What random bytes seldom come to."""
-    assert report_of(tmp_path / "report", REPORT)
+    file = tmp_path / "report"
     for text in (b"0", b"[]", b"[[]]", b'"a"', REPORT.replace(b"1.5", b'"1.5"'), b"[" * 10**5):
-        assert report_of(tmp_path / "report", text) is None
+        file.write_bytes(text)
+        assert report_of(file) is None
 
 
 @fuzz

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,29 +29,12 @@ memory = ["64M"]
 swap = "none"
 """
 _TRIALS = 16
-#: Each look at the time of day is a week before the last one.
-_JUMPING = """
-import datetime, sys
-real, looks = datetime.datetime, [0]
-class Jumping(real):
-    @classmethod
-    def now(cls, tz=None):
-        looks[0] += 1
-        return real.now(tz) - datetime.timedelta(weeks=looks[0])
-datetime.datetime = Jumping
-import time
-time.time = lambda: 0.0
-sys.argv[0] = "edgebench"
-from edgebench.cli import main
-main()
-"""
 
 
-def start(folder: Path, *words: str, code: str = "") -> subprocess.Popen[str]:
+def start(folder: Path, *words: str) -> subprocess.Popen[str]:
     """The program, in this folder."""
-    program = ["-c", code] if code else ["-m", "edgebench"]
     return subprocess.Popen(
-        [sys.executable, *program, *words],
+        [sys.executable, "-m", "edgebench", *words],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": python_path()},
         stdout=subprocess.PIPE,
@@ -73,13 +54,6 @@ def folder(tmp_path: Path) -> Path:
     """With the scenario in it."""
     (tmp_path / "s.toml").write_text(_SCENARIO)
     return tmp_path
-
-
-def lines(folder: Path) -> list[dict[str, object]]:
-    """All whole lines of all sweeps below the folder."""
-    files = folder.glob("results/*/*/trials.jsonl")
-    # What follows the last one is being written.
-    return [json.loads(line) for file in files for line in file.read_text().split("\n")[:-1]]
 
 
 @pytest.mark.promise("`show` works while a sweep writes.")
@@ -134,24 +108,3 @@ def test_what_a_full_disk_prevented_is_made_up_for(folder: Path, small_disk: Pat
     assert (code, told["state"], told["recorded"]) == (0, "complete", _TRIALS)
     assert sum(point["outcomes"].get("ok", 0) for point in told["points"]) == _TRIALS
     assert len(list(small_disk.glob("d/*/complete.json"))) == 1
-
-
-@pytest.mark.promise(
-    "A change of the system clock has no effect: intervals use the monotonic clock, and a "
-    "sweep is resumed by its fingerprint, not its date."
-)
-def test_a_clock_that_jumps_does_no_harm(folder: Path) -> None:
-    """A week back at each look, the sweep stopped and started again: complete, its times sane."""
-    words = ("run", "s.toml", "--device", "d")
-    first = start(folder, *words, code=_JUMPING)
-    deadline = time.monotonic() + 200
-    while not lines(folder) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    first.send_signal(signal.SIGKILL)
-    done(first)
-    code, _, err = done(start(folder, *words, code=_JUMPING))
-    assert code == 0, err
-    made = lines(folder)
-    assert len(made) == len({line["trial"] for line in made}) == _TRIALS
-    assert all(0 < float(str(line["wall_s"])) < 20 for line in made)
-    assert len(list(folder.glob("results/d/*"))) == 1

@@ -2,98 +2,31 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 
 from edgebench import safe_files
-from edgebench.cli.verbs import VERBS
 from edgebench.errors import UnsafePathError
+from tests.made_sweep import Shape, make
+from tests.own_path import call
 from tests.trust.stranger import STRANGER
-from tests.trust.tried_verbs import READERS, SWEEPS, WRITERS
 
-ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.root
-#: Made in scratch folders of root's own, by root's trials: a cgroup is needed.
-_TRIALS = {"measure", "run", "resume", "calibrate"}
-_SAMPLE = 4
-#: Every third case: of the five plants one or two at each path. 1 is each plant at each path.
-_STEP = int(os.environ.get("EDGEBENCH_PLANT_STEP", "3"))
-
-
-def planted(verb: str, at_most: int = 10**9, step: int = 1) -> dict[str, Any]:
-    """What the plants did to one verb."""
-    words = [verb, str(at_most), str(step)]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.trust.planting", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def writers() -> list[Any]:
-    """Each of what writes, with what it needs."""
-    marks = {name: [pytest.mark.own_cgroup] if name in _TRIALS else [] for name in WRITERS}
-    return [pytest.param(name, marks=marks[name], id=name) for name in WRITERS]
-
-
-@pytest.mark.process
-@pytest.mark.promise(
-    "If another user places a link, a FIFO or a hard link at a path that a command writes, "
-    "temporary names included, root changes nothing outside."
+#: Verbs that write into the folder that they are started in; the trials of the others are in
+#: test_trust_workloads.py.
+_WRITERS = (
+    "fit results",
+    "report results --markdown",
+    "export results -o trials.csv",
+    "init lenet --out new.toml",
 )
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("verb", writers())
-def test_no_plant_leads_root_astray(verb: str) -> None:
-    """At every path that it writes a plant changes nothing outside, and it ends in words."""
-    found = planted(verb, step=_STEP)
-    assert found["wrong"] == []
-    assert found["tried"] >= len(found["paths"]) > 0
-
-
-@pytest.mark.process
-@pytest.mark.promise(
-    "If another user places a link, a FIFO or a hard link at a path that a command writes, "
-    "temporary names included, root changes nothing outside."
-)
-@pytest.mark.parametrize("verb", ["fit", "resume"])
-def test_some_plants_lead_root_nowhere(verb: str) -> None:
-    """The same for a few of its paths and plants."""
-    found = planted(verb, _SAMPLE)
-    assert found["wrong"] == []
-    assert found["tried"] > 0
-
-
-@pytest.mark.process
-@pytest.mark.promise(
-    "If another user places a link, a FIFO or a hard link at a path that a command writes, "
-    "temporary names included, root changes nothing outside."
-)
-@pytest.mark.exclusive
-def test_who_only_reads_writes_nothing() -> None:
-    """As root in another's folder the other verbs make nothing at all; the doctor tries swap."""
-    found = planted("readers")
-    assert found["tried"] == len(READERS)
-    assert found["paths"] == []
-
-
-def test_every_verb_is_tried() -> None:
-    """No verb is forgotten."""
-    assert set(VERBS) <= {*WRITERS, *READERS, *SWEEPS}
+_READERS = ("show results", "compare results results", "reconcile results")
 
 
 @pytest.fixture
@@ -105,6 +38,62 @@ def place() -> Iterator[Path]:
         (top / "own").mkdir()
         os.chown(top / "own", STRANGER, STRANGER)
         yield top
+
+
+def files_in(folder: Path) -> set[Path]:
+    """Whatever lies there."""
+    return set(folder.rglob("*"))
+
+
+def verb(place: Path, words: str) -> int:
+    """Run edgebench as root in the stranger's folder; how it ended."""
+    done = call(*words.split(), folder=place / "own")
+    assert "Traceback" not in done.stderr
+    return done.returncode
+
+
+@pytest.fixture
+def made(place: Path) -> Path:
+    """The same place with a sweep of the stranger's in it."""
+    make(place / "own" / "results", Shape(networks={"lenet": 3}, repeats=2, rounds=1), "board")
+    for path in files_in(place / "own"):
+        os.chown(path, STRANGER, STRANGER)
+    return place
+
+
+@pytest.mark.process
+@pytest.mark.promise(
+    "If another user places a link, a FIFO or a hard link at a path that a command writes, "
+    "root changes nothing outside."
+)
+@pytest.mark.parametrize("words", _WRITERS)
+def test_what_a_verb_writes_is_the_folders_owners(made: Path, words: str) -> None:
+    """All of it; and with a link, a FIFO or a hard link at each path, nothing outside changes."""
+    before = files_in(made / "own")
+    assert verb(made, words) == 0
+    written = [path for path in files_in(made / "own") - before if path.is_file()]
+    assert written
+    assert {path.lstat().st_uid for path in files_in(made / "own")} == {STRANGER}
+    precious = made / "precious"
+    precious.write_text("precious")
+    precious.chmod(0o666)
+    for path, plant in zip(sorted(written), itertools.cycle(("symlink_to", "hardlink_to", "fifo"))):
+        path.unlink()
+        if plant == "fifo":
+            os.mkfifo(path)
+        else:
+            getattr(path, plant)(precious)
+    assert verb(made, words) in (0, 1, 2)
+    assert precious.read_text() == "precious"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("words", _READERS)
+def test_a_verb_that_reads_writes_nothing(made: Path, words: str) -> None:
+    """As root in another user's folder."""
+    before = files_in(made)
+    verb(made, words)
+    assert files_in(made) == before
 
 
 @pytest.mark.promise(
@@ -173,36 +162,6 @@ def test_root_gets_its_own_rights_back(place: Path) -> None:
     assert caught.value.filename == str(place / "own" / "file")
     (place / "own" / "by root").write_text("x")
     assert (place / "own" / "by root").stat().st_uid == 0
-
-
-def test_a_file_of_somebody_else_is_not_written_to(place: Path) -> None:
-    """In a folder where anybody may put files, root's words would become theirs."""
-    (place / "shared").mkdir()
-    (place / "shared").chmod(0o777)
-    theirs = place / "shared" / "file"
-    theirs.write_text("theirs")
-    os.chown(theirs, STRANGER, STRANGER)
-    with pytest.raises(UnsafePathError, match="somebody else"):
-        safe_files.write(theirs, b"secret")
-    assert theirs.read_text() == "theirs"
-
-
-def test_of_a_folder_removed_links_lead_nowhere(place: Path) -> None:
-    """Only what is in it goes."""
-    (place / "kept").mkdir()
-    (place / "kept" / "file").write_text("x")
-    gone = place / "own" / "gone"
-    (gone / "deep").mkdir(parents=True)
-    (gone / "deep" / "link").symlink_to(place / "kept")
-    os.mkfifo(gone / "fifo")
-    for made in (gone, gone / "deep"):
-        os.chown(made, STRANGER, STRANGER)
-    safe_files.remove_folder(gone)
-    assert not gone.exists()
-    assert (place / "kept" / "file").read_text() == "x"
-    gone.symlink_to(place / "kept")
-    safe_files.remove_folder(gone)
-    assert (place / "kept" / "file").exists()
 
 
 def test_folders_of_any_depth_are_removed(place: Path) -> None:

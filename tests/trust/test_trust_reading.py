@@ -16,7 +16,10 @@ from tests.trust.stranger import STRANGER
 
 PACKAGE = Path(__file__).parents[2] / "edgebench"
 #: Packages that read what anybody may have made.
-_READERS = ("analysis", "boards", "cli", "report", "results", "scenario", "slowdown")
+_READERS = (
+    *("analysis", "answers", "boards", "cli", "report", "results", "scenario", "serve"),
+    "slowdown",
+)
 _READING = {"open", "read_text", "read_bytes", "load", "loadtxt", "fromfile", "read_csv"}
 #: What they may open, and why.
 _ALLOWED = {
@@ -25,6 +28,10 @@ _ALLOWED = {
     "report/html.py": "edgebench's own templates",
     "report/pictures.py": "bytes in memory",
     "results/live_file.py": "a file of the kernel's",
+    "serve/app.py": "the page's own files",
+    "serve/helper_process.py": "its standard input",
+    "serve/page_sweep.py": "a private folder of the server's user",
+    "serve/security.py": "a private folder of the server's user",
 }
 #: A call of that name that opens no file by its path.
 _OTHERS = ("archive.open", "gzip.open", "np.load", "ResultsFolder.open", "load", "read_text")
@@ -52,6 +59,10 @@ def link(path: Path, target: Path | str, owner: int = STRANGER) -> Path:
     return path
 
 
+@pytest.mark.promise(
+    "A FIFO, device, socket, link, folder or endless file in a results folder hangs no verb, and "
+    "root follows no link there that its maker may not follow."
+)
 @pytest.mark.parametrize(
     ("make", "what"),
     [
@@ -85,6 +96,10 @@ def test_a_huge_file_is_not_read_whole(tmp_path: Path) -> None:
 
 @pytest.mark.root
 @pytest.mark.promise("What root reads for another user is what that user may read.")
+@pytest.mark.promise(
+    "A FIFO, device, socket, link, folder or endless file in a results folder hangs no verb, and "
+    "root follows no link there that its maker may not follow."
+)
 def test_root_reads_with_the_owner_s_rights(place: Path) -> None:
     """Below a folder of somebody else a link leads to what its owner may read, and no further."""
     own = place / "own"

@@ -16,11 +16,10 @@ import pytest
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run import trial as trial_module
 from edgebench.run.launch import GoneError, Launch, check_start
-from edgebench.run.process import OUTPUT_CAP_BYTES
 from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
-from tests.own_path import python_path
+from tests.own_path import call
 
 pytestmark = pytest.mark.own_cgroup
 MIB = 1 << 20
@@ -119,20 +118,6 @@ def test_garbage_and_lies_to_the_event_pipe(session: Session, files: TrialFiles)
     json.dumps(record.to_json(), allow_nan=False)
 
 
-@pytest.mark.promise("A trial whose events have no end is recorded, with how many were dropped.")
-def test_events_without_end_fill_no_memory(
-    session: Session, files: TrialFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only so many are kept; the trial itself is as good as ever."""
-    monkeypatch.setattr("edgebench.run.process._MOST_EVENT_VALUES", 10_000)
-    record = function_trial(
-        session, files, 'for _ in range(200): os.write(events, b\'{"event":""}\\n\' * 1000)'
-    )
-    assert record.outcome == "ok"
-    (dropped,) = (doubt for doubt in record.doubts if doubt.kind == "events_dropped")
-    assert dropped.numbers["count"] >= 198_000
-
-
 @pytest.mark.promise("A trial that can't be measured is tried once more, and is then no evidence.")
 def test_data_that_can_not_be_read_is_no_failure_of_the_program(
     session: Session, files: TrialFiles, monkeypatch: pytest.MonkeyPatch
@@ -174,6 +159,9 @@ def test_root_opens_files_to_evict_with_their_owner_s_rights(callers: Path) -> N
 
 
 @pytest.mark.promise("A command has no descriptor of its trial: it can't reset its own peak.")
+@pytest.mark.promise(
+    "A worker inherits no file descriptor through which it could join another cgroup."
+)
 def test_a_command_inherits_no_descriptor(session: Session, files: TrialFiles) -> None:
     """Only a worker of ours has those of its cgroup and of the harness."""
     # Those of the shell, which opens nothing itself.
@@ -186,41 +174,6 @@ def test_a_command_inherits_no_descriptor(session: Session, files: TrialFiles) -
     # GNU time doesn't close its report, which is the workload's user's anyway.
     assert given.pop("3", "0001.gnu-time").endswith("0001.gnu-time")
     assert sorted(given) == ["0", "1", "2"]
-
-
-@pytest.mark.promise("The output kept of a workload is limited.")
-def test_output_without_end_fills_no_disk(session: Session, files: TrialFiles) -> None:
-    """A log is capped, and says how much was dropped."""
-    record = trial(session, files, "import os\nfor _ in range(640): os.write(1, b'x' * (1 << 16))")
-    assert record.outcome == "ok"
-    assert files.log.stat().st_size < OUTPUT_CAP_BYTES + 200
-    assert "more bytes dropped" in files.log.read_text()[-200:]
-
-
-@pytest.mark.promise("No text of a workload or of a file can send control codes to the terminal.")
-def test_the_last_words_of_a_workload_can_not_command_a_terminal(
-    session: Session, files: TrialFiles
-) -> None:
-    """The reason of a failure holds no escape sequence and no markup that is obeyed."""
-    code = "import os; os.write(2, b'[/bold]\\x1b]0;owned\\x07\\x9b2J\\xff'); os._exit(1)"
-    record = trial(session, files, code)
-    assert record.reason
-    assert record.reason.startswith("[/bold]\\x1b]0;owned\\x07")
-
-
-@pytest.mark.promise(
-    "A worker inherits no file descriptor through which it could join another cgroup."
-)
-def test_a_worker_has_no_way_out_among_its_descriptors(session: Session, files: TrialFiles) -> None:
-    """It inherits files that tell of its own cgroup; none through which it could join another."""
-    code = (
-        "import os\nfor fd in os.listdir('/proc/self/fd'):\n"
-        " try: print(fd, os.readlink(f'/proc/self/fd/{fd}'))\n except OSError: pass"
-    )
-    trial(session, files, code)
-    told = files.log.read_text()
-    assert "cgroup.procs" not in told
-    assert "claims" not in told
 
 
 @pytest.fixture
@@ -247,16 +200,7 @@ def run_as_nobody_s_sudo(own: Path, script: str) -> subprocess.CompletedProcess[
 
 def sudo_by_nobody(own: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """The program as ``sudo`` starts it for nobody."""
-    env = {**os.environ, "PYTHONPATH": python_path()}
-    env |= {"SUDO_UID": str(NOBODY), "SUDO_GID": str(NOBODY)}
-    return subprocess.run(
-        [sys.executable, "-m", "edgebench", *words],
-        cwd=own,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return call(*words, folder=own, SUDO_UID=str(NOBODY), SUDO_GID=str(NOBODY))
 
 
 @pytest.mark.promise(

@@ -151,15 +151,3 @@ def test_what_is_allowed_is_there() -> None:
 def test_the_reader_of_code_sees_it(code: str) -> None:
     """Each way to write is seen."""
     assert list(writing(ast.parse(code)))
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        *("open(path)", "path.open('rb')", "os.open(path, os.O_RDONLY)", "text.replace('a', 'b')"),
-        *("series.rename('clock')", "replace(record, a=1)", "frame.to_csv(index=False)"),
-    ],
-)
-def test_the_reader_of_code_lets_readers_be(code: str) -> None:
-    """What reads, or changes no file, is no writer."""
-    assert not list(writing(ast.parse(code)))
