@@ -354,9 +354,9 @@ class FilesWatch:
                 if name in self._read:
                     opened.add(name)
         reader = self._readers.setdefault(pid, _Reader())
-        with contextlib.suppress(OSError):  # a thread has ended
-            for thread in os.scandir(process / "task"):
-                reader.threads[thread.name] = _read_by(Path(thread.path))
+        for thread in (process / "task").iterdir():
+            with contextlib.suppress(OSError):  # it has ended
+                reader.threads[thread.name] = _read_by(thread)
         reader.names |= opened
         if opened and reader.first is None:
             reader.first = reader.last

@@ -73,7 +73,8 @@ def test_what_the_demo_leaves_fits_on_one_screen(clone: Path):
     left = re.sub(r"\x1b\[[0-9;]*m", "", terminal.text.rpartition("\x1b[?25h")[2])
     lines = left.replace("\r", "").splitlines()
     assert len(lines) <= 24
-    assert any(re.match(r"lenet +needs [\d.]+ MiB +give [\d.]+ MiB", line) for line in lines), left
+    # On a busy machine each limit may look slower, so that none can be given.
+    assert any(re.match(r"lenet +needs [\d.]+ MiB +give [\d.?]+", line) for line in lines), left
     for name in ("figure: ", "report: "):
         (path,) = (line.removeprefix(name) for line in lines if line.startswith(name))
         assert (clone / path).is_file()

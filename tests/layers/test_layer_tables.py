@@ -235,6 +235,7 @@ def test_a_helper_that_was_killed_is_said_in_words(
 
     monkeypatch.setattr("edgebench.workloads.preparation.run_as_caller", killed)
     with pytest.raises(MachineError) as refused:
-        describe_networks(["alexnet"], identity=None)
+        # An input that no other test asks about: answers are kept.
+        describe_networks(["alexnet"], image=211, identity=None)
     assert says in refused.value.what
     assert remedy in str(refused.value.remedy)
