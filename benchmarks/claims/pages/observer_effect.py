@@ -50,7 +50,6 @@ def claims() -> Iterator[Claim]:
         for row in rows(name, "kinds")
     ]
     yield table("| kernel, kind of lists |", kinds)
-    yield table("| read in 8 rounds |", killed(rows(HERE, "rounds")))
     assert all(row["killed"] >= row["tries"] / 2 for row in rows(HERE, "settings"))
     yield table(
         "| workload, limit |", [row for name in (*WATCHED, *WATCHED_V2) for row in watched(name)]
@@ -107,11 +106,6 @@ def code(what: str) -> str:
 def count(row: Row) -> str:
     """How many, and the interval of the share."""
     return f"{row['killed']} of {row['tries']} ({row['low']:.0%} to {row['high']:.0%})"
-
-
-def killed(of: Iterable[Row]) -> list[list[str]]:
-    """What was done, and how many were killed."""
-    return [[code(row["what"]), count(row)] for row in of]
 
 
 def watched(name: str) -> Iterator[list[str]]:
