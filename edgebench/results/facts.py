@@ -7,12 +7,13 @@ Made from records alone, without pandas, also of a sweep that is still running.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from edgebench.kills import LOST, TOO_TIGHT
+from edgebench.kills import TOO_TIGHT
 from edgebench.need import Need, least_to_give
 from edgebench.records import LimitSetting
 from edgebench.results.limit_to_give import LimitBracket, TriedLimit, given_bracket
@@ -177,13 +178,6 @@ class WorkloadFacts:
         return tuple(p for p in self.tried if p.is_slower)
 
     @cached_property
-    def never_finished(self) -> PointFacts | None:
-        """The widest limit at and below which no trial finished, and one was killed; None: none."""
-        below = list(itertools.takewhile(lambda p: "ok" not in p.outcomes, reversed(self.tried)))
-        killed = (p for p in reversed(below) if "oom-killed" in p.outcomes)
-        return next(killed, None)
-
-    @cached_property
     def steps(self) -> tuple[MemoryStep, ...]:
         """The steps from a limit to the next wider one that surely save time, tightest first."""
         found = []
@@ -194,17 +188,6 @@ class WorkloadFacts:
                 saved_s = tight.times_s["total"].median * share
                 found.append(MemoryStep(tight, wide, more, saved_s, share))
         return tuple(found)
-
-    @cached_property
-    def step_to_run(self) -> tuple[PointFacts, PointFacts] | None:
-        """A limit at which nothing finished, and the next, at and above which all trials did.
-
-        None: not so.
-        """
-        below = self.tried[len(self.viable) :]
-        if not self.viable or not below or any("ok" in point.outcomes for point in below):
-            return None
-        return (below[0], self.viable[-1]) if {*LOST} & {*below[0].outcomes} else None
 
     def rounds_before_end(self, point: PointFacts) -> Ratio | None:
         """How slow rounds were at a limit that ended its trials later; None: not known."""
@@ -267,12 +250,12 @@ def workload_facts(points: Iterable[PointFacts]) -> list[WorkloadFacts]:
     groups: dict[WorkloadKey, list[PointFacts]] = {}
     for point in points:
         groups.setdefault(point.key, []).append(point)
+
+    def order(point: PointFacts) -> float:
+        return -math.inf if point.limit_bytes is None else -point.limit_bytes
+
     names = workload_names([(group[0].settings, group[0].limits) for group in groups.values()])
     return [
-        WorkloadFacts(name, group[0].settings, tuple(sorted(group, key=_order)))
+        WorkloadFacts(name, group[0].settings, tuple(sorted(group, key=order)))
         for name, group in zip(names, groups.values(), strict=True)
     ]
-
-
-def _order(point: PointFacts) -> float:
-    return -float("inf") if point.limit_bytes is None else -point.limit_bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -206,20 +206,16 @@ def _compared(point: PointFacts, twin: PointFacts) -> PointFacts:
 
 def _declared(resolved: Mapping[str, Any]) -> dict[str, tuple[dict[str, Any], LimitSetting]]:
     listed = resolved.get("points")
-    points = listed if isinstance(listed, list) else []
-    return {
-        str(p["id"]): (_table(p.get("settings")), _limits(_table(p.get("limits"))))
-        for p in points
-        if isinstance(p, dict) and "id" in p
-    }
+    found = {}
+    for one in listed if isinstance(listed, list) else []:
+        if isinstance(one, dict) and "id" in one:
+            limits = parse_limits(_table(one.get("limits"))) or LimitSetting()
+            found[str(one["id"])] = _table(one.get("settings")), limits
+    return found
 
 
 def _table(data: object) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
-
-
-def _limits(data: dict[str, Any]) -> LimitSetting:
-    return parse_limits(data) or LimitSetting()
 
 
 def _point(
@@ -234,54 +230,50 @@ def _point(
     columns = sweep.columns
     last = sweep.records[rows[-1]] if rows else None
     settings, limits = (last.settings, last.limits) if last else declared or ({}, LimitSetting())
-    times = point_times(sweep, rows, walked)
+    measured = last.limit_bytes if last else None
+    ends = list(zip(rows, columns.words("outcome", rows), strict=True))
+    stopped = [row for row, end in ends if end == "timeout"]
+    marks = columns.numbers.get("killed_with_swap_free")
+    killed = [row for row in rows if marks is not None and marks[row] == 1]
+    places = zip(columns.words("ended_in", rows), ends, strict=True)
+    ended_in = {place for place, (_, end) in places if end != "ok"}
+    needs = (need_of(sweep.records[row]) for row in rows)
+    # Only trials of programs have such a column: no others are read.
+    beside = columns.values("outside_processes", rows)
     return PointFacts(
         point=point,
         workload=workload_label(settings),
         settings=settings,
         limits=limits,
         planned=planned,
-        outcomes=dict(Counter(map(str, columns.words("outcome", rows)))),
-        times_s=times,
-        limit_bytes=_first_known(last.limit_bytes if last else None, limits.memory_bytes),
+        outcomes=dict(Counter(str(end) for _, end in ends)),
+        times_s=point_times(sweep, rows, walked),
+        limit_bytes=limits.memory_bytes if measured is None else measured,
         peak_bytes=spread_of(columns.values("peak_bytes", rows)),
         saturated=any(columns.values("saturated", rows)) if rows else None,
         swap_peak_bytes=spread_of(columns.values("swap_peak_bytes", rows)),
-        swap_free_bytes=_swap_free(columns, rows),
+        swap_free_bytes=spread_of(columns.values("kill_swap_free_bytes", killed)),
         rounds_before_end_s=rounds_before_end(sweep, rows),
-        stopped_s=_stopped_s(columns, rows),
-        ended_in=_ended_in(columns, rows),
+        stopped_s=max(columns.values("wall_s", stopped), default=None),
+        ended_in=ended_in.pop() if len(ended_in) == 1 else None,
         base_bytes=_median(columns, "base_bytes", rows),
         demand_bytes=_median(columns, "demand_bytes", rows),
         undroppable_bytes=_median(columns, "undroppable_bytes", rows),
-        needs=_needs(sweep, rows) if limits.label == "max" else (),
+        needs=tuple(filter(None, needs)) if limits.label == "max" else (),
         library_bytes=_median(columns, "library_bytes", rows),
         working_set_bytes=working_sets(columns, rows),
         reasons=_reasons(columns, rows),
         collections_s=[taken for taken in columns.values("collections_s", rows) if taken > 0],
         unsteady=columns.values("rounds_repeat", rows).count(0),
         doubts=_doubts(columns, rows),
-        throughput_per_s=_throughput(columns, rows),
+        throughput_per_s=spread_of(
+            columns.values("throughput_per_s", [row for row, end in ends if end == "ok"])
+        ),
         unit=throughput_unit(settings),
         steady_relative=steady_relative(sweep, rows, walked),
-        unmeasured=_unmeasured(sweep, rows),
+        unmeasured=unmeasured([sweep.records[row] for row in rows]) if beside else None,
         meets_limit=is_limit_met(limits, len(rows), columns.values("limit_hits", rows)),
     )
-
-
-def _needs(sweep: Sweep, rows: Sequence[int]) -> tuple[Need, ...]:
-    return tuple(filter(None, (need_of(sweep.records[row]) for row in rows)))
-
-
-def _unmeasured(sweep: Sweep, rows: Sequence[int]) -> Unmeasured | None:
-    # Only trials of programs have such a column: no others are read.
-    if not sweep.columns.values("outside_processes", rows):
-        return None
-    return unmeasured([sweep.records[row] for row in rows])
-
-
-def _first_known(*sizes: int | None) -> int | None:
-    return next((size for size in sizes if size is not None), None)
 
 
 def _median(columns: ColumnTable, name: str, rows: Sequence[int]) -> float | None:
@@ -289,51 +281,21 @@ def _median(columns: ColumnTable, name: str, rows: Sequence[int]) -> float | Non
     return spread.median if spread else None
 
 
-def _swap_free(columns: ColumnTable, rows: Sequence[int]) -> Spread | None:
-    marks = columns.numbers.get("killed_with_swap_free")
-    killed = [row for row in rows if marks is not None and marks[row] == 1]
-    return spread_of(columns.values("kill_swap_free_bytes", killed))
-
-
-def _stopped_s(columns: ColumnTable, rows: Sequence[int]) -> float | None:
-    ends = zip(rows, columns.words("outcome", rows), strict=True)
-    late = [row for row, end in ends if end == "timeout"]
-    return max(columns.values("wall_s", late), default=None)
-
-
-def _throughput(columns: ColumnTable, rows: Sequence[int]) -> Spread | None:
-    ends = zip(rows, columns.words("outcome", rows), strict=True)
-    return spread_of(columns.values("throughput_per_s", [row for row, end in ends if end == "ok"]))
-
-
 def _reasons(columns: ColumnTable, rows: Sequence[int]) -> list[str]:
     """Why trials didn't end ``ok``, each wording once."""
-    bad = dict.fromkeys(end for end in _ends(columns, rows) if end[0] != "ok")
+    ends = zip(columns.words("outcome", rows), columns.words("reason", rows), strict=True)
+    bad = dict.fromkeys(end for end in ends if end[0] != "ok")
     words = (f"{outcome}: {reason or 'no reason recorded'}" for outcome, reason in bad)
     # A reason of several lines must not look like several reasons.
     return list(dict.fromkeys(" ".join(line.split()) for line in words))
 
 
-def _ended_in(columns: ColumnTable, rows: Sequence[int]) -> EndedIn | None:
-    ends = zip(columns.words("ended_in", rows), columns.words("outcome", rows), strict=True)
-    found = {doing for doing, outcome in ends if outcome != "ok"}
-    return found.pop() if len(found) == 1 else None
-
-
-def _ends(columns: ColumnTable, rows: Sequence[int]) -> Iterator[tuple[str | None, str | None]]:
-    """Each trial's outcome and reason."""
-    return zip(columns.words("outcome", rows), columns.words("reason", rows), strict=True)
-
-
 def _doubts(columns: ColumnTable, rows: Sequence[int]) -> list[Doubt]:
     doubts = spread_doubts([time_s for time_s in columns.values("times_total", rows) if time_s])
-    if _is_unsteady(columns.values("rounds_repeat", rows)):
+    repeat = columns.values("rounds_repeat", rows)
+    # Every second trial that tells it is enough.
+    if repeat and repeat.count(0) * 2 >= len(repeat):
         doubts.append(Doubt("unsteady_rounds"))
     trials = zip(columns.words("trial", rows), columns.words("doubts", rows), strict=True)
     of_trials = [structs.replace(one, trial=trial) for trial, own in trials for one in own or ()]
     return [*doubts, *of_trials]
-
-
-def _is_unsteady(repeat: Sequence[float]) -> bool:
-    """Whether the rounds of at least every second trial that tells it don't repeat."""
-    return bool(repeat) and repeat.count(0) * 2 >= len(repeat)

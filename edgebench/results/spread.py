@@ -65,11 +65,6 @@ class Ratio:
         """The same; without repeats, its median is all there is and has to be well above 1."""
         return self.is_more if self.low is not None else self.median > SLIGHT
 
-    @property
-    def is_less(self) -> bool:
-        """Whether all of the interval lies below 1."""
-        return self.high is not None and self.high < 1
-
 
 def spread_of(values: Iterable[float | None]) -> Spread | None:
     """Median and extremes of the values that are known; None if none is."""

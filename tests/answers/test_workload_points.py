@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from point_making import FREE, KILLED, MIB, NETWORK, STEADY, made, point
+from point_making import FREE, MIB, NETWORK, STEADY, made, point
 
 from edgebench.answers.limits import limits_table, workload_answer
 from edgebench.results.facts import workload_facts
@@ -46,12 +46,3 @@ def test_a_limit_that_a_walk_visits_often_has_more_trials_than_were_planned():
     """``4/4`` of three planned ones."""
     table = limits_table(workload_answer(made(point("max", (2.0,) * 4), point("100M", (3.0,)))))
     assert [row[1] for row in table.rows] == ["4/4", "1/3"]
-
-
-def test_what_keeps_it_from_fitting_is_sought_where_nothing_finished():
-    """A kill above a limit that trials finished at is no proof that it doesn't fit."""
-    some = point("150M", (2.0, 2.0), outcomes={"ok": 2, "oom-killed": 1})
-    fits = made(STEADY, some, point("100M", (2.0,) * 3))
-    assert fits.never_finished is None
-    below = made(STEADY, some, point("100M", (2.0,) * 3), point("80M", outcomes=KILLED))
-    assert below.never_finished is below.points[-1]

@@ -17,11 +17,16 @@ from results_making import MIB, loading, make_sweep, usual_record
 from scipy import stats
 
 from edgebench.analysis.compare import compare_sweeps
-from edgebench.analysis.comparison import holm_correction
+from edgebench.analysis.comparison import (
+    OverallComparison,
+    PointComparison,
+    SweepComparison,
+    holm_correction,
+)
 from edgebench.analysis.significance import moderated_t_tests
 from edgebench.cli.compare import compare
 from edgebench.errors import RegressionError, ResultsError, UsageError
-from edgebench.records import TrialRecord
+from edgebench.records import LimitSetting, TrialRecord
 from edgebench.report.tables import environment_table
 from edgebench.results.results import load
 
@@ -258,3 +263,21 @@ def test_spreads_that_are_all_one_are_pooled():
 def test_holm_corrects_step_by_step():
     """A worked example: ordered p-values times 4, 3, 2, 1, never falling."""
     assert holm_correction([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+def test_how_small_a_change_shows_and_how_many_repeats_show_less():
+    """1.21 is the middle of three times, with 3 repeats at least; ln 1.21 / ln 1.05 is 3.91."""
+    limits = LimitSetting("80M", 80 * MIB)
+
+    def row(quantity: str, repeats: tuple[int, int], least: float | None) -> PointComparison:
+        return PointComparison("n", limits, quantity, 1, 2, *repeats, "same", least_ratio=least)
+
+    rows = [row("load", (4, 3), 1.331), row("total", (5, 6), 1.1), row("first", (7, 8), 1.21)]
+    rows += [row("throughput", (9, 9), 9.0), row("execute", (2, 2), None)]
+    overall = OverallComparison(3, 1.0, 0.9, 1.2, "same", "points", 1.1)
+    found = SweepComparison(rows, [], [], overall)
+    assert found.least_times_ratio == 1.21
+    # 3 · 3.907², and 3 · (ln 1.1 / ln 1.05)² = 3 · 1.953².
+    assert (found.repeats_for(1.05), found.repeats_for_all(1.05)) == (46, 12)
+    nothing = SweepComparison(rows[4:], [], [])
+    assert (nothing.repeats_for(1.05), nothing.repeats_for_all(1.05)) == (None, None)

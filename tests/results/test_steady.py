@@ -44,3 +44,16 @@ def plainly(times_s: list[float], tolerance: float = TOLERANCE) -> tuple[int, ..
 def test_rows_are_told_as_by_the_definition(times_s: list[float]) -> None:
     """However the times lie, also just at the tolerance: the same rounds."""
     assert steadiness(times_s).rounds == plainly(times_s)
+
+
+@pytest.mark.parametrize(
+    ("later_s", "repeats"),
+    [
+        # A tenth of the median apart; of rounds of a millisecond half a millisecond.
+        *(((1.0, 1.0, 1.09), True), ((1.0, 1.0, 1.12), False)),
+        *(((0.001, 0.001, 0.0014), True), ((0.001, 0.001, 0.0016), False)),
+    ],
+)
+def test_how_near_rounds_lie_that_repeat(later_s: tuple[float, ...], repeats: bool) -> None:
+    """The first round is none of them."""
+    assert steadiness([5.0, *later_s]).repeats is repeats
