@@ -38,15 +38,15 @@ def advice_headline(found: Advice | KeptAdvice) -> str:
 def advice_table(found: Advice | KeptAdvice) -> Table:
     """Make the table of remedies, the fastest first; the one that is advised is marked."""
     best = found.best if found.best and found.best.confirmed else None
-    times = time_cells([one.seconds for one in found.tried])
+    times = time_cells([one.seconds or one.stopped_s for one in found.tried])
     rows = []
     for one, time in zip(found.tried, times, strict=True):
         is_best = best is not None and one.name == best.name
         ratio = best.ratio if is_best and best and best.ratio else one.ratio
-        finished, trials = (best.finished, best.trials) if is_best and best else (None, one.trials)
+        counted = best if is_best and best else one
         ended = "" if one.end == "ok" else _ENDS.get(one.end) or end_word(one.end)
-        ok = f"{trials if finished is None else finished}/{trials}" if not ended else ""
         change = f"may change {one.changes}" if one.changes else ""
         mark = "<- " + "; ".join(best.typed) if is_best and best else ended or change
-        rows.append([one.name, time, f"{ratio:.2f}x" if ratio else "", ok, mark])
+        ok, late = f"{counted.finished}/{counted.trials}", ">" * bool(one.stopped_s)
+        rows.append([one.name, late + time, f"{ratio:.2f}x" if ratio else "", ok, mark])
     return filled_table(("remedy", "time", "of that", "ok", ""), rows, "remedy", "")

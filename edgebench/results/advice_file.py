@@ -24,8 +24,9 @@ class TriedRemedy:
         end: ``ok``; how one of its trials ended; or ``changed``: its outputs differ.
         ratio: its time as a part of the plain time; None: one of both did not finish.
         low, high: the ratio's 90 % interval; None: of a single pair.
-        trials: under the limit, before the winner was measured anew.
+        finished, trials: under the limit, before the winner was measured anew.
         seconds: the median of a round; None: no trial finished.
+        stopped_s: how long a program ran that was stopped; None: none was, or one finished.
         changes: what it may change in results.
     """
 
@@ -35,8 +36,10 @@ class TriedRemedy:
     ratio: float | None
     low: float | None
     high: float | None
+    finished: int
     trials: int
     seconds: float | None
+    stopped_s: float | None = None
     changes: str = ""
 
 

@@ -128,12 +128,21 @@ class _Reader:
         own = seen.records(name, SCREENING, MEASURING)
         found = paired_ratio(seen.logs(name, SCREENING, MEASURING), _SCREENED)
         low, high = known_bounds(found.low, found.high) if found else (None, None)
+        seconds = seen.seconds(name, SCREENING, MEASURING)
+        late = [one.wall_s for one in own.values() if one.outcome == "timeout" and one.wall_s]
+        is_program = candidate.limited.settings["kind"] == "command"
         return TriedRemedy(
             name,
             "; ".join(one.title for one in candidate.remedies),
             seen.end(name),
             found.ratio if found else None,
-            *(low, high, len(own), seen.seconds(name, SCREENING, MEASURING), candidate.changes),
+            low,
+            high,
+            finished=sum(one.outcome == "ok" for one in own.values()),
+            trials=len(own),
+            seconds=seconds,
+            stopped_s=max(late, default=None) if is_program and seconds is None else None,
+            changes=candidate.changes,
         )
 
     def _best(self, seen: AdviceTrials, limited: Point) -> BestRemedy | None:

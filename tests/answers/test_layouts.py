@@ -80,9 +80,9 @@ def test_a_board_is_sized_with_libraries(needs: int, libraries: int | None, ends
 def test_remedies_are_rows():
     """The fastest first; the one that is advised says what to type."""
     tried = (
-        TriedRemedy("arena-max-1", "keeps one heap", "ok", 0.6, 0.5, 0.7, 2, 31.0),
-        TriedRemedy("trim", "gives back", "ok", 0.86, 0.8, 0.9, 2, 48.2, "results"),
-        TriedRemedy("jemalloc", "another heap", "timeout", None, None, None, 1, None),
+        TriedRemedy("arena-max-1", "keeps one heap", "ok", 0.6, 0.5, 0.7, 2, 2, 31.0),
+        TriedRemedy("trim", "gives back", "ok", 0.86, 0.8, 0.9, 2, 2, 48.2, None, "results"),
+        TriedRemedy("jemalloc", "another heap", "timeout", None, None, None, 0, 1, None, 70.3),
     )
     best = KeptWinner("arena-max-1", ("MALLOC_ARENA_MAX=1 ./train",), 5, 5, 0.55, True)
     found = KeptAdvice("./train", 250 * MIB, "ok", 56.3, 1.3, True, 7, 402.0, tried, best)
@@ -94,7 +94,7 @@ def test_remedies_are_rows():
     assert table.rows == [
         ["arena-max-1", "31.0 s", "0.55x", "5/5", "<- MALLOC_ARENA_MAX=1 ./train"],
         ["trim", "48.2 s", "0.86x", "2/2", "may change results"],
-        ["jemalloc", "", "", "", "stopped"],
+        ["jemalloc", ">1 min 10 s", "", "0/1", "stopped"],
     ]
 
 

@@ -28,8 +28,8 @@ BEST = BestRemedy(
     costs="next to nothing",
     confirmed=True,
 )
-TRIED = TriedRemedy("stream", "reads what doesn't fit", "ok", 0.4, None, None, 1, 2.5)
-STOPPED = TriedRemedy("arena-max", "keeps one heap", "timeout", None, None, None, 1, None)
+TRIED = TriedRemedy("stream", "reads what doesn't fit", "ok", 0.4, None, None, 1, 1, 2.5)
+STOPPED = TriedRemedy("arena-max", "keeps one heap", "timeout", None, None, None, 0, 1, None, 9.5)
 FOUND = Advice(
     name="alexnet",
     kind="inference",
@@ -61,7 +61,7 @@ def test_what_was_tried_and_what_to_type(capsys: pytest.CaptureFixture[str]):
     said = printed(FOUND, capsys)
     assert said.startswith("alexnet at 160 MiB 6.50 s as it is (5.42x) 20 trials, 4 min 40 s")
     assert 'stream 2.50 s 0.40x 5/5 <- schedule = "stream" # in a scenario; mlock them' in said
-    assert "arena-max stopped" in said
+    assert "arena-max >9.50 s 0/1 stopped" in said
     assert "not tried for lack of time: tcmalloc, one-thread (--budget)" in said
     assert "lack of time" not in printed(replace(FOUND, out_of_time=()), capsys)
 
