@@ -138,7 +138,8 @@ def workload_answer(
     ]
     limits, needs, refuted = workload.limits, workload.needs_bytes, False
     if needs is not None:
-        too_low = limits.swap_kind == "none" and give is not None and give < _LESS * needs[0]
+        is_less = give is not None and give < _LESS * needs[0] and differs(give, needs[0])
+        too_low = is_less and limits.swap_kind == "none"
         above = [row for row in rows if row.limit_bytes and row.limit_bytes > needs[1] / _LESS]
         refuted = too_low or any(row.ended for row in above)
     curve = workload.miss_curve

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,6 +12,7 @@ import click
 
 from edgebench.answers.paste import paste_lines
 from edgebench.answers.table import seconds
+from edgebench.boards.storage import AS_IS
 from edgebench.cli.output import print_json, print_lines, print_next, shown_path, typed_path
 from edgebench.cli.sweep_output import print_answer, print_doubts
 from edgebench.results.spread import SLIGHT
@@ -56,17 +58,23 @@ def _next(
         limit = f" --memory {_written(answer.give_bytes)}" if answer.give_bytes else ""
         return f"edgebench layers {shlex.quote(wanted.network)}{limit} --swap {wanted.swap}"
     seen, program = found.workload.unmeasured, f"-- {found.name}"
+    if wanted.stdin:
+        program += f" < {shlex.quote(wanted.stdin)}"
+    if seen.growth and wanted.soak:
+        return f"edgebench show {typed_path(found.folder)}"
     if seen.growth:
-        folder = typed_path(found.folder)
-        return f"edgebench show {folder}" if wanted.soak else f"{again}--soak 10m {program}"
+        return re.sub(r"--for[ =]\S+ ", "", again) + f"--soak 10m {program}"
     if seen.processes and not (wanted.stop_after or wanted.soak):
         return f"{again}--for 20s {program}"
     if not found.finished:
         return f"{again}--budget 5m {program}"
     slow = [row for row in answer.rows if row.limit_bytes and row.all_finished and row.slower]
     if not wanted.within and slow and slow[-1].slower and slow[-1].slower.median > SLIGHT:
-        limit = f"--memory {_written(slow[-1].limit_bytes)} --swap {wanted.swap}"
-        return f"edgebench advise {limit} {program}"
+        words = ["--memory", _written(slow[-1].limit_bytes), "--swap", wanted.swap]
+        words += ["--storage", wanted.storage] if wanted.storage != AS_IS else []
+        words += [word for file in wanted.files for word in ("--file", file)]
+        words += ["--reset", shlex.join(wanted.reset)] if wanted.reset else []
+        return f"edgebench advise {shlex.join(words)} {program}"
     return None
 
 

@@ -296,7 +296,9 @@ class _Known:
         found = viable_bracket(self.tried)
         bad, tried = found.bad, {one.limit_bytes for one in self.tried}
         is_slow = bad is not None and not bad.killed
-        if not is_asked and (is_slow or found.is_known_to(_KILL_PRECISION)):
+        # Where limits are kinder than a first run, they don't show what kills that.
+        is_enough = is_slow or self.least_bytes or found.is_known_to(_KILL_PRECISION)
+        if is_enough and not is_asked:
             return None
         if bad and bad.huge_multiple in {*self.candidates} - tried:
             return bad.huge_multiple

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
 
 from edgebench.errors import WorkloadError
@@ -86,7 +87,11 @@ def _remedy(failed: TrialRecord, unlimited: Sequence[TrialRecord], output: str) 
             "it finished once before: if it changes files, undo that before each trial with "
             "--reset COMMAND"
         )
-    if _TERMINAL.search(output) or ((failed.wall_s or 0.0) < _AT_ONCE_S and not output.strip()):
+    if failed.signal == signal.SIGKILL:
+        return "edgebench set no limit: journalctl -k shows what the kernel killed, and why"
+    if _TERMINAL.search(output) or (
+        (failed.wall_s or 0.0) < _AT_ONCE_S and not output.strip() and not failed.signal
+    ):
         return (
             "its input is no terminal, nor is its output: if it needs input, give it a file: "
             "edgebench minimum -- PROGRAM < FILE"
