@@ -10,28 +10,14 @@ import pytest
 
 from edgebench.analysis.environments import environment_differences, value_text
 from edgebench.measures.machine.disks import WholeDisk, disk_of, whole_disk
-from edgebench.measures.machine.environment import capture, damon
+from edgebench.measures.machine.environment import capture
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.run.doctor import (
-    CheckTarget,
-    ballooning_check,
-    damon_check,
     disk_observation,
-    lru_gen_check,
-    memory_daemons_check,
-    swappiness_check,
-    zswap_check,
 )
 
 if TYPE_CHECKING:
     from tests.run.conftest import PlainMachine
-
-KDAMONDS = "sys/kernel/mm/damon/admin/kdamonds"
-SCHEME = f"{KDAMONDS}/0/contexts/0/schemes/0/action"
-INIT = {"proc/1/comm": "init\n"}
-ZSWAP = "sys/module/zswap/parameters"
-LRU_GEN = "sys/kernel/mm/lru_gen"
-BALLOON = "sys/bus/virtio/drivers/virtio_balloon/virtio0/features"
 
 
 def blocks(root: Path, path: Path) -> str:
@@ -44,103 +30,6 @@ def link(root: Path, name: str, target: str) -> None:
     """A link below the root, as sysfs has them."""
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     (root / name).symlink_to(root / target)
-
-
-@pytest.mark.process
-@pytest.mark.promise(
-    "What else reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, balloons) "
-    "and the disks of swap and weights are recorded, each as a value or a reason; `doctor` "
-    "lists what disturbs trials, `compare` how two sweeps' machines differed."
-)
-def test_damon_that_pages_out_is_named_with_what_it_does(plain_machine: PlainMachine):
-    """A running thread warns, with the command; a monitor that is off, or none, does not."""
-    files = {**INIT, "proc/77/comm": "kdamond.0\n", f"{KDAMONDS}/nr_kdamonds": "1"}
-    files |= {f"{KDAMONDS}/0/state": "on\n", SCHEME: "pageout\n"}
-    root = plain_machine(files)
-    answer = damon_check.result(CheckTarget(SystemFiles(root)))
-    assert (answer.status, answer.says) == ("warn", "kdamond.0 runs, with pageout")
-    assert "echo off | sudo tee" in (answer.remedy or "")
-    assert capture(machine=SystemFiles(root))["damon"] == {
-        "running": ["kdamond.0"],
-        "actions": ["pageout"],
-    }
-    (root / "proc/77/comm").unlink()
-    (root / KDAMONDS / "0/state").write_text("off\n")
-    assert damon_check.result(CheckTarget(SystemFiles(root))).status == "ok"
-    assert damon(SystemFiles(root)) == {"running": [], "actions": []}
-
-
-@pytest.mark.process
-def test_a_kernel_without_damon_is_none_with_a_reason(plain_machine: PlainMachine):
-    """Absent in doctor, None in the record."""
-    machine = SystemFiles(plain_machine(INIT))
-    assert damon_check.result(CheckTarget(machine)).status == "absent"
-    captured = capture(machine=machine)
-    assert captured["damon"] is None
-    assert "nr_kdamonds" in captured["missing"]["damon"]
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(("enabled", "status"), [("Y", "warn"), ("N", "ok")])
-def test_zswap_before_swap_is_named(enabled: str, status: str, plain_machine: PlainMachine):
-    """On it warns, off it doesn't; both are recorded."""
-    files = {f"{ZSWAP}/enabled": enabled, f"{ZSWAP}/compressor": "lzo"}
-    machine = SystemFiles(plain_machine({**files, f"{ZSWAP}/max_pool_percent": "20"}))
-    assert zswap_check.result(CheckTarget(machine)).status == status
-    assert capture(machine=machine)["zswap"]["enabled"] == (enabled == "Y")
-
-
-@pytest.mark.parametrize(("swappiness", "status"), [("0", "warn"), ("60", "ok")])
-def test_swappiness_of_none_is_named(swappiness: str, status: str, plain_machine: PlainMachine):
-    """At 0 the kernel kills instead of swapping."""
-    files = {"proc/sys/vm/swappiness": swappiness, "proc/sys/vm/page-cluster": "3"}
-    answer = swappiness_check.result(CheckTarget(SystemFiles(plain_machine(files))))
-    assert answer.status == status
-    assert "up to 8 pages" in answer.says
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("enabled", "ttl", "status"),
-    [("0x0007", "1000", "warn"), ("0x0007", "0", "ok"), ("0x0000", "1000", "ok")],
-)
-def test_an_lru_that_kills_early_is_named(
-    enabled: str, ttl: str, status: str, plain_machine: PlainMachine
-):
-    """Only where it is on and protects by time."""
-    files = {f"{LRU_GEN}/enabled": enabled, f"{LRU_GEN}/min_ttl_ms": ttl}
-    machine = SystemFiles(plain_machine(files))
-    answer = lru_gen_check.result(CheckTarget(machine))
-    assert answer.status == status
-    told = {"enabled": enabled != "0x0000", "min_ttl_ms": int(ttl)}
-    assert capture(machine=machine)["lru_gen"] == told
-
-
-@pytest.mark.process
-def test_daemons_that_kill_are_named(plain_machine: PlainMachine):
-    """By their names; none running is an answer, no process at all is none."""
-    machine = SystemFiles(plain_machine(INIT))
-    assert memory_daemons_check.result(CheckTarget(machine)).status == "ok"
-    assert capture(machine=machine)["memory_daemons"] == []
-    plain_machine({"proc/9/comm": "earlyoom\n", "proc/12/comm": "systemd-oomd\n"})
-    answer = memory_daemons_check.result(CheckTarget(machine))
-    assert answer.remedy == "sudo systemctl stop earlyoom systemd-oomd"
-
-
-@pytest.mark.process
-def test_a_balloon_that_took_memory_is_named(plain_machine: PlainMachine):
-    """One that never did is recorded and left alone; memory that can be unplugged warns."""
-    assert ballooning_check.result(CheckTarget(SystemFiles(plain_machine({})))).status == "absent"
-    machine = SystemFiles(plain_machine({BALLOON: "0", "proc/vmstat": "balloon_inflate 0\n"}))
-    assert ballooning_check.result(CheckTarget(machine)).status == "ok"
-    told = {"drivers": ["virtio_balloon"], "inflated_pages": 0}
-    assert capture(machine=machine)["ballooning"] == told
-    plain_machine({"proc/vmstat": "balloon_inflate 512\n"})
-    answer = ballooning_check.result(CheckTarget(machine))
-    assert (answer.status, "2.0 MiB taken" in answer.says) == ("warn", True)
-    plain_machine({"proc/vmstat": "balloon_inflate 0\n"})
-    plain_machine({"sys/bus/virtio/drivers/virtio_mem/virtio5/features": "0"})
-    assert "requested-size" in (ballooning_check.result(CheckTarget(machine)).remedy or "")
 
 
 @pytest.mark.promise(

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from edgebench.measures.machine.environment import capture
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.run.doctor import (
+    Check,
     CheckResult,
     CheckTarget,
+    ballooning_check,
+    damon_check,
     disk_space_check,
     enforcement_check,
     finding_result,
@@ -22,8 +26,12 @@ from edgebench.run.doctor import (
     gpu_memory_check,
     huge_pages_check,
     is_fit,
+    lru_gen_check,
+    memory_daemons_check,
     ram_check,
     swap_check,
+    swappiness_check,
+    zswap_check,
 )
 
 if TYPE_CHECKING:
@@ -40,11 +48,6 @@ class Finding:
     ok: bool | None
     says: str
     remedy: str | None = None
-
-
-def machine_of(files: Path) -> CheckTarget:
-    """A machine that is made of these files."""
-    return CheckTarget(SystemFiles(files))
 
 
 def test_a_machine_without_gnu_time_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -94,48 +97,6 @@ def test_swap_without_root_is_a_warning(monkeypatch: pytest.MonkeyPatch):
     assert "system" in (answer.remedy or "")
 
 
-def test_a_clock_that_changes_is_a_warning(plain_machine: PlainMachine):
-    """A governor other than performance warns with the command; no governor is absent."""
-    assert governor_check.result(machine_of(plain_machine({}))).status == "absent"
-    file = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
-    answer = governor_check.result(machine_of(plain_machine({file: "ondemand\n"})))
-    assert (answer.status, answer.says) == ("warn", "ondemand")
-    assert "performance" in (answer.remedy or "")
-    assert governor_check.result(machine_of(plain_machine({file: "performance\n"}))).status == "ok"
-
-
-def test_huge_pages_for_all_are_a_warning(plain_machine: PlainMachine):
-    """`always` warns, `madvise` doesn't."""
-    file = "sys/kernel/mm/transparent_hugepage/enabled"
-    always = huge_pages_check.result(machine_of(plain_machine({file: "[always] madvise never\n"})))
-    assert always.status == "warn"
-    madvise = huge_pages_check.result(machine_of(plain_machine({file: "always [madvise] never\n"})))
-    assert madvise.status == "ok"
-
-
-def test_free_memory_that_a_hypervisor_takes_back_is_a_warning(plain_machine: PlainMachine):
-    """A balloon that reports warns; an order above the largest block, or no balloon, doesn't."""
-    features = "sys/bus/virtio/drivers/virtio_balloon/virtio0/features"
-    order = "sys/module/page_reporting/parameters/page_reporting_order"
-    assert free_memory_check.result(machine_of(plain_machine({order: "9"}))).status == "absent"
-    reporting = free_memory_check.result(
-        machine_of(plain_machine({features: "011001", order: "5"}))
-    )
-    assert (reporting.status, "128" in reporting.says) == ("warn", True)
-    assert free_memory_check.result(machine_of(plain_machine({order: "11"}))).status == "ok"
-    assert (
-        free_memory_check.result(machine_of(plain_machine({features: "011000"}))).status == "absent"
-    )
-
-
-def test_a_gpu_is_spoken_of_loudly(plain_machine: PlainMachine):
-    """Where a GPU is seen, its memory is named as what no limit holds."""
-    assert gpu_memory_check.result(machine_of(plain_machine({}))).status == "absent"
-    answer = gpu_memory_check.result(machine_of(plain_machine({"dev/nvhost-gpu": ""})))
-    assert answer.status == "warn"
-    assert "no limit" in answer.says
-
-
 def test_ram_is_what_is_left_below_the_ceiling(plain_machine: PlainMachine):
     """The tightest limit above us counts, not the machine's RAM."""
 
@@ -162,3 +123,119 @@ def test_warnings_leave_a_machine_fit():
     assert is_fit(
         [CheckResult("a", "ok", ""), CheckResult("b", "warn", ""), CheckResult("c", "absent", "")]
     )
+
+
+GOVERNOR = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+HUGE = "sys/kernel/mm/transparent_hugepage/enabled"
+BALLOON = "sys/bus/virtio/drivers/virtio_balloon/virtio0/features"
+ORDER = "sys/module/page_reporting/parameters/page_reporting_order"
+KDAMONDS = "sys/kernel/mm/damon/admin/kdamonds"
+DAMON = {f"{KDAMONDS}/nr_kdamonds": "1", f"{KDAMONDS}/0/state": "on\n", "proc/1/comm": "init\n"}
+PAGEOUT = {f"{KDAMONDS}/0/contexts/0/schemes/0/action": "pageout\n", "proc/77/comm": "kdamond.0\n"}
+ZSWAP = {"compressor": "lzo", "max_pool_percent": "20"}
+DAEMONS = {"proc/9/comm": "earlyoom\n", "proc/12/comm": "systemd-oomd\n"}
+UNPLUGS = "sys/bus/virtio/drivers/virtio_mem/virtio5/features"
+
+
+def zswap(enabled: str) -> dict[str, str]:
+    """Its parameters."""
+    values = {**ZSWAP, "enabled": enabled}
+    return {f"sys/module/zswap/parameters/{name}": value for name, value in values.items()}
+
+
+def lru_gen(enabled: str, ttl_ms: str) -> dict[str, str]:
+    """The multi-generation LRU, which may kill to protect what was used lately."""
+    folder = "sys/kernel/mm/lru_gen"
+    return {f"{folder}/enabled": enabled, f"{folder}/min_ttl_ms": ttl_ms}
+
+
+@pytest.mark.promise(
+    "What else reclaims memory (DAMON, zswap, the multi-generation LRU, daemons, balloons) "
+    "and the disks of swap and weights are recorded, each as a value or a reason; `doctor` "
+    "lists what disturbs trials, `compare` how two sweeps' machines differed."
+)
+@pytest.mark.parametrize(
+    ("check", "files", "status", "words"),
+    [
+        (governor_check, {}, "absent", ""),
+        (governor_check, {GOVERNOR: "ondemand\n"}, "warn", "ondemand"),
+        (governor_check, {GOVERNOR: "ondemand\n"}, "warn", "performance"),
+        (governor_check, {GOVERNOR: "performance\n"}, "ok", ""),
+        (huge_pages_check, {HUGE: "[always] madvise never\n"}, "warn", ""),
+        (huge_pages_check, {HUGE: "always [madvise] never\n"}, "ok", ""),
+        # A balloon that reports, blocks of 2⁵ pages; above the largest block it reports none.
+        (free_memory_check, {ORDER: "9"}, "absent", ""),
+        (free_memory_check, {BALLOON: "011001", ORDER: "5"}, "warn", "128"),
+        (free_memory_check, {BALLOON: "011001", ORDER: "11"}, "ok", ""),
+        (free_memory_check, {BALLOON: "011000", ORDER: "5"}, "absent", ""),
+        (gpu_memory_check, {}, "absent", ""),
+        (gpu_memory_check, {"dev/nvhost-gpu": ""}, "warn", "no limit"),
+        (damon_check, {"proc/1/comm": "init\n"}, "absent", ""),
+        (damon_check, DAMON | PAGEOUT, "warn", "kdamond.0 runs, with pageout"),
+        (damon_check, DAMON | PAGEOUT, "warn", "echo off | sudo tee"),
+        (damon_check, {**DAMON, f"{KDAMONDS}/0/state": "off\n"}, "ok", ""),
+        (zswap_check, zswap("Y"), "warn", ""),
+        (zswap_check, zswap("N"), "ok", ""),
+        (
+            swappiness_check,
+            {"proc/sys/vm/swappiness": "0", "proc/sys/vm/page-cluster": "3"},
+            *("warn", ""),
+        ),
+        (
+            swappiness_check,
+            {"proc/sys/vm/swappiness": "60", "proc/sys/vm/page-cluster": "3"},
+            *("ok", "up to 8 pages"),
+        ),
+        # Where it is on and protects by time.
+        (lru_gen_check, lru_gen("0x0007", "1000"), "warn", ""),
+        (lru_gen_check, lru_gen("0x0007", "0"), "ok", ""),
+        (lru_gen_check, lru_gen("0x0000", "1000"), "ok", ""),
+        (memory_daemons_check, {"proc/1/comm": "init\n"}, "ok", ""),
+        (memory_daemons_check, DAEMONS, "warn", "sudo systemctl stop earlyoom systemd-oomd"),
+        (ballooning_check, {}, "absent", ""),
+        (ballooning_check, {BALLOON: "0", "proc/vmstat": "balloon_inflate 0\n"}, "ok", ""),
+        (
+            ballooning_check,
+            {BALLOON: "0", "proc/vmstat": "balloon_inflate 512\n"},
+            *("warn", "2.0 MiB taken"),
+        ),
+        (
+            ballooning_check,
+            {BALLOON: "0", "proc/vmstat": "balloon_inflate 0\n", UNPLUGS: "0"},
+            *("warn", "requested-size"),
+        ),
+    ],
+)
+def test_what_disturbs_trials_is_a_warning(
+    check: Check, files: dict[str, str], status: str, words: str, plain_machine: PlainMachine
+):
+    """By the files of the kernel; with what to do."""
+    answer = check.result(CheckTarget(SystemFiles(plain_machine(files))))
+    assert answer.status == status
+    assert words in f"{answer.says} {answer.remedy}"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("key", "files", "value"),
+    [
+        ("damon", DAMON | PAGEOUT, {"running": ["kdamond.0"], "actions": ["pageout"]}),
+        ("damon", {"proc/1/comm": "init\n"}, None),
+        ("lru_gen", lru_gen("0x0007", "1000"), {"enabled": True, "min_ttl_ms": 1000}),
+        ("lru_gen", lru_gen("0x0000", "7"), {"enabled": False, "min_ttl_ms": 7}),
+        ("memory_daemons", {"proc/1/comm": "init\n"}, []),
+        (
+            "ballooning",
+            {BALLOON: "0", "proc/vmstat": "balloon_inflate 0\n"},
+            {"drivers": ["virtio_balloon"], "inflated_pages": 0},
+        ),
+    ],
+)
+def test_what_disturbs_trials_is_recorded(
+    key: str, files: dict[str, str], value: object, plain_machine: PlainMachine
+):
+    """None has a reason."""
+    captured = capture(machine=SystemFiles(plain_machine({**files, **zswap("Y")})))
+    assert captured[key] == value
+    assert (key in captured["missing"]) == (value is None)
+    assert captured["zswap"]["enabled"] is True

@@ -23,7 +23,7 @@ repeats = 1
 timeout = "20s"
 [workload]
 kind = "command"
-command = ["python3", "-I", "-S", "-c", "import time; b = b'x' * (30 << 20); time.sleep(0.2)"]
+command = ["python3", "-I", "-S", "-c", "import time; b = b'x' * (30 << 20); time.sleep(1)"]
 [limits]
 memory = ["max", "100M"]
 [sampler]

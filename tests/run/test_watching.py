@@ -23,6 +23,7 @@ from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.session import Session, TrialSetup
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
+from tests.chance import given_time
 from tests.own_path import python_path
 
 MIB = 1 << 20
@@ -149,8 +150,13 @@ def test_nor_does_a_worker_that_tells_its_phases(session: Session, tmp_path: Pat
 def test_the_look_itself_is_seen_where_it_is_asked_for(session: Session, tmp_path: Path) -> None:
     """The same test sees the readings of a trial that is to be watched with ``memory.stat``."""
     setup = replace(session.setup, statistics_always=True)
-    record, looked = trial(setup, tmp_path, times=10)
-    assert looked
+
+    def check(held_s: float) -> TrialRecord:
+        record, looked = trial(setup, tmp_path, times=int(10 * held_s))
+        assert looked
+        return record
+
+    record = given_time(check, (1.0, 10.0))
     assert record.watched is not None
     assert record.watched.flushes is True
     assert record.watched.stat_interval_s == 0.01
@@ -163,12 +169,16 @@ def test_without_a_limit_and_in_own_trials_the_statistics_are_sampled(
     session: Session, tmp_path: Path, asked: dict[str, object]
 ) -> None:
     """Nothing is reclaimed for an unlimited group's sake; an own trial is not timed."""
-    record, looked = trial(session.setup, tmp_path, **asked)
-    assert looked
-    assert record.watched is not None
-    assert record.watched.flushes is True
-    stat = np.load(tmp_path / "s.npz")["stat"]
-    assert stat["anon_bytes"].max() >= 50 * MIB
+
+    def check(held_s: float) -> None:
+        record, looked = trial(session.setup, tmp_path, times=int(10 * held_s), **asked)
+        assert looked
+        assert record.watched is not None
+        assert record.watched.flushes is True
+        stat = np.load(tmp_path / "s.npz")["stat"]
+        assert stat["anon_bytes"].max() >= 50 * MIB
+
+    given_time(check, (0.3, 10.0))
 
 
 def test_version_1_counts_what_is_mounted_beside_memory_as_memory(tmp_path: Path) -> None:

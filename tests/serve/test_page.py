@@ -9,7 +9,6 @@ import itertools
 import json
 import re
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -79,18 +78,9 @@ def _if_has(text: str, words: str) -> str | None:
     return text if words in text else None
 
 
-@pytest.fixture(scope="module")
-def with_results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server over a finished sweep."""
-    root = tmp_path_factory.mktemp("results")
-    make(root, Shape(repeats=2, networks={"alexnet": 8, "lenet": 4}))
-    with serving(root) as server:
-        yield server
-
-
-def test_sort_and_filter(browser: Any, with_results: Served):
+def test_sort_and_filter(browser: Any, with_sweep: Served):
     """Trials are sorted and filtered by what was set."""
-    page = Page(browser, with_results.address)
+    page = Page(browser, with_sweep.address)
     page.open("history")
     page.find("#sweeps input[aria-label]")
     rows = [row for row in page.all("#sweeps tbody tr") if "alexnet" in row.text]
@@ -194,9 +184,9 @@ def test_no_name_runs_in_any_output(browser: Any, hostile: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("width", "name", "theme"), [(360, "phone", "dark"), (1440, "laptop", "light")]
 )
-def test_widths_and_themes(browser: Any, with_results: Served, width: int, name: str, theme: str):
+def test_widths_and_themes(browser: Any, with_sweep: Served, width: int, name: str, theme: str):
     """Nothing is wider than a phone, and the chosen theme is kept over a reload."""
-    page = Page(browser, with_results.address)
+    page = Page(browser, with_sweep.address)
     # A window can't be made as narrow as a phone; the browser can pretend.
     metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
     page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
@@ -215,9 +205,9 @@ def test_widths_and_themes(browser: Any, with_results: Served, width: int, name:
         page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def test_keyboard_and_screen_reader(browser: Any, with_results: Served):
+def test_keyboard_and_screen_reader(browser: Any, with_sweep: Served):
     """Tab reaches every view and control in order; each control and picture has a name."""
-    page = Page(browser, with_results.address)
+    page = Page(browser, with_sweep.address)
     page.open("new")
     page.find("button.main")
     page.driver.execute_script("document.querySelector('.skip').focus()")
