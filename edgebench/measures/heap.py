@@ -85,7 +85,7 @@ class HeapProfile:
 
 
 def largest(stacks: Iterable[Stack], most: int = 8) -> tuple[Stack, ...]:
-    """Stacks of the same path added up; those that hold most, largest first."""
+    """Add up stacks of the same path; return those that hold most, largest first."""
     sums: dict[tuple[str, ...], int] = {}
     for stack in stacks:
         sums[stack.frames] = sums.get(stack.frames, 0) + stack.live_bytes
@@ -103,62 +103,56 @@ class SpanHeap:
 
 
 def boundaries(events: Iterable[Mapping[str, Any]]) -> Boundaries:
-    """The numbered boundaries among the events; none where no profiler got numbers."""
-    found: Boundaries = {}
+    """Find the numbered boundaries among the events; none where no profiler got numbers."""
+    numbered: Boundaries = {}
     for event in events:
         view, edge = event.get("view"), event.get("event")
         number = view.get("boundary") if isinstance(view, dict) else None
         place, t_ns = event.get("id"), event.get("t_ns")
         if isinstance(number, int) and isinstance(place, int) and isinstance(t_ns, int):
-            found[(place, str(edge))] = (number, t_ns)
-    return found
+            numbered[(place, str(edge))] = (number, t_ns)
+    return numbered
 
 
-def boundary_times(told: Boundaries) -> dict[int, int]:
-    """Number of a boundary → its ``t_ns``: the first, where boundaries share what was seen."""
-    return dict(sorted(told.values(), reverse=True))
+def boundary_times(numbered: Boundaries) -> dict[int, int]:
+    """Map the number of a boundary → its ``t_ns``: the first, where boundaries share a number."""
+    return dict(sorted(numbered.values(), reverse=True))
 
 
 def link(
-    points: Sequence[HeapPoint], spans: Sequence[Span], told: Boundaries
+    points: Sequence[HeapPoint], spans: Sequence[Span], numbered: Boundaries
 ) -> tuple[SpanHeap, ...]:
-    """The heap of each span that has a point before or in it.
+    """Find the heap of each span that has a point before or in it.
 
     Args:
         points: the trial's, in order.
         spans: the trial's.
-        told: the :func:`boundaries` of its events; none: by time.
+        numbered: the :func:`boundaries` of its events; none: by time.
     """
     times = [point.t_ns for point in points]
     places = {point.boundary: at for at, point in enumerate(points) if point.boundary is not None}
     linked = []
     for span in spans:
-        start, end = (_place(places, told, span.id, edge) for edge in ("start", "end"))
+        edges = (numbered.get((span.id, edge)) for edge in ("start", "end"))
+        start, end = (places.get(boundary[0]) if boundary else None for boundary in edges)
         if start is None or end is None:
             start = bisect_left(times, span.start_ns) - 1
             end = bisect_right(times, span.end_ns) - 1
-        if end >= 0:
-            before = points[start] if start >= 0 else None
-            linked.append(_span_heap(span, before, points[start + 1 : end + 1]))
+        if end < 0:
+            continue
+        before, inside = points[start] if start >= 0 else None, points[start + 1 : end + 1]
+        known = [point.highest_bytes for point in inside]
+        known = [before.live_bytes, *known] if before else known
+        with_stacks = [point for point in inside if point.stacks]
+        highest = max(with_stacks, key=lambda point: point.highest_bytes, default=None)
+        reading = SpanReading(
+            id=span.id,
+            before_bytes=before.live_bytes if before else None,
+            peak_bytes=max(known),
+            after_bytes=inside[-1].live_bytes if inside else known[0],
+        )
+        linked.append(SpanHeap(span, reading, highest.stacks if highest else ()))
     return tuple(linked)
-
-
-def _place(places: Mapping[int, int], told: Boundaries, number: int, edge: str) -> int | None:
-    boundary = told.get((number, edge))
-    return places.get(boundary[0]) if boundary else None
-
-
-def _span_heap(span: Span, before: HeapPoint | None, inside: Sequence[HeapPoint]) -> SpanHeap:
-    known = [*([before.live_bytes] if before else []), *(point.highest_bytes for point in inside)]
-    telling = [point for point in inside if point.stacks]
-    highest = max(telling, key=lambda point: point.highest_bytes, default=None)
-    reading = SpanReading(
-        id=span.id,
-        before_bytes=before.live_bytes if before else None,
-        peak_bytes=max(known),
-        after_bytes=inside[-1].live_bytes if inside else known[0],
-    )
-    return SpanHeap(span, reading, highest.stacks if highest else ())
 
 
 #: More than this much between the two looks, and the clock was set.
@@ -167,7 +161,7 @@ _FILE = "clock"
 
 
 def offset_ns() -> int:
-    """Wall clock − ``CLOCK_MONOTONIC``, within about a microsecond."""
+    """Return wall clock − ``CLOCK_MONOTONIC``, within about a microsecond."""
     before = time.monotonic_ns()
     wall = time.time_ns()
     return wall - (before + time.monotonic_ns()) // 2
@@ -179,7 +173,7 @@ def keep_offset(folder: Path) -> None:
 
 
 def kept_offset(folder: Path) -> tuple[int, str | None]:
-    """The offset that was kept, and a note if the wall clock was set since then."""
+    """Read the offset that was kept, and a note if the wall clock was set since then."""
     kept, now = int(read_file(folder / _FILE, 100)), offset_ns()
     if abs(now - kept) <= STEP_NS:
         return kept, None
@@ -200,13 +194,13 @@ class HeapStrategy(Strategy):
     def wrap(
         self, command: Sequence[str], env: Mapping[str, str], folder: Path
     ) -> tuple[list[str], dict[str, str]]:
-        """As usual; the wall clock's offset is kept in the folder."""
+        """Start it as usual; keep the wall clock's offset in the folder."""
         keep_offset(folder)
         return super().wrap(command, env, folder)
 
     @abstractmethod
     def profile(self, folder: Path, numbered: Boundaries, offset_ns: int) -> HeapProfile:
-        """What the profiler left in the trial's folder.
+        """Read what the profiler left in the trial's folder.
 
         Args:
             folder: as :meth:`wrap` had it.
@@ -218,7 +212,7 @@ class HeapStrategy(Strategy):
         """
 
     def read(self, trial: TrialData) -> Reading:
-        """The heap's peak, its line over time, and each span's figures.
+        """Read the heap's peak, its line over time, and each span's figures.
 
         Raises:
             ResultsError: as :meth:`profile`.
@@ -252,9 +246,9 @@ class HeapStrategy(Strategy):
 
 
 def _parts(heaps: Sequence[SpanHeap]) -> dict[str, int]:
-    """``parameters``: by how much the heap grew over the loads of the first round's layers.
+    """Return ``parameters``: by how much the heap grew over the loads of the first round's layers.
 
-    None where threads overlap: what one allocates falls into the other's spans.
+    Nothing where threads overlap: what one allocates falls into the other's spans.
     """
     layers = [heap for heap in heaps if heap.span.layer is not None]
     first = min((heap.span.round for heap in layers), default=None)

@@ -15,7 +15,7 @@ from typing import Any
 from edgebench.measures.strategy import ErrorBar
 
 MIB = 1 << 20
-#: A rest of so large a share of the larger figure, or so many bytes, is small.
+#: A rest of up to this share of the larger figure, or up to this many bytes, is small.
 SMALL_SHARE, SMALL_BYTES = 0.02, 2 * MIB
 
 
@@ -34,7 +34,7 @@ class Figure:
 class Term:
     """What has to be added (or, negative, taken away) to get nearer to the next figure.
 
-    ``says`` tells in words what it is, ``measured`` by what it was told.
+    ``says`` is in words what it is, ``measured`` where its size comes from.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Ledger:
         return abs(self.unexplained_bytes) <= self.small_bytes
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: ``from`` and ``to`` name strategies, and what is known of their figures."""
+        """Return plain data: strategies under ``from`` and ``to``, and more of their figures."""
         return {
             **_end("from", self.source),
             **_end("to", self.target),
@@ -91,7 +91,7 @@ def _end(name: str, figure: Figure) -> dict[str, Any]:
 
 
 def without_zeros(terms: Sequence[Term]) -> tuple[Term, ...]:
-    """The terms that change anything."""
+    """Leave out the terms that change nothing."""
     return tuple(term for term in terms if term.size_bytes)
 
 
@@ -101,28 +101,22 @@ _STATUS = "/proc/PID/status"
 
 
 def own_memory(look: Look) -> int | None:
-    """The process's own (anonymous) memory, in RAM or in swap."""
+    """Return the process's own (anonymous) memory, in RAM or in swap."""
     if "rss_anon_bytes" not in look:
         return None
     return look["rss_anon_bytes"] + look.get("swap_bytes", 0)
 
 
 def swap_cache(look: Look) -> int | None:
-    """Pages in RAM whose owner still finds them in swap: read ahead, or on their way out."""
+    """Return pages in RAM that their owner still finds in swap: read ahead, or on the way out."""
     wanted = ("charged_anon_lists_bytes", "charged_shmem_bytes", "charged_anon_bytes")
     if any(name not in look for name in wanted):
         return None
     return max(0, look[wanted[0]] - look[wanted[1]] - look[wanted[2]])
 
 
-def _page_tables(look: Look) -> int:
-    if "charged_page_tables_bytes" in look:
-        return look["charged_page_tables_bytes"]
-    return look.get("page_tables_bytes", 0) + look.get("other_page_tables_bytes", 0)
-
-
 def resident_to_charged(look: Look) -> list[Term]:
-    """From what is resident in the process to what its cgroup is charged for."""
+    """List terms from what is resident in the process to what its cgroup is charged for."""
     mapped_here = look.get("charged_mapped_file_bytes", 0)
     mapped = look.get("rss_file_bytes", 0) + look.get("rss_shmem_bytes", 0)
     return [
@@ -138,7 +132,12 @@ def resident_to_charged(look: Look) -> list[Term]:
 
 def _charged_but_not_resident(look: Look) -> list[Term]:
     cached = look.get("charged_file_lists_bytes", 0) + look.get("charged_shmem_bytes", 0)
-    return [
+    if "charged_page_tables_bytes" in look:
+        tables, measured = look["charged_page_tables_bytes"], "memory.stat"
+    else:
+        tables = look.get("page_tables_bytes", 0) + look.get("other_page_tables_bytes", 0)
+        measured = f"VmPTE ({_STATUS})"
+    terms = [
         Term(
             "page-cache",
             cached - look.get("charged_mapped_file_bytes", 0),
@@ -157,15 +156,9 @@ def _charged_but_not_resident(look: Look) -> list[Term]:
             "GNU time's own memory: it waits in the same cgroup",
             f"its {_STATUS}",
         ),
-        *_of_the_kernel(look),
+        Term("page-tables", tables, "page tables", measured),
     ]
-
-
-def _of_the_kernel(look: Look) -> list[Term]:
-    tables, kernel = _page_tables(look), look.get("charged_kernel_bytes")
-    told = "memory.stat" if "charged_page_tables_bytes" in look else f"VmPTE ({_STATUS})"
-    terms = [Term("page-tables", tables, "page tables", told)]
-    if kernel is not None:
+    if (kernel := look.get("charged_kernel_bytes")) is not None:
         says = "the kernel's other memory for the cgroup: stacks, slab, per-CPU data"
         measured = "the cgroup's kernel memory, without page tables"
         terms.append(Term("kernel-memory", kernel - tables, says, measured))
@@ -173,7 +166,7 @@ def _of_the_kernel(look: Look) -> list[Term]:
 
 
 def charged_to_own(look: Look) -> list[Term]:
-    """From what the cgroup is charged for to the process's own memory, in RAM or in swap."""
+    """List terms from what the cgroup is charged for to the process's own memory."""
     mapped = look.get("charged_mapped_file_bytes", 0)
     charged = [
         Term("mapped-files", mapped, "file pages charged here and mapped", "memory.stat"),
@@ -187,7 +180,7 @@ def charged_to_own(look: Look) -> list[Term]:
 
 
 def own_to_malloc(look: Look, split: Look, weights_are_own: bool) -> list[Term]:
-    """From the process's own memory to what the C library's allocator has handed out.
+    """List terms from the process's own memory to what the C library's allocator handed out.
 
     Args:
         look: at the moment.
@@ -225,7 +218,7 @@ def own_to_malloc(look: Look, split: Look, weights_are_own: bool) -> list[Term]:
 
 
 def resident_to_proportional(look: Look) -> list[Term]:
-    """From the resident set to the proportional one: pages shared with other processes."""
+    """List terms from the resident set to the proportional one: pages that others share."""
     private = look.get("private_clean_bytes", 0) + look.get("private_dirty_bytes", 0)
     resident = sum(look.get(f"rss_{kind}_bytes", 0) for kind in ("anon", "file", "shmem"))
     return [

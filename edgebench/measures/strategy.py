@@ -89,12 +89,12 @@ class Reading:
     holders: tuple[Holder, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for ``json.dumps``."""
+        """Return plain data for ``json.dumps``."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Reading:
-        """The reading of :meth:`to_json`.
+        """Read the plain data of :meth:`to_json`.
 
         Raises:
             KeyError, TypeError: the data are not a reading.
@@ -148,7 +148,7 @@ class TrialData:
         return finished_spans(self.events)
 
     def looks(self, key: str) -> dict[int, tuple[dict[str, Any], dict[str, Any]]]:
-        """Span's id → its start's and its end's event, where the view's figures have that key."""
+        """Map span's id → its start's and end's event, where the view's figures have that key."""
         from edgebench.spans import paired_events
 
         return {
@@ -201,17 +201,17 @@ class Strategy(ABC):
     library: ClassVar[str | None] = None
 
     def unavailable(self) -> str | None:
-        """Why it can't be used on this machine, with what to install; None if it can."""
+        """Say why it can't be used on this machine, and what to install; None if it can."""
         return None
 
     def configured(self, options: StrategyOptions) -> Strategy:
-        """The strategy with a scenario's settings; most have none."""
+        """Return the strategy with a scenario's settings; most have none."""
         return self
 
     def wrap(
         self, command: Sequence[str], env: Mapping[str, str], folder: Path
     ) -> tuple[list[str], dict[str, str]]:
-        """How the workload is started in its own trial.
+        """Say how the workload is started in its own trial.
 
         Args:
             command: the workload's command.
@@ -228,7 +228,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def read(self, trial: TrialData) -> Reading:
-        """Its figures of one trial; what it could not measure is in ``missing`` with the reason.
+        """Read its figures of one trial; ``missing`` has what it could not measure, and why.
 
         Raises:
             EdgebenchError: what the strategy left can't be read at all.
@@ -241,7 +241,7 @@ STRATEGIES: list[type[Strategy]] = []
 
 
 def registered_strategy(strategy: type[S]) -> type[S]:
-    """Class decorator: :mod:`edgebench.measures.strategies` lists the strategy."""
+    """Have :mod:`edgebench.measures.strategies` list the strategy; a class decorator."""
     STRATEGIES.append(strategy)
     return strategy
 
@@ -256,7 +256,7 @@ class TimeStrategy(Strategy):
     method: ClassVar[str]
 
     def of_parts(self, parts: Mapping[str, int]) -> Reading:
-        """The reading that has these parts and no peak."""
+        """Return the reading that has these parts and no peak."""
         return Reading(
             strategy=self.name,
             peak_bytes=None,
@@ -281,8 +281,13 @@ class LookStrategy(Strategy):
     nothing: ClassVar[str]
 
     def read(self, trial: TrialData) -> Reading:
-        """From what the worker saw at its boundaries."""
-        spans = [self._span(number, *ends) for number, ends in trial.looks(self.figures[0]).items()]
+        """Read what the worker saw at its boundaries."""
+        spans: list[SpanReading] = []
+        for number, (start, end) in trial.looks(self.figures[0]).items():
+            before, after = (sum_of(event["view"], *self.figures) for event in (start, end))
+            largest = max((size for size in (before, after) if size is not None), default=None)
+            highest = end.get("view_peak_bytes") if self.marked else largest
+            spans.append(SpanReading(number, before, highest, after))
         peak = max((span.peak_bytes or 0 for span in spans), default=0)
         error = self.error(trial)
         return Reading(
@@ -297,17 +302,11 @@ class LookStrategy(Strategy):
         )
 
     def error(self, trial: TrialData) -> ErrorBar:
-        """The error bar of its figures."""
+        """Return the error bar of its figures."""
         return ErrorBar(None, "read at the span's ends only")
-
-    def _span(self, number: int, start: Mapping[str, Any], end: Mapping[str, Any]) -> SpanReading:
-        before, after = (sum_of(event["view"], *self.figures) for event in (start, end))
-        largest = max((size for size in (before, after) if size is not None), default=None)
-        peak = end.get("view_peak_bytes") if self.marked else largest
-        return SpanReading(number, before, peak, after)
 
 
 def sum_of(look: Mapping[str, int], *names: str) -> int | None:
-    """The sum of a view's figures; None if one is unknown."""
+    """Sum a view's figures; None if one is unknown."""
     values = [look.get(name) for name in names]
     return None if None in values else sum(value for value in values if value is not None)

@@ -57,11 +57,11 @@ class View:
         self.gauges: dict[str, Callable[[], int]] = {}
 
     def mark(self) -> int | None:
-        """Its own high-water mark since the last reset, bytes; None if it has none."""
+        """Read its own high-water mark since the last reset, bytes; None if it has none."""
         return None
 
     def look(self, whole: bool) -> dict[str, int]:
-        """The figures of this moment, for the event. ``whole``: the span is a whole phase."""
+        """Read the figures of this moment, for the event. ``whole``: the span is a whole phase."""
         return {}
 
     def reset(self) -> None:
@@ -73,14 +73,14 @@ class View:
         return None
 
     def operator_time(self, phase: str, operator: str, calls: int, own_ns: int) -> None:
-        """An engine's own profiler says how long its operators took."""
+        """Take from an engine's own profiler how long its operators took."""
 
     def close(self) -> None:
-        """Called when the workload has ended."""
+        """End: the workload has."""
 
 
 def view_of(environment: Mapping[str, str], descriptors: Descriptors) -> View | None:
-    """The view that this trial's strategy needs; None in a timed trial."""
+    """Open the view that this trial's strategy needs; None in a timed trial."""
     named = environment.get(VIEW_VARIABLE)
     if named is None:
         return None

@@ -12,7 +12,7 @@ from engine_runs import prepared, run
 
 from edgebench.errors import ResultsError, WorkloadError
 from edgebench.layers.disk import weights_in
-from edgebench.measures.strategies.operators import Operators
+from edgebench.measures.strategies.engines import Operators
 from edgebench.measures.strategy import TrialData
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.workloads.engines.registry import engine_of

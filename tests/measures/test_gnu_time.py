@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from edgebench.errors import MachineError
-from edgebench.measures.strategies import gnu_time
 from edgebench.measures.strategies.gnu_time import (
     GnuTime,
     find_gnu_time,
@@ -151,17 +150,6 @@ def test_a_line_before_the_figures_does_no_harm(tmp_path: Path) -> None:
     """GNU time writes how a command ended in a line of its own before its figures."""
     told = written(tmp_path / "r", "Command terminated by signal 9\n" + WHOLE)
     assert told == GnuTime(2 * MIB, 0.5, 0.01, 0.02, 1, 9, 3, 4, 7)
-
-
-def test_the_first_that_is_gnu_s_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its name and what it says of itself; one that is not there is not asked."""
-    found = {"gtime": "/b/gtime"}
-    monkeypatch.setattr(gnu_time.shutil, "which", found.get)
-    monkeypatch.setattr(gnu_time, "_is_gnu", lambda path: str(path) == "/b/gtime")
-    assert find_gnu_time() == Path("/b/gtime")
-    found["gtime"] = "/c/gtime"
-    with pytest.raises(MachineError):
-        find_gnu_time()
 
 
 @pytest.mark.process

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgebench.measures import process_figures
-from edgebench.measures.process_figures import (
+from edgebench.measures.strategies import process
+from edgebench.measures.strategies.process import (
     charged,
     code_areas,
     glibc_heap,
@@ -52,7 +52,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A process's folder."""
     for name, text in (("status", STATUS), ("maps", MAPS), ("smaps", SMAPS)):
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr(process_figures, "SELF", tmp_path)
+    monkeypatch.setattr(process, "SELF", tmp_path)
     return tmp_path
 
 
@@ -112,9 +112,9 @@ def test_malloc_counts_what_it_gave_mapped_or_not(monkeypatch: pytest.MonkeyPatc
     """Its chunks and its mappings; what it keeps freed is not in use. By the real one, too."""
     made = SimpleNamespace(uordblks=3000, hblkhd=400, fordblks=50)
     with monkeypatch.context() as patch:
-        patch.setattr(process_figures, "_mallinfo", lambda: lambda: made)
+        patch.setattr(process, "_mallinfo", lambda: lambda: made)
         assert glibc_heap() == {"heap_used_bytes": 3400, "heap_free_bytes": 50}
-        patch.setattr(process_figures, "_mallinfo", lambda: None)
+        patch.setattr(process, "_mallinfo", lambda: None)
         assert glibc_heap() == {}
     before = glibc_heap()
     if not before:
@@ -131,7 +131,7 @@ def test_malloc_counts_what_it_gave_mapped_or_not(monkeypatch: pytest.MonkeyPatc
 def test_arenas_of_python_hold_its_small_objects() -> None:
     """As many more as many objects need, in a process without arenas that others emptied."""
     script = """if True:
-        from edgebench.measures.process_figures import python_arenas
+        from edgebench.measures.strategies.process import python_arenas
 
         before = python_arenas()["python_arenas_bytes"]
         held = [object() for _ in range(300_000)]

@@ -15,11 +15,10 @@ from edgebench.errors import ResultsError
 from edgebench.measures.strategies import with_own_trial
 from edgebench.measures.strategies.analytic import Analytic
 from edgebench.measures.strategies.cgroup import CANT_RESET, KernelMark, Sampled, split_at_most
+from edgebench.measures.strategies.engines import ALLOCATIONS, TorchAllocations
 from edgebench.measures.strategies.gnu_time import GnuTimeStrategy
 from edgebench.measures.strategies.process import Malloc, Process, Proportional, ResidentAndSwapped
-from edgebench.measures.strategies.torch_allocations import TorchAllocations
 from edgebench.measures.strategy import ErrorBar, Reading, SpanReading, TrialData
-from edgebench.measures.torch_profiler import ALLOCATIONS
 from edgebench.measures.view import view_of
 from edgebench.records import LimitSetting, SamplerReport, TrialRecord, Watching
 from edgebench.workloads.recorder import NO_DESCRIPTORS

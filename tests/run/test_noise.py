@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgebench.answers.warnings import warned, warning_lines
-from edgebench.measures.machine import throttling
+from edgebench.measures.machine import noise
 from edgebench.measures.machine.noise import (
     NoiseWatch,
     noise_doubts,
@@ -67,7 +67,7 @@ def test_what_shows_only_for_a_while_is_seen(
     plain_machine: PlainMachine, monkeypatch: pytest.MonkeyPatch
 ):
     """A cooling device at work, a hot zone and a lower cap between start and stop, each a doubt."""
-    monkeypatch.setattr(throttling, "_LOOK_EACH_S", 0.0)
+    monkeypatch.setattr(noise, "_LOOK_EACH_S", 0.0)
     zone, cooling = "sys/class/thermal/thermal_zone0", "sys/class/thermal/cooling_device0"
     fan, cap = "sys/class/thermal/cooling_device1", "sys/devices/system/cpu/cpufreq/policy0"
     calm = {

@@ -76,8 +76,7 @@ ALLOWED = {
     ("cli/export.py", "to_parquet"): _MEMORY,
     ("cgroups/sampler_process.py", "ZipFile"): "into an open file",
     ("workloads/training/data_sources.py", "TemporaryDirectory"): "a new name and folder, 0700",
-    ("measures/strategies/operators.py", "write_text"): _WORKER,
-    ("measures/strategies/torch_allocations.py", "write_text"): _WORKER,
+    ("measures/strategies/engines.py", "write_text"): _WORKER,
 }
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.analysis.studies.tables import Column, StudyTable, frame_rows
 from edgebench.errors import ResultsError
-from edgebench.measures.strategies.operators import CALLS, Operators
+from edgebench.measures.strategies.engines import CALLS, Operators
 from edgebench.measures.strategy import SEPARATOR
 
 if TYPE_CHECKING:

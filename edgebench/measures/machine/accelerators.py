@@ -35,7 +35,7 @@ class ProcessMemory(Protocol):
     source: str
 
     def read(self) -> dict[int, int]:
-        """Process id → bytes of all accelerators.
+        """Map process id → bytes of all accelerators.
 
         Raises:
             UnreadableError: it does not tell; says why.
@@ -55,7 +55,13 @@ class NvmlMemory:
     source = "NVML"
 
     def __init__(self, library: ModuleType | None = None) -> None:
-        self._nvml: Any = library or _nvml()
+        if library is None:
+            try:
+                library = import_module(_NVML_MODULE)
+            except ModuleNotFoundError:
+                remedy = install(_NVML_MODULE)
+                raise UnreadableError(f"nvidia-ml-py is not installed: {remedy}") from None
+        self._nvml: Any = library
         try:
             self._nvml.nvmlInit()
             count = self._nvml.nvmlDeviceGetCount()
@@ -64,20 +70,20 @@ class NvmlMemory:
             raise UnreadableError(f"NVML: {error}") from None
 
     def read(self) -> dict[int, int]:
-        """Of compute processes; one whose memory the driver keeps to itself is left out."""
-        found: dict[int, int] = {}
+        """Map compute processes, without those that the driver tells no memory of."""
+        sizes: dict[int, int] = {}
         try:
             for device in self._devices:
                 for process in self._nvml.nvmlDeviceGetComputeRunningProcesses(device):
                     if process.usedGpuMemory is not None:
-                        size = found.get(process.pid, 0) + int(process.usedGpuMemory)
-                        found[process.pid] = size
+                        size = sizes.get(process.pid, 0) + int(process.usedGpuMemory)
+                        sizes[process.pid] = size
         except self._nvml.NVMLError as error:
             raise UnreadableError(f"NVML: {error}") from None
-        return found
+        return sizes
 
     def close(self) -> None:
-        """It counts how often it was opened."""
+        """Let go of the library, which counts how often it was opened."""
         self._devices = []
         try:
             self._nvml.nvmlShutdown()
@@ -100,26 +106,18 @@ class NvmapMemory:
         machine.text(NVMAP)
 
     def read(self) -> dict[int, int]:
-        """Of each client."""
-        found: dict[int, int] = {}
+        """Map each client."""
+        sizes: dict[int, int] = {}
         for pid, kib in _NVMAP_CLIENT.findall(self._machine.text(NVMAP)):
-            found[int(pid)] = found.get(int(pid), 0) + (int(kib) << 10)
-        return found
+            sizes[int(pid)] = sizes.get(int(pid), 0) + (int(kib) << 10)
+        return sizes
 
     def close(self) -> None:
-        """Nothing is kept open."""
-
-
-def _nvml() -> ModuleType:
-    try:
-        return import_module(_NVML_MODULE)
-    except ModuleNotFoundError:
-        remedy = install(_NVML_MODULE)
-        raise UnreadableError(f"nvidia-ml-py is not installed: {remedy}") from None
+        """Do nothing: nothing is kept open."""
 
 
 def process_memory(machine: SystemFiles | None = None) -> ProcessMemory:
-    """What tells it here: a Jetson's allocator, else NVML.
+    """Open what tells it here: a Jetson's allocator, else NVML.
 
     Raises:
         UnreadableError: neither does; says why of both.
@@ -148,10 +146,6 @@ def _meminfo(machine: SystemFiles, whole: str, free: str) -> int:
     return (int(values[0]) - int(values[1])) << 10
 
 
-def _ram_in_use(machine: SystemFiles) -> int:
-    return _meminfo(machine, "MemTotal", "MemAvailable")
-
-
 def _cma_in_use(machine: SystemFiles) -> int:
     if machine.field(_MEMINFO, ["CmaTotal"]).split()[0] == "0":
         raise UnreadableError("no memory is set aside for devices (CmaTotal is 0)")
@@ -167,7 +161,10 @@ def _nvmap_total(machine: SystemFiles) -> int:
 
 #: What the machine as a whole tells, also of memory that no cgroup is charged for.
 SYSTEM_FIGURES: Mapping[str, SystemFigure] = {
-    "ram": SystemFigure(_ram_in_use, "MemTotal - MemAvailable of /proc/meminfo"),
+    "ram": SystemFigure(
+        lambda machine: _meminfo(machine, "MemTotal", "MemAvailable"),
+        "MemTotal - MemAvailable of /proc/meminfo",
+    ),
     "cma": SystemFigure(_cma_in_use, "CmaTotal - CmaFree of /proc/meminfo"),
     "nvmap": SystemFigure(_nvmap_total, f"the total of /{NVMAP}"),
 }
@@ -187,25 +184,22 @@ NO_DRIVER = 'install NVIDIA\'s driver (nvidia-smi shows it), or leave "cuda" out
 
 
 def why_no_cuda(version_file: Path | None = None, driver: str = _DRIVER) -> tuple[str, str] | None:
-    """Why CUDA can't be used, and what helps; None if it can.
+    """Say why CUDA can't be used, and what helps; None if it can.
 
     Args:
         version_file: of the torch to look at; None: the one that would be imported.
         driver: the name of the driver's library.
     """
-    if reason := _why_not_in_torch(version_file or _version_file()):
+    if version_file is None and (torch := find_spec("torch")) and torch.origin:
+        version_file = Path(torch.origin).with_name("version.py")
+    if reason := _why_not_in_torch(version_file):
         return reason, PROCESSOR_ALONE
     reason = _why_not_by_driver(driver)
     return (reason, NO_DRIVER) if reason else None
 
 
-def _version_file() -> Path | None:
-    found = find_spec("torch")
-    return Path(found.origin).with_name("version.py") if found and found.origin else None
-
-
 def _why_not_in_torch(file: Path | None) -> str | None:
-    """A torch that is not there, or that can't be read, says so when it is imported."""
+    """Say why not; a torch that is not there, or can't be read, does so when it is imported."""
     try:
         text = file.read_text(errors="replace") if file else ""
     except OSError:
@@ -218,7 +212,7 @@ def _why_not_in_torch(file: Path | None) -> str | None:
 
 
 def _why_not_by_driver(name: str) -> str | None:
-    """By the driver's own functions; they make no context."""
+    """Say why not, by the driver's own functions; they make no context."""
     try:
         library = ctypes.CDLL(name)
         code = int(library.cuInit(0))

@@ -12,14 +12,14 @@ from typing import Any
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.swap_areas import parse_swap_areas
 
-#: So many devices on top of each other are followed down to the disk.
+#: This many devices on top of each other are followed down to the disk.
 _MOST_LAYERS = 8
 #: Where a sweep makes its swap file.
 SWAP_FILES = Path("/var/tmp")  # noqa: S108 - only looked at
 
 
 def disk_of(machine: SystemFiles, path: Path) -> dict[str, Any]:
-    """The disk under a file, a folder (or the first one above it that exists), or a device.
+    """Read the disk under a file, a folder (or the first one above it that exists), or a device.
 
     Keys: ``disk`` (names from the top to the bottom one, as ``dm-0 on sda``), ``read_ahead_kb`` (of
     the top one, which is the one that counts for files), ``scheduler`` (of the bottom one).
@@ -27,11 +27,19 @@ def disk_of(machine: SystemFiles, path: Path) -> dict[str, Any]:
     Raises:
         UnreadableError: no block device is under it, or it doesn't tell.
     """
-    return _disk(machine, _folder(machine, _number(path)))
+    top = _folder(machine, _number(path))
+    layers = [top]
+    while len(layers) < _MOST_LAYERS and (below := _below(machine, layers[-1])):
+        layers.append(below)
+    return {
+        "disk": " on ".join(folder.name for folder in layers),
+        "read_ahead_kb": machine.number(_queue(machine, top, "read_ahead_kb")),
+        "scheduler": machine.chosen(_queue(machine, layers[-1], "scheduler")),
+    }
 
 
 def top_disk(machine: SystemFiles, path: Path) -> str:
-    """The name of the device whose read-ahead counts for a file.
+    """Find the name of the device whose read-ahead counts for a file.
 
     Raises:
         UnreadableError: no block device is under it.
@@ -56,7 +64,7 @@ class WholeDisk:
 
 
 def whole_disk(machine: SystemFiles, path: Path) -> WholeDisk:
-    """The disk that a file, a folder or a block device lies on; of a partition its disk.
+    """Find the disk that a file, a folder or a block device lies on; of a partition its disk.
 
     A device mapper's or a loop device counts as a disk: below it the kernel's own threads may do
     the work, which no cgroup holds.
@@ -86,7 +94,7 @@ def whole_disk(machine: SystemFiles, path: Path) -> WholeDisk:
 
 
 def swap_devices(machine: SystemFiles) -> list[dict[str, Any]]:
-    """Each swap area: name, kind (``file``, ``partition``, ``zram``), bytes, and its disk's keys.
+    """List swap areas: name, kind (``file``, ``partition``, ``zram``), bytes, keys of the disk.
 
     The disk's keys (:func:`disk_of`) are None where it doesn't tell.
 
@@ -112,27 +120,31 @@ def swap_devices(machine: SystemFiles) -> list[dict[str, Any]]:
 
 
 def _number(path: Path) -> tuple[int, int]:
-    for one in (path, *path.parents):
+    for folder in (path, *path.parents):
         try:
-            found = one.stat()
+            status = folder.stat()
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise UnreadableError(f"{one}: {error.strerror}") from None
-        number = found.st_rdev if stat.S_ISBLK(found.st_mode) else found.st_dev
+            raise UnreadableError(f"{folder}: {error.strerror}") from None
+        number = status.st_rdev if stat.S_ISBLK(status.st_mode) else status.st_dev
         return os.major(number), os.minor(number)
     raise UnreadableError(f"{path}: no such folder")
 
 
 def _folder(machine: SystemFiles, number: tuple[int, int]) -> Path:
-    """The device's folder in sysfs; a partition's is its disk's."""
+    """Find the device's folder in sysfs; a partition's is its disk's."""
     folder = machine.root / "sys/dev/block/{}:{}".format(*number)
     if not folder.exists():
         kind, source, options = _mounted(machine, number)
         if kind == "overlay":
             return _overlay(machine, options)
         if kind == "btrfs":
-            _refuse_several(machine, Path(source).name)
+            # It may be spread over disks, each of which would be held by itself.
+            for entry in machine.each(f"sys/fs/btrfs/*/devices/{Path(source).name}"):
+                if len(names := sorted(device.name for device in entry.parent.iterdir())) > 1:
+                    several = ", ".join(names)
+                    raise UnreadableError(f"it lies on btrfs on several devices: {several}")
         if not source.startswith("/dev/") or _number(Path(source)) == number:
             raise UnreadableError(f"no block device is under it: it lies on {kind}")
         return _folder(machine, _number(Path(source)))
@@ -141,7 +153,7 @@ def _folder(machine: SystemFiles, number: tuple[int, int]) -> Path:
 
 
 def _mounted(machine: SystemFiles, number: tuple[int, int]) -> tuple[str, str, str]:
-    """Kind, source and options of the file system with that number, which btrfs makes up."""
+    """Find kind, source and options of the file system with that number (btrfs makes it up)."""
     wanted = "{}:{}".format(*number)
     for line in machine.text("proc/self/mountinfo").splitlines():
         about, _, rest = line.partition(" - ")
@@ -152,7 +164,7 @@ def _mounted(machine: SystemFiles, number: tuple[int, int]) -> tuple[str, str, s
 
 
 def _overlay(machine: SystemFiles, options: str) -> Path:
-    """The one disk that all layers of an overlay lie on."""
+    """Find the only disk that all layers of an overlay lie on."""
     named = dict(option.partition("=")[::2] for option in options.split(","))
     paths = [*named.get("lowerdir", "").split(":"), named.get("upperdir", "")]
     layers = [Path(path) for path in paths if path]
@@ -168,30 +180,12 @@ def _overlay(machine: SystemFiles, options: str) -> Path:
     return folders.pop()
 
 
-def _refuse_several(machine: SystemFiles, device: str) -> None:
-    """A btrfs file system may be spread over disks, each of which would be held by itself."""
-    for found in machine.each(f"sys/fs/btrfs/*/devices/{device}"):
-        if len(names := sorted(one.name for one in found.parent.iterdir())) > 1:
-            raise UnreadableError(f"it lies on btrfs on several devices: {', '.join(names)}")
-
-
-def _disk(machine: SystemFiles, top: Path) -> dict[str, Any]:
-    layers = [top]
-    while len(layers) < _MOST_LAYERS and (below := _below(machine, layers[-1])):
-        layers.append(below)
-    return {
-        "disk": " on ".join(folder.name for folder in layers),
-        "read_ahead_kb": machine.number(_queue(machine, top, "read_ahead_kb")),
-        "scheduler": machine.chosen(_queue(machine, layers[-1], "scheduler")),
-    }
-
-
 def _queue(machine: SystemFiles, folder: Path, name: str) -> str:
     return str((folder / "queue" / name).relative_to(machine.root.resolve()))
 
 
 def _below(machine: SystemFiles, folder: Path) -> Path | None:
-    """What a device mapper's or a loop device lies on, where that is one device."""
+    """Find what a device mapper's or a loop device lies on, where that is one device."""
     if (backing := folder / "loop/backing_file").exists():
         path = machine.text(str(backing.relative_to(machine.root.resolve())))
         # A file in memory has no disk below it.

@@ -55,7 +55,7 @@ _DEVICES = {
 
 
 def damon(machine: SystemFiles) -> dict[str, Any]:
-    """``running`` (the threads of DAMON that do), and ``actions`` of their schemes, as ``pageout``.
+    """Read ``running`` (DAMON's threads that do), and ``actions`` of their schemes (``pageout``).
 
     Raises:
         UnreadableError: the kernel has none, or it is not for us and no thread of it runs.
@@ -70,13 +70,13 @@ def damon(machine: SystemFiles) -> dict[str, Any]:
         # Only root may read them.
         with contextlib.suppress(UnreadableError):
             if machine.text(f"{monitor}/state") == "on":
-                found = machine.each(f"{monitor}/contexts/*/schemes/*/action")
-                actions |= {machine.text(str(one.relative_to(machine.root))) for one in found}
+                files = machine.each(f"{monitor}/contexts/*/schemes/*/action")
+                actions |= {machine.text(str(file.relative_to(machine.root))) for file in files}
     return {"running": running, "actions": sorted(actions)}
 
 
 def zswap(machine: SystemFiles) -> dict[str, Any]:
-    """``enabled``, ``compressor``, ``max_pool_percent`` of the compressed pool before swap.
+    """Read ``enabled``, ``compressor``, ``max_pool_percent`` of the compressed pool before swap.
 
     Raises:
         UnreadableError: the kernel has none.
@@ -89,7 +89,7 @@ def zswap(machine: SystemFiles) -> dict[str, Any]:
 
 
 def lru_gen(machine: SystemFiles) -> dict[str, Any]:
-    """The multi-generation LRU: ``enabled``, and ``min_ttl_ms``, below which it rather kills.
+    """Read the multi-generation LRU: ``enabled``, and ``min_ttl_ms``, below which it rather kills.
 
     Raises:
         UnreadableError: the kernel has none.
@@ -101,12 +101,12 @@ def lru_gen(machine: SystemFiles) -> dict[str, Any]:
 
 
 def memory_daemons(machine: SystemFiles) -> list[str]:
-    """Which of :data:`DAEMONS` run."""
+    """List which of :data:`DAEMONS` run."""
     return sorted(set(process_names(machine)) & set(DAEMONS))
 
 
 def process_names(machine: SystemFiles) -> list[str]:
-    """The names of all processes and threads of the kernel, sorted.
+    """List the names of all processes and threads of the kernel, sorted.
 
     Raises:
         UnreadableError: none can be read.
@@ -122,7 +122,7 @@ def process_names(machine: SystemFiles) -> list[str]:
 
 
 def ballooning(machine: SystemFiles) -> dict[str, Any]:
-    """``drivers`` that can give memory away, and ``inflated_pages`` that were given since boot.
+    """Read ``drivers`` that can give memory away, and ``inflated_pages`` given since boot.
 
     ``inflated_pages`` is None where the kernel doesn't count them.
     """
@@ -153,7 +153,7 @@ class Describes(Protocol):
     """The parent cgroup, as far as the environment needs it."""
 
     def describe(self) -> dict[str, Any]:
-        """Version, folder and features, as plain data."""
+        """Return version, folder and features, as plain data."""
 
 
 def capture(
@@ -161,7 +161,7 @@ def capture(
     machine: SystemFiles | None = None,
     weights: Path | None = None,
 ) -> dict[str, Any]:
-    """All that is worth knowing of this machine now, ready for ``json.dumps``.
+    """Read all that is worth knowing of this machine now, ready for ``json.dumps``.
 
     ``weights`` is the folder that weights are read from.
 
@@ -268,7 +268,7 @@ def _libraries() -> dict[str, str | None]:
 
 
 def _git() -> dict[str, Any]:
-    """Commit, branch and whether tracked files differ, of the edgebench that runs.
+    """Read commit, branch and whether tracked files differ, of the edgebench that runs.
 
     An installed copy knows what it was built from, but no branch.
 
@@ -276,23 +276,19 @@ def _git() -> dict[str, Any]:
         UnreadableError: git can't read the checkout; the copy was built without git.
     """
     if not (_CHECKOUT / ".git").exists():
-        return _built_from()
+        try:
+            from edgebench._version import changed, commit
+        except ImportError:
+            commit = None
+        if commit is None:
+            raise UnreadableError("this copy of edgebench was built without git")
+        return {"commit": commit.removeprefix("g"), "branch": None, "changed": changed}
     commit = _git_says("rev-parse", "HEAD")
     return {
         "commit": commit,
         "branch": _git_says("rev-parse", "--abbrev-ref", "HEAD"),
         "changed": bool(_git_says("status", "--porcelain", "--untracked-files=no")),
     }
-
-
-def _built_from() -> dict[str, Any]:
-    try:
-        from edgebench._version import changed, commit
-    except ImportError:
-        commit = None
-    if commit is None:
-        raise UnreadableError("this copy of edgebench was built without git")
-    return {"commit": commit.removeprefix("g"), "branch": None, "changed": changed}
 
 
 def _git_says(*words: str) -> str:
@@ -306,13 +302,13 @@ def _git_says(*words: str) -> str:
     if done.returncode == NOT_FOUND:
         raise UnreadableError("git is not installed")
     if done.returncode:
-        told = done.stderr.decode(errors="replace").strip().splitlines()
-        raise UnreadableError(f"git: {told[0] if told else f'exit code {done.returncode}'}")
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        raise UnreadableError(f"git: {lines[0] if lines else f'exit code {done.returncode}'}")
     return done.stdout.decode(errors="replace").strip()
 
 
 def device_name(machine: SystemFiles | None = None) -> str:
-    """The machine's name in results: ``EDGEBENCH_DEVICE``, else host name and board.
+    """Name the machine in results: ``EDGEBENCH_DEVICE``, else host name and board.
 
     It becomes a folder's name, so only ``a-z 0-9 -`` remain.
 

@@ -1,13 +1,19 @@
 """Was the machine quiet while a trial ran? Watched from outside, and judged.
 
 :class:`NoiseWatch` reads a handful of small files before and after a trial (well under a
-millisecond each time). The functions below it are pure: numbers in, doubts out.
+millisecond each time), and :class:`ThrottleWatch` what slowed the machine down: heat, low voltage,
+a capped clock rate. The functions below them are pure: numbers in, doubts out.
+
+Files: the kernel's Documentation/ABI/testing/sysfs-class-thermal and sysfs-devices-system-cpu,
+Documentation/hwmon/raspberrypi-hwmon; NVIDIA's ``soctherm_oc``; the Raspberry Pi firmware's
+``get_throttled``.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import re
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -17,10 +23,11 @@ from typing import Any
 
 from edgebench.measures.machine.system_files import (
     CPU_FREQUENCY,
+    PI_FLAGS,
     SystemFiles,
     UnreadableError,
+    throttle_counts,
 )
-from edgebench.measures.machine.throttling import ThrottleWatch, throttling_doubts
 from edgebench.records import Doubt, TrialRecord, is_number
 
 #: Shares of all cores' time above which a trial's seconds are in doubt.
@@ -38,6 +45,130 @@ _NORMAL_95 = 1.959964
 _STUDENT_95_OF_TWO = 12.706
 _TOO_MANY_REPEATS = 50
 _STAT_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+#: Bits of the Raspberry Pi's word that say what is so now; 16 bits higher: what was since boot.
+_PI_CAUSES = {
+    0: "under-voltage",
+    1: "the firmware caps the clock",
+    2: "the firmware throttles",
+    3: "the firmware's soft limit of temperature",
+}
+#: Cooling devices that slow nothing down.
+_NO_SLOWING = re.compile("fan|backlight|lcd|tcc", re.IGNORECASE)
+#: Trip points from which on the kernel slows the machine down.
+_SLOWING_TRIPS = ("passive", "hot", "critical")
+_LOOK_EACH_S = 1.0
+
+
+class ThrottleWatch:
+    """Watches from :meth:`start` to :meth:`stop`, with :meth:`look` in between; may be reused."""
+
+    def __init__(self, machine: SystemFiles) -> None:
+        self._machine = machine
+
+    def start(self) -> None:
+        """Find the files and read them."""
+        machine = self._machine
+        #: Files with a number above 0 while something is slowed down, and the cause.
+        self._levels: dict[Path, str] = {}
+        for path in machine.each("sys/class/hwmon/hwmon*/in0_lcrit_alarm"):
+            if _text(path.with_name("name")) == "rpi_volt":
+                self._levels[path] = "under-voltage"
+        for path in machine.each("sys/class/thermal/cooling_device*/cur_state"):
+            name = _text(path.with_name("type")) or path.parent.name
+            if not _NO_SLOWING.search(name):
+                self._levels[path] = f"temperature ({name})"
+        #: Each thermal zone's temperature file, and the least trip point that slows the machine.
+        self._zones: dict[Path, float | None] = {}
+        for path in machine.each("sys/class/thermal/thermal_zone*/temp"):
+            trips = [
+                _number(kind.with_name(kind.name.replace("_type", "_temp"))) or 0
+                for kind in sorted(path.parent.glob("trip_point_*_type"))
+                if _text(kind) in _SLOWING_TRIPS
+            ]
+            self._zones[path] = min((trip / 1000 for trip in trips if trip > 0), default=None)
+        self._pi = machine.each(PI_FLAGS)
+        self._policies = machine.each("sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq")
+        self._before = self._events()
+        self._since_boot: dict[Path, int] = {}
+        self._causes: dict[str, None] = {}
+        self._caps: dict[Path, set[int]] = {}
+        self._hottest: float | None = None
+        #: The temperature and the trip point of the zone that is furthest above its own.
+        self._above: tuple[float, float] | None = None
+        self._look()
+
+    def look(self) -> None:
+        """Read once a second what shows only while it lasts."""
+        if time.monotonic() - self._looked_s >= _LOOK_EACH_S:
+            self._look()
+
+    def _look(self) -> None:
+        self._looked_s = time.monotonic()
+        for path, cause in self._levels.items():
+            if (_number(path) or 0) > 0:
+                self._causes[cause] = None
+        for path in self._pi:
+            word = _number(path, 16) or 0
+            new = (word | word >> 16 & ~self._since_boot.setdefault(path, word >> 16)) & 0xFFFF
+            self._causes |= {c: None for bit, c in _PI_CAUSES.items() if new >> bit & 1}
+        for path, trip_c in self._zones.items():
+            if (millidegrees := _number(path)) is None:
+                # A zone whose sensor sleeps answers with an error.
+                continue
+            temperature_c = millidegrees / 1000
+            self._hottest = max(temperature_c, self._hottest or temperature_c)
+            if trip_c is not None and temperature_c >= trip_c:
+                above = temperature_c, trip_c
+                self._above = max(above, self._above or above, key=lambda pair: pair[0] - pair[1])
+        for path in self._policies:
+            if (cap := _number(path)) is not None:
+                self._caps.setdefault(path, set()).add(cap * 1000)
+
+    def stop(self) -> dict[str, Any]:
+        """Read once more and return what was seen, for a record's ``noise``.
+
+        Keys: ``throttled_events`` (counted meanwhile; None where the machine counts none),
+        ``throttled_by`` (causes), ``temperature_max_c`` (the hottest zone), ``hot_c`` and
+        ``trip_c`` (a zone that was as hot as its trip point), ``cap_low_hz`` and ``cap_high_hz``
+        (of a core whose highest clock rate was changed).
+        """
+        self._look()
+        before, after = self._before, self._events()
+        moved = [caps for caps in self._caps.values() if len(caps) > 1]
+        hot_c, trip_c = self._above or (None, None)
+        return {
+            "throttled_events": None if before is None or after is None else after - before,
+            "throttled_by": list(self._causes),
+            "temperature_max_c": self._hottest,
+            "hot_c": hot_c,
+            "trip_c": trip_c,
+            "cap_low_hz": min(map(min, moved), default=None),
+            "cap_high_hz": max(map(max, moved), default=None),
+        }
+
+    def _events(self) -> int | None:
+        """Read how often the machine was slowed down since boot; None: it counts nothing."""
+        try:
+            counts = throttle_counts(self._machine)
+        except UnreadableError:
+            return None
+        # The Pi's word has no count: `look` reads its bits.
+        known = [count for name, count in counts.items() if name != Path(PI_FLAGS).name]
+        return sum(known) if known else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _number(path: Path, base: int = 10) -> int | None:
+    try:
+        return int(_text(path), base)
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -71,13 +202,13 @@ class NoiseWatch:
         self._throttling.look()
 
     def stop(self, trial_cpu_s: float | None) -> dict[str, Any]:
-        """What went on since :meth:`start` besides ``trial_cpu_s`` seconds of CPU for the trial.
+        """Return what went on since :meth:`start` besides the trial's ``trial_cpu_s`` of CPU.
 
         Keys: ``elapsed_s``; ``steal_share`` (of all cores' time, taken by the hypervisor);
         ``foreign_cpu_share`` (of all cores' time, used by neither the trial nor this process: the
         sampler is foreign; None if the trial's own CPU is unknown), ``foreign_cpu_s``;
         ``frequency_before_hz`` and ``frequency_after_hz`` (first core); and those of
-        :meth:`~edgebench.measures.machine.throttling.ThrottleWatch.stop`.
+        :meth:`ThrottleWatch.stop`.
         """
         before, after = self._before, self._read()
         if before is None:
@@ -122,25 +253,35 @@ def _share(part_s: float, total_s: float) -> float | None:
 
 
 def trial_doubts(record: TrialRecord) -> list[Doubt]:
-    """All that puts a trial's numbers in doubt: noise, and what its record names."""
+    """List all that puts a trial's numbers in doubt: noise, and what its record names."""
     return [*noise_doubts(record.noise), *record.doubts]
 
 
 def noise_doubts(noise: Mapping[str, Any]) -> list[Doubt]:
-    """What in :meth:`NoiseWatch.stop`'s answer makes a trial's seconds unreliable."""
+    """List what in :meth:`NoiseWatch.stop`'s answer makes a trial's seconds unreliable."""
     read = {key: float(value) for key, value in noise.items() if is_number(value)}
     steal, foreign = read.get("steal_share", 0.0), read.get("foreign_cpu_share", 0.0)
     foreign_s = read.get("foreign_cpu_s", 0.0)
+    causes = noise.get("throttled_by")
     doubts = []
     if steal > STEAL_SHARE:
         doubts.append(Doubt("stolen_cpu", {"share": steal}))
     if foreign > FOREIGN_SHARE and foreign_s > _LEAST_FOREIGN_S:
         doubts.append(Doubt("foreign_cpu", {"share": foreign, "cpu_s": foreign_s}))
-    return [*doubts, *throttling_doubts(noise)]
+    if events := read.get("throttled_events"):
+        doubts.append(Doubt("throttled_cpu", {"events": events}))
+    if isinstance(causes, list) and causes:
+        doubts.append(Doubt("slowed_down", {}, [str(cause) for cause in causes]))
+    if "hot_c" in read and "trip_c" in read:
+        doubts.append(Doubt("hot", {"hot_c": read["hot_c"], "trip_c": read["trip_c"]}))
+    if "cap_low_hz" in read and "cap_high_hz" in read:
+        numbers = {f"{end}_ghz": read[f"cap_{end}_hz"] / 1e9 for end in ("low", "high")}
+        doubts.append(Doubt("clock_capped", numbers))
+    return doubts
 
 
 def repeats_wanted(values: Sequence[float], within: float = WANTED_SHARE) -> int:
-    """How many repeats would put the mean within that share of the truth, 95 times of 100.
+    """Find how many repeats put the mean within that share of the truth, 95 times of 100.
 
     From the spread seen so far, taken as normal: the least n with t · stdev / √n ≤ within · mean,
     where t is Student's of n repeats: few of them tell little of their own spread.
@@ -154,7 +295,7 @@ def repeats_wanted(values: Sequence[float], within: float = WANTED_SHARE) -> int
 
 
 def student_95(count: int) -> float:
-    """The 97.5 % quantile of Student's t for so many values, within 3 %.
+    """Return the 97.5 % quantile of Student's t for this many values, within 3 %.
 
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
     """
@@ -175,7 +316,7 @@ def _stdev(values: Sequence[float], mean: float) -> float:
 
 
 def spread_doubts(values: Sequence[float]) -> list[Doubt]:
-    """What in the repeats of one point (seconds, all > 0) makes its mean unreliable."""
+    """List what in the repeats of one point (seconds, all > 0) makes its mean unreliable."""
     if len(values) < 2 or statistics.fmean(values) <= 0:
         return []
     mean = statistics.fmean(values)

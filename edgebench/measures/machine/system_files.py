@@ -30,7 +30,7 @@ class SystemFiles:
         self.root = root
 
     def text(self, path: str) -> str:
-        """A small file's text without its last newline or NUL.
+        """Read a small file's text without its last newline or NUL.
 
         Raises:
             UnreadableError: not there, or not for us.
@@ -41,7 +41,7 @@ class SystemFiles:
             raise UnreadableError(f"/{path}: {error.strerror}") from None
 
     def number(self, path: str) -> int:
-        """A file that holds one number.
+        """Read a file that holds one number.
 
         Raises:
             UnreadableError: not there, or no number.
@@ -53,7 +53,7 @@ class SystemFiles:
             raise UnreadableError(f"/{path}: {text!r} is no number") from None
 
     def field(self, path: str, names: Iterable[str]) -> str:
-        """The value of the first ``name : value`` or ``name=value`` line with one of the names.
+        """Read the value of the first ``name : value`` or ``name=value`` line, of these names.
 
         Raises:
             UnreadableError: no such file or line.
@@ -66,18 +66,18 @@ class SystemFiles:
         raise UnreadableError(f"/{path}: no {' or '.join(names)}")
 
     def chosen(self, path: str) -> str:
-        """The bracketed word of a file like ``always [madvise] never``."""
+        """Read the bracketed word of a file like ``always [madvise] never``."""
         text = self.text(path)
         match = re.search(r"\[([\w-]+)\]", text)
         return match[1] if match else text
 
     def each(self, pattern: str) -> list[Path]:
-        """The paths below the root that match, sorted."""
+        """List the paths below the root that match, sorted."""
         return sorted(self.root.glob(pattern))
 
 
 def board(machine: SystemFiles) -> str:
-    """The board's own name: the device tree's (Jetson, Raspberry Pi), else the firmware's."""
+    """Read the board's own name: the device tree's (Jetson, Raspberry Pi), else the firmware's."""
     try:
         return machine.text("proc/device-tree/model")
     except UnreadableError:
@@ -85,34 +85,33 @@ def board(machine: SystemFiles) -> str:
 
 
 def frequencies(machine: SystemFiles) -> dict[str, int]:
-    """The first core's least, most and current clock rate, Hz."""
+    """Read the first core's least, most and current clock rate, Hz."""
     files = {"least": "cpuinfo_min_freq", "most": "cpuinfo_max_freq", "current": "scaling_cur_freq"}
     return {key: machine.number(f"{CPU_FREQUENCY}/{file}") * 1000 for key, file in files.items()}
 
 
 def temperatures(machine: SystemFiles) -> dict[str, float]:
-    """Each readable thermal zone's temperature, °C.
+    """Read each readable thermal zone's temperature, °C.
 
     Raises:
         UnreadableError: the machine has no thermal zone that tells.
     """
-    found: dict[str, float] = {}
+    degrees: dict[str, float] = {}
     for zone in machine.each("sys/class/thermal/thermal_zone*"):
         folder = str(zone.relative_to(machine.root))
         try:
-            found[f"{zone.name}:{machine.text(f'{folder}/type')}"] = (
-                machine.number(f"{folder}/temp") / 1000
-            )
+            name = f"{zone.name}:{machine.text(f'{folder}/type')}"
+            degrees[name] = machine.number(f"{folder}/temp") / 1000
         except UnreadableError:
             # A zone whose sensor sleeps answers with an error; the others still tell.
             continue
-    if not found:
+    if not degrees:
         raise UnreadableError("/sys/class/thermal: no zone tells its temperature")
-    return found
+    return degrees
 
 
 def throttle_counts(machine: SystemFiles) -> dict[str, int]:
-    """How often each counter saw the CPU slowed down by heat or low voltage since boot.
+    """Read how often each counter saw the CPU slowed by heat or low voltage since boot.
 
     x86 counts events for each core and package, a Jetson those of its supply. A Raspberry Pi has
     one word of flags, whose upper half keeps what was seen since boot: counted here as how many
@@ -135,12 +134,12 @@ def throttle_counts(machine: SystemFiles) -> dict[str, int]:
 
 
 def ram_bytes(machine: SystemFiles) -> int:
-    """The RAM the kernel manages, bytes."""
+    """Read the RAM the kernel manages, bytes."""
     return int(machine.field("proc/meminfo", ["MemTotal"]).split()[0]) * 1024
 
 
 def usable_ram_bytes(machine: SystemFiles, ceiling_bytes: int | None) -> int:
-    """Memory that is free, and at most what the cgroups above allow; None: any.
+    """Read the memory that is free, and at most what the cgroups above allow; None: any.
 
     Raises:
         UnreadableError: the machine doesn't tell.

@@ -20,7 +20,7 @@ from edgebench.measures.strategy import STRATEGIES, Strategy, StrategyOptions, T
 
 @cache
 def all_strategies() -> dict[str, Strategy]:
-    """Every strategy by name, in the order of the names.
+    """List every strategy by name, in the order of the names.
 
     Raises:
         MachineError: one of another package can't be imported.
@@ -28,34 +28,34 @@ def all_strategies() -> dict[str, Strategy]:
     for module in iter_modules(__path__, f"{__name__}."):
         import_module(module.name)
     others = [plugins.load(entry) for entry in plugins.added(plugins.STRATEGIES).values()]
-    every = {one.name: one for one in (*STRATEGIES, *others)}
+    every = {strategy.name: strategy for strategy in (*STRATEGIES, *others)}
     return {name: every[name]() for name in sorted(every)}
 
 
 def in_every_trial() -> tuple[Strategy, ...]:
-    """Strategies that read what any trial leaves behind, at no cost to it."""
+    """List strategies that read what any trial leaves behind, at no cost to it."""
     every = all_strategies().values()
-    return tuple(one for one in every if not one.own_trial and one.beside is None)
+    return tuple(s for s in every if not s.own_trial and s.beside is None)
 
 
 def beside(strategy: str) -> tuple[Strategy, ...]:
-    """Strategies that read the own trials of that one too."""
-    return tuple(one for one in all_strategies().values() if one.beside == strategy)
+    """List strategies that read the own trials of that one too."""
+    return tuple(s for s in all_strategies().values() if s.beside == strategy)
 
 
 @cache
 def with_own_trial() -> dict[str, Strategy]:
-    """Strategies that need a trial of their own, by name."""
-    return {name: one for name, one in all_strategies().items() if one.own_trial}
+    """List strategies that need a trial of their own, by name."""
+    return {name: s for name, s in all_strategies().items() if s.own_trial}
 
 
 def strategy_of(name: str) -> Strategy | None:
-    """The strategy of that name; None if this version knows none."""
+    """Find the strategy of that name; None if this version knows none."""
     return all_strategies().get(name)
 
 
 def read_own_trial(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The reading as plain data.
+    """Read a strategy's own trial; return the reading as plain data.
 
     Args:
         request: ``strategy`` (``module:class``), its ``options``, the trial's ``folder``,

@@ -48,10 +48,10 @@ class Analytic(Strategy):
     )
 
     def read(self, trial: TrialData) -> Reading:
-        """From the layer tables and the order of the events."""
+        """Read the layer tables and the order of the events."""
         rows = [row for table in trial.tables.values() for row in table]
         known = bool(rows) and all("live_peak_bytes" in row for row in rows)
-        spans = tuple(_spans(trial)) if known else ()
+        spans = _spans(trial) if known else []
         model = ErrorBar(None, "a model: how far it is off shows beside torch's allocations")
         peaks = [span.peak_bytes for span in spans if span.peak_bytes is not None]
         return Reading(
@@ -59,41 +59,45 @@ class Analytic(Strategy):
             peak_bytes=max(peaks, default=None),
             method="the largest of its spans",
             error=model,
-            spans=spans,
+            spans=tuple(spans),
             span_method="layer table along the schedule",
             span_error=model,
             missing={} if peaks else {"peak_bytes": _NO_TABLE},
         )
 
 
-def _spans(trial: TrialData) -> Iterator[SpanReading]:
+def _spans(trial: TrialData) -> list[SpanReading]:
     times, sizes = weights_over_time(trial)
 
-    def loaded(t_ns: int, find: Any) -> int:
+    def loaded(t_ns: int, find: Any = bisect_right) -> int:
         index: int = find(times, t_ns)
         return sizes[index - 1] if index else 0
 
     batch = trial.record.settings.get("batch") if trial.record else None
     # The layer table is of one image; tensors grow with the batch.
     images = batch if isinstance(batch, int) else 1
+    readings = []
     for span, rows in _layers(trial):
         row = rows[span.layer or 0]
-        before, after = loaded(span.start_ns, bisect_right), loaded(span.end_ns, bisect_right)
+        before, after = loaded(span.start_ns), loaded(span.end_ns)
         if span.phase == "load":
             # Before anything runs, the input alone is alive; else what the layer will be given.
             row = rows[0] if keeps_weights(trial) else row
             live = images * row["live_before_bytes"]
-            yield SpanReading(span.id, before + live, after + live, after + live)
+            readings.append(SpanReading(span.id, before + live, after + live, after + live))
         elif span.phase in _EXECUTIONS:
             working = row["live_peak_bytes"] + row["workspace_bytes"]
             # Weights go only once the layer has ended.
             after = loaded(span.end_ns, bisect_left)
-            yield SpanReading(
-                span.id,
-                before + images * row["live_before_bytes"],
-                max(before, after) + images * working,
-                after + images * row["live_after_bytes"],
+            readings.append(
+                SpanReading(
+                    span.id,
+                    before + images * row["live_before_bytes"],
+                    max(before, after) + images * working,
+                    after + images * row["live_after_bytes"],
+                )
             )
+    return readings
 
 
 def _layers(trial: TrialData) -> Iterator[tuple[Span, Sequence[Row]]]:
@@ -104,43 +108,36 @@ def _layers(trial: TrialData) -> Iterator[tuple[Span, Sequence[Row]]]:
 
 
 def keeps_weights(trial: TrialData) -> bool:
-    """Whether the schedule loads all of a network first, and keeps it until it has run."""
+    """Return whether the schedule loads all of a network first, and keeps it until it has run."""
     schedule = trial.record.settings.get("schedule") if trial.record else None
     return schedule in _KEEPING
 
 
 def weights_over_time(trial: TrialData) -> tuple[list[int], list[int]]:
-    """When the loaded weights changed, and their bytes from then on."""
+    """List when the loaded weights changed, and their bytes from then on."""
+    keeping, layers = keeps_weights(trial), list(_layers(trial))
+    # Without an execution, as in a trial that was killed before it, nothing is freed.
+    executed = (span for span, _ in layers if span.phase in _EXECUTIONS)
+    last = {(span.round, span.network): span.end_ns for span in executed}
+    #: Each time a part's weights are needed (+1) or freed (-1): when, which, bytes.
+    uses: list[tuple[int, Part, int, int]] = []
+    for span, rows in layers:
+        row = rows[span.layer or 0]
+        tied: Mapping[str, int] = row.get("tied_bytes") or {}
+        alone = row["parameter_bytes"] + row["buffer_bytes"] - sum(tied.values())
+        parts: dict[Part, int] = {(span.network, row["part"], False): alone}
+        parts |= {(span.network, name, True): size for name, size in tied.items()}
+        for part, size in parts.items():
+            if span.phase == "load":
+                uses.append((span.end_ns, part, size, 1))
+                if keeping and (span.round, span.network) in last:
+                    uses.append((last[span.round, span.network], part, size, -1))
+            elif span.phase == "first" and not keeping:
+                uses.append((span.end_ns, part, size, -1))
     users: Counter[Part] = Counter()
     changes: list[tuple[int, int]] = []
-    for t_ns, part, size, step in sorted(_uses(trial, keeps_weights(trial))):
+    for t_ns, part, size, step in sorted(uses):
         before = users[part] > 0
         users[part] = max(0, users[part] + step)
         changes.append((t_ns, size * ((users[part] > 0) - before)))
     return [t for t, _ in changes], list(accumulate(size for _, size in changes))
-
-
-def _uses(trial: TrialData, keeping: bool) -> Iterator[tuple[int, Part, int, int]]:
-    """Each time a part's weights are needed (+1) or freed (-1): when, which, bytes."""
-    layers = list(_layers(trial))
-    # Without an execution, as in a trial that was killed before it, nothing is freed.
-    executed = (span for span, _ in layers if span.phase in _EXECUTIONS)
-    last = {(span.round, span.network): span.end_ns for span in executed}
-    for span, rows in layers:
-        row = rows[span.layer or 0]
-        for part, size in _loaded_as_one(span.network, row):
-            if span.phase == "load":
-                yield span.end_ns, part, size, 1
-                if keeping and (span.round, span.network) in last:
-                    yield last[span.round, span.network], part, size, -1
-            elif span.phase == "first" and not keeping:
-                yield span.end_ns, part, size, -1
-
-
-def _loaded_as_one(network: str | None, row: Row) -> Iterator[tuple[Part, int]]:
-    """A layer's own weights, and each of those that other layers use too."""
-    tied: Mapping[str, int] = row.get("tied_bytes") or {}
-    own = row["parameter_bytes"] + row["buffer_bytes"] - sum(tied.values())
-    yield (network, row["part"], False), own
-    for name, size in tied.items():
-        yield (network, name, True), size

@@ -24,7 +24,7 @@ CANT_RESET = "this kernel can't reset its mark: a span has the cgroup's usage at
 
 
 def batching(trial: TrialData) -> ErrorBar:
-    """What the kernel may have charged ahead of use."""
+    """Return what the kernel may have charged ahead of use."""
     if trial.cpus is None:
         return ErrorBar(None, f"{BATCH_PAGES} pages charged ahead on each CPU, which are not known")
     slack = BATCH_PAGES * trial.page_bytes * trial.cpus
@@ -50,16 +50,16 @@ class KernelMark(Strategy):
     )
 
     def read(self, trial: TrialData) -> Reading:
-        """From the record and the events."""
+        """Read the record and the events."""
         record = trial.record
-        told = record is not None and record.peak_source == "kernel"
+        has_mark = record is not None and record.peak_source == "kernel"
         resets = any(span.peak_bytes is not None for span in trial.spans)
-        missing = {} if told else {"peak_bytes": "this kernel keeps no mark of a cgroup"}
+        missing = {} if has_mark else {"peak_bytes": "this kernel keeps no mark of a cgroup"}
         if not resets:
             missing["spans"] = CANT_RESET if trial.spans else "the workload records no spans"
         return Reading(
             strategy=self.name,
-            peak_bytes=record.peak_bytes if record and told else None,
+            peak_bytes=record.peak_bytes if record and has_mark else None,
             method="the cgroup's mark over the whole trial",
             error=batching(trial),
             spans=tuple(
@@ -103,7 +103,7 @@ class Sampled(Strategy):
     )
 
     def read(self, trial: TrialData) -> Reading:
-        """From the sampler's tables. A span that no sample fell into has no peak.
+        """Read the sampler's tables. A span that no sample fell into has no peak.
 
         Unless samples are rare while usage stays the same, and it is the same before and after.
         """
@@ -112,34 +112,35 @@ class Sampled(Strategy):
             why = "the trial kept no samples"
             nothing = ErrorBar(None, why)
             return Reading(self.name, None, why, nothing, missing={"peak_bytes": why})
-        at = int(usage.argmax())
-        holds = _slows_down(trial)
-        spans = tuple(_span(times, usage, span, holds) for span in trial.spans)
+        record, peak_bytes = trial.record, int(usage.max())
+        slows_down = bool(record and record.watched and record.watched.quiet_interval_s is not None)
+        spans = tuple(_span(times, usage, span, slows_down) for span in trial.spans)
         unseen = sum(span.peak_bytes is None for span in spans)
         missing = {"spans": f"no sample fell into {unseen} of {len(spans)} spans"} if unseen else {}
         parts = split_at_peak(trial)
-        if not parts and trial.record and "stat_samples" in trial.record.missing:
-            missing["parts"] = trial.record.missing["stat_samples"]
+        if not parts and record and "stat_samples" in record.missing:
+            missing["parts"] = record.missing["stat_samples"]
+        gaps = "how often it was sampled is not known"
+        sampler = record.sampler if record else None
+        if sampler and sampler.achieved_s is not None and sampler.largest_gap_s is not None:
+            every, gap = sampler.achieved_s * 1e3, sampler.largest_gap_s * 1e3
+            when = " while usage changes" if slows_down else ""
+            gaps = f"a sample each {every:.2g} ms{when}, the largest gap {gap:.2g} ms"
+        error = ErrorBar(None, gaps)
+        if record and record.peak_bytes is not None and record.peak_source == "kernel":
+            missed = max(0, record.peak_bytes - peak_bytes)
+            error = ErrorBar(missed, f"what the kernel's mark saw beyond it; {gaps}")
         return Reading(
             strategy=self.name,
-            peak_bytes=int(usage[at]),
+            peak_bytes=peak_bytes,
             method=f"the largest of {len(times)} samples",
-            error=self._error(trial, int(usage[at])),
+            error=error,
             spans=spans,
             span_method="the largest sample between the span's start and end",
-            span_error=ErrorBar(None, _gaps(trial)),
+            span_error=ErrorBar(None, gaps),
             parts=parts,
             missing=missing,
         )
-
-    @staticmethod
-    def _error(trial: TrialData, peak_bytes: int) -> ErrorBar:
-        """Against the kernel's exact mark where there is one."""
-        record = trial.record
-        if record is None or record.peak_bytes is None or record.peak_source != "kernel":
-            return ErrorBar(None, _gaps(trial))
-        missed = max(0, record.peak_bytes - peak_bytes)
-        return ErrorBar(missed, f"what the kernel's mark saw beyond it; {_gaps(trial)}")
 
 
 @registered_strategy
@@ -164,7 +165,7 @@ class Statistics(Sampled):
     limited_only = True
 
     def read(self, trial: TrialData) -> Reading:
-        """From the samples, where they were read back; else from the record."""
+        """Read the samples, where they were read back; else the record."""
         if trial.samples:
             return super().read(trial)
         peak = trial.record.sampled_peak_bytes if trial.record else None
@@ -174,33 +175,33 @@ class Statistics(Sampled):
 
 
 def split_at(trial: TrialData, t_ns: int) -> dict[str, int]:
-    """The split of the slow sample nearest to a moment, bytes; unknown kinds are left out."""
+    """Return the split of the slow sample nearest to a moment, bytes, without unknown kinds."""
     times = _column(trial, "t_ns", slow=True)
     if times is None or not len(times):
         return {}
     nearest = int(abs(times - t_ns).argmin())
-    found: dict[str, int] = {"split_age_ns": int(abs(times[nearest] - t_ns))}
+    split: dict[str, int] = {"split_age_ns": int(abs(times[nearest] - t_ns))}
     for name in SPLIT:
         column = _column(trial, name, slow=True)
         if column is not None and column[nearest] >= 0:
-            found[name] = int(column[nearest])
-    return found
+            split[name] = int(column[nearest])
+    return split
 
 
 def split_at_peak(trial: TrialData) -> dict[str, int]:
-    """The split of the slow sample whose pages come to the most: all of it is of one moment."""
+    """Return the split of the slow sample whose pages come to the most: all are of one moment."""
     import numpy as np
 
     times = _column(trial, "t_ns", slow=True)
     parts = (_column(trial, name, slow=True) for name in ("anon_bytes", "file_bytes"))
-    told = [part.clip(0) for part in parts if part is not None]
-    if times is None or not len(times) or not told:
+    known = [part.clip(0) for part in parts if part is not None]
+    if times is None or not len(times) or not known:
         return {}
-    return split_at(trial, int(times[np.sum(told, axis=0).argmax()]))
+    return split_at(trial, int(times[np.sum(known, axis=0).argmax()]))
 
 
 def split_at_most(trial: TrialData, span: Span) -> dict[str, int]:
-    """The split of the span's slow sample with the most anonymous memory; empty without one."""
+    """Return the split of the span's slow sample with the most anonymous memory, if it has one."""
     times, anon = _column(trial, "t_ns", slow=True), _column(trial, "anon_bytes", slow=True)
     if times is None or anon is None:
         return {}
@@ -209,23 +210,8 @@ def split_at_most(trial: TrialData, span: Span) -> dict[str, int]:
     return split_at(trial, int(times[first + inside.argmax()])) if len(inside) else {}
 
 
-def _gaps(trial: TrialData) -> str:
-    sampler = trial.record.sampler if trial.record else None
-    if sampler is None or sampler.achieved_s is None or sampler.largest_gap_s is None:
-        return "how often it was sampled is not known"
-    every, gap = sampler.achieved_s * 1e3, sampler.largest_gap_s * 1e3
-    when = " while usage changes" if _slows_down(trial) else ""
-    return f"a sample each {every:.2g} ms{when}, the largest gap {gap:.2g} ms"
-
-
-def _slows_down(trial: TrialData) -> bool:
-    """Whether it was sampled less often while usage stayed the same."""
-    watched = trial.record.watched if trial.record else None
-    return watched is not None and watched.quiet_interval_s is not None
-
-
 def _span(times: NDArray[Any], usage: NDArray[Any], span: Span, holds: bool) -> SpanReading:
-    """The last samples before start and end, and the largest between them.
+    """Find the last samples before start and end, and the largest between them.
 
     ``holds``: where samples are rare because usage stays the same, it is that of a span too.
     """

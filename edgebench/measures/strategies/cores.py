@@ -52,29 +52,26 @@ class CoresView(View):
         self._by_core: dict[int, int] = defaultdict(int)
 
     def look(self, whole: bool) -> dict[str, int]:
-        """Nanoseconds on each core so far, by the core's number, and the moment."""
+        """Read nanoseconds on each core so far, by the core's number, and the moment."""
         own = threading.get_native_id()
         # Itself last: what looking takes is then least of all in the span that begins.
         threads = (int(folder.name) for folder in _TASKS.iterdir())
-        for thread in sorted(threads, key=lambda one: one == own):
-            self._add(thread)
+        for thread in sorted(threads, key=lambda thread: thread == own):
+            try:
+                used = time.clock_gettime_ns(~thread << 3 | _THREAD_CLOCK)
+                stat = (_TASKS / str(thread) / "stat").read_bytes()
+            except OSError:
+                # It ended meanwhile.
+                continue
+            core = int(stat.rpartition(b")")[2].split()[_PROCESSOR])
+            before, last = self._seen.get(thread, (0, core))
+            # A smaller one is a new thread with a dead one's number.
+            since = used - (before if before <= used else 0)
+            self._by_core[last] += since // 2
+            self._by_core[core] += since - since // 2
+            self._seen[thread] = used, core
         by_core = {f"{CORE_NS}{core}": used for core, used in self._by_core.items()}
         return {LOOKED_NS: time.monotonic_ns(), **by_core}
-
-    def _add(self, thread: int) -> None:
-        try:
-            used = time.clock_gettime_ns(~thread << 3 | _THREAD_CLOCK)
-            stat = (_TASKS / str(thread) / "stat").read_bytes()
-        except OSError:
-            # It ended meanwhile.
-            return
-        core = int(stat.rpartition(b")")[2].split()[_PROCESSOR])
-        before, last = self._seen.get(thread, (0, core))
-        # A smaller one is a new thread with a dead one's number.
-        since = used - (before if before <= used else 0)
-        self._by_core[last] += since // 2
-        self._by_core[core] += since - since // 2
-        self._seen[thread] = used, core
 
 
 @registered_strategy
@@ -93,7 +90,7 @@ class Cores(TimeStrategy):
     method = "each thread's CPU clock, and the core it is on, at each boundary"
 
     def read(self, trial: TrialData) -> Reading:
-        """From the worker's events, sums over a phase's spans.
+        """Read the worker's events: sums over a phase's spans.
 
         Parts: ``phase|wall_ns`` and ``phase|cpu_ns`` of the spans themselves; ``phase|looked_ns``
         from look to look, which is a little longer, and within that ``phase|core_ns_0`` and so on.
@@ -117,7 +114,7 @@ class Cores(TimeStrategy):
 
 
 def _counted(spans: Sequence[Span]) -> list[Span]:
-    """Those within rounds, without the first round if there are others.
+    """Choose those within rounds, without the first round if there are others.
 
     Of a phase's layers where it has any, else of the whole phase, as in sums of phases.
     """
@@ -130,5 +127,5 @@ def _counted(spans: Sequence[Span]) -> list[Span]:
     return [
         span
         for group in groups.values()
-        for span in [one for one in group if one.layer is not None] or group
+        for span in [span for span in group if span.layer is not None] or group
     ]

@@ -49,31 +49,28 @@ class GnuTime:
 
 
 def find_gnu_time() -> Path:
-    """The GNU time binary (not a shell's builtin, not BusyBox's).
+    """Find the GNU time binary (not a shell's builtin, not BusyBox's).
 
     Raises:
         MachineError: it is not installed.
     """
     for name in ("time", "gtime"):
-        path = shutil.which(name)
-        if path and _is_gnu(path):
-            return Path(path)
+        if path := shutil.which(name):
+            words = [path, "--version"]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            if "GNU" in done.stdout + done.stderr:
+                return Path(path)
     raise MachineError("GNU time is not on this machine", remedy=INSTALL_REMEDY)
 
 
-def _is_gnu(path: str) -> bool:
-    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    return "GNU" in done.stdout + done.stderr
-
-
 def gnu_time_command(time_path: Path, report: Path, command: Sequence[str]) -> list[str]:
-    """The words that run the command under GNU time; the report goes to a file."""
+    """Return the words that run the command under GNU time; the report goes to a file."""
     return [str(time_path), "--quiet", f"--output={report}", f"--format={_FORMAT}", "--", *command]
 
 
 @contextlib.contextmanager
 def report_file(path: Path, owner: Identity | None) -> Iterator[int]:
-    """A descriptor of an empty file that GNU time may fill as its owner; removed at the end.
+    """Open an empty file that GNU time may fill as its owner; remove it at the end.
 
     What is read from the descriptor is this file, whatever the workload puts in its place.
     """
@@ -87,7 +84,7 @@ def report_file(path: Path, owner: Identity | None) -> Iterator[int]:
 
 
 def read_report(fd: int) -> GnuTime | None:
-    """The report; None if there is none, as when GNU time was killed with the workload.
+    """Read the report; None if there is none, as when GNU time was killed with the workload.
 
     The workload may have written to the file too, so anything else than a short report is none.
     """
@@ -115,7 +112,7 @@ class GnuTimeStrategy(Strategy):
     )
 
     def read(self, trial: TrialData) -> Reading:
-        """From the record: one figure, and no spans."""
+        """Read the record: one figure, and no spans."""
         peak_bytes = trial.record.gnu_time_maxrss_bytes if trial.record else None
         return Reading(
             strategy=self.name,

@@ -39,6 +39,16 @@ _NODE = re.compile(r" *n(\d{1,9}): (\d{1,19}) (.+)")
 _CODE = re.compile(r"0x[0-9A-Fa-f]+: (.+)")
 _UNIT = re.compile(r"^time_unit: (\w+)$", re.MULTILINE)
 _BORDER = re.compile(r"^#-----------\nsnapshot=\d+\n#-----------\n", re.MULTILINE)
+LIMIT_S = 1800.0
+#: Of the trial's time: in the rest it writes its file, before the trial is killed.
+_SHARE = 0.9
+_FILE, _LOG = "massif.out", "valgrind.log"
+#: ``==00:00:01:23.456 789== ``: days, hours, minutes, seconds since valgrind's start.
+_SINCE_START = re.compile(r"^==(\d+):(\d\d):(\d\d):(\d\d\.\d{3}) ", re.MULTILINE)
+#: Valgrind's words as :program:`timeout` ends it.
+_STOPPED = "default action of signal 15"
+_ERROR = "a peak is exact within 1 %; snapshots are rarer in a longer trial"
+#: The lines of a snapshot before its tree.
 _KEYS = ("time", "mem_heap_B", "mem_heap_extra_B", "mem_stacks_B", "heap_tree")
 
 
@@ -63,7 +73,7 @@ class MassifFile:
 
 
 def parse_massif(text: str, where: str) -> MassifFile:
-    """The snapshots in the text; ``where`` names its file in messages.
+    """Parse the snapshots in the text; ``where`` names its file in messages.
 
     Raises:
         ResultsError: it is no massif file, or a snapshot before the last one is broken.
@@ -90,24 +100,26 @@ def _snapshot(part: str) -> Snapshot:
     fields = dict(line.partition("=")[::2] for line in lines[: len(_KEYS)])
     if tuple(fields) != _KEYS or fields["heap_tree"] not in ("empty", "detailed", "peak"):
         raise ValueError("its figures are not whole")
-    time, heap, extra, _ = (_figure(fields[key]) for key in _KEYS[:-1])
+    figures = [fields[key] for key in _KEYS[:-1]]
+    if wrong := [text for text in figures if not re.fullmatch(r"\d{1,19}", text)]:
+        raise ValueError(f"{wrong[0][:20]!r} is no figure")
+    time, heap, extra, _ = map(int, figures)
     tree = lines[len(_KEYS) :]
     if bool(tree) == (fields["heap_tree"] == "empty"):
         raise ValueError("its tree is missing, or there is one too many")
     return Snapshot(time, heap, extra, fields["heap_tree"] == "peak", tuple(_leaves(tree)))
 
 
-def _figure(text: str) -> int:
-    if not re.fullmatch(r"\d{1,19}", text):
-        raise ValueError(f"{text[:20]!r} is no figure")
-    return int(text)
-
-
 def _leaves(lines: Sequence[str]) -> Iterator[Stack]:
-    """One stack for each leaf: the path of calls down to it, the allocating call first."""
+    """Yield a stack for each leaf: the path of calls down to it, the allocating call first."""
     path: list[tuple[str, int]] = []  # names from the root, and children still to come
     for number, line in enumerate(lines):
-        children, size, name = _node(line)
+        match = _NODE.fullmatch(line)
+        if not match:
+            raise ValueError("a line of its tree is no node")
+        children, size = int(match[1]), int(match[2])
+        code = _CODE.fullmatch(match[3])
+        name = code[1] if code else match[3].partition(",")[0]
         if number and not path:
             raise ValueError("its tree has two roots")
         if children:
@@ -121,26 +133,6 @@ def _leaves(lines: Sequence[str]) -> Iterator[Stack]:
                 break
     if path:
         raise ValueError("its tree is cut short")
-
-
-def _node(line: str) -> tuple[int, int, str]:
-    match = _NODE.fullmatch(line)
-    if not match:
-        raise ValueError("a line of its tree is no node")
-    code = _CODE.fullmatch(match[3])
-    name = code[1] if code else match[3].partition(",")[0]
-    return int(match[1]), int(match[2]), name
-
-
-LIMIT_S = 1800.0
-#: Of the trial's time: in the rest it writes its file, before the trial is killed.
-_SHARE = 0.9
-_FILE, _LOG = "massif.out", "valgrind.log"
-#: ``==00:00:01:23.456 789== ``: days, hours, minutes, seconds since valgrind's start.
-_SINCE_START = re.compile(r"^==(\d+):(\d\d):(\d\d):(\d\d\.\d{3}) ", re.MULTILINE)
-#: Valgrind's words as :program:`timeout` ends it.
-_STOPPED = "default action of signal 15"
-_ERROR = "a peak is exact within 1 %; snapshots are rarer in a longer trial"
 
 
 @registered_strategy
@@ -162,13 +154,13 @@ class Massif(HeapStrategy):
         self.limit_s = limit_s
 
     def configured(self, asked: StrategyOptions) -> Massif:
-        """It ends before its trial is killed: killed, it writes no file."""
+        """Have it end before its trial is killed: killed, it writes no file."""
         if asked.timeout_s is None:
             return self
         return Massif(min(self.limit_s, _SHARE * asked.timeout_s))
 
     def unavailable(self) -> str | None:
-        """Why it can't be used on this machine; None if it can."""
+        """Say why it can't be used on this machine; None if it can."""
         if shutil.which("valgrind"):
             return None
         return "valgrind is not on this machine: apt-get install valgrind"
@@ -176,7 +168,7 @@ class Massif(HeapStrategy):
     def wrap(
         self, command: Sequence[str], env: Mapping[str, str], folder: Path
     ) -> tuple[list[str], dict[str, str]]:
-        """The words under valgrind, which is asked to end at the limit: it writes as it ends."""
+        """Run the words under valgrind, and end it at the limit: it writes as it ends."""
         command, env = super().wrap(command, env, folder)
         words = [
             *("timeout", "--signal=TERM", "--kill-after=60", f"{self.limit_s}"),
@@ -187,15 +179,27 @@ class Massif(HeapStrategy):
         return [*words, *command], env
 
     def profile(self, folder: Path, numbered: Boundaries, offset_ns: int) -> HeapProfile:
-        """From massif's file; snapshots are linked by time alone, which at its pace is enough.
+        """Read massif's file; link snapshots by time alone, which at its pace is enough.
 
         Raises:
             ResultsError: there is none, or it can't be read.
         """
+        log = folder / _LOG
+        lines = read_text(log, "replace").splitlines() if log.exists() else []
         if not (folder / _FILE).exists():
-            raise ResultsError(_why_none(folder, self.limit_s))
+            words = [line.partition("== ")[2] for line in lines if line.partition("== ")[2].strip()]
+            if not words:
+                raise ResultsError("massif left no file: valgrind did not start")
+            killed = f"killed, perhaps at its limit of {format_duration(self.limit_s)}"
+            raise ResultsError(f"massif left no file: {killed}; its last message: {words[-1]}")
         file = parse_massif(read_text(folder / _FILE, "replace"), _FILE)
-        start_ns = _start_ns(folder / _LOG) - offset_ns
+        times = _SINCE_START.findall("\n".join(lines))
+        if not times:
+            raise ResultsError("valgrind's log tells no time", where=log.name)
+        # Valgrind began at its log's time less what its last line says.
+        days, hours, minutes, seconds = times[-1]
+        since_s = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + float(seconds)
+        start_ns = log.stat().st_mtime_ns - round(since_s * 1e9) - offset_ns
         points = tuple(
             HeapPoint(
                 t_ns=start_ns + snapshot.time * 1_000_000,
@@ -204,33 +208,10 @@ class Massif(HeapStrategy):
             )
             for snapshot in file.snapshots
         )
-        cut = "massif's file is cut short: its last snapshot is left out" if file.cut else None
-        notes = tuple(note for note in (self._stopped(folder), cut) if note)
-        return HeapProfile(points, None, _ERROR, notes)
-
-    def _stopped(self, folder: Path) -> str | None:
-        if _STOPPED not in read_text(folder / _LOG, "replace"):
-            return None
-        return (
-            f"stopped at its limit of {format_duration(self.limit_s)}: what came later is not known"
-        )
-
-
-def _start_ns(log: Path) -> int:
-    """When valgrind began, on the wall clock: its log's time less what its last line says."""
-    lines = _SINCE_START.findall(read_text(log, "replace"))
-    if not lines:
-        raise ResultsError("valgrind's log tells no time", where=log.name)
-    days, hours, minutes, seconds = lines[-1]
-    since_s = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + float(seconds)
-    return log.stat().st_mtime_ns - round(since_s * 1e9)
-
-
-def _why_none(folder: Path, limit_s: float) -> str:
-    log = folder / _LOG
-    lines = read_text(log, "replace").strip().splitlines() if log.exists() else []
-    words = [line.partition("== ")[2] for line in lines if line.partition("== ")[2].strip()]
-    if not words:
-        return "massif left no file: valgrind did not start"
-    killed = f"killed, perhaps at its limit of {format_duration(limit_s)}"
-    return f"massif left no file: {killed}; its last message: {words[-1]}"
+        notes = []
+        if any(_STOPPED in line for line in lines):
+            limit = format_duration(self.limit_s)
+            notes.append(f"stopped at its limit of {limit}: what came later is not known")
+        if file.cut:
+            notes.append("massif's file is cut short: its last snapshot is left out")
+        return HeapProfile(points, None, _ERROR, tuple(notes))

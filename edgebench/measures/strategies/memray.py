@@ -41,6 +41,12 @@ MARK_BYTES = 32 << 30
 _HOLDERS = 8
 #: More boundaries than a trial has: a mapping beyond it is no mark.
 _MARKS = 1 << 20
+_FRAMES = 20
+_SNAPSHOTS = 10_000_000
+_ERROR = "every allocation is recorded, with its size, in order"
+_FILE = "memray.bin"
+#: How often memray records its time and the heap's size.
+_INTERVAL_MS = 5
 Caller = TypeVar("Caller", bound=Hashable)
 
 
@@ -54,19 +60,19 @@ class LiveSet(Generic[Caller]):
         self._held: dict[Caller, int] = {}
 
     def allocate(self, address: int, size: int, caller: Caller) -> None:
-        """A block of malloc and its kin; one at the same address was freed unseen."""
+        """Add a block of malloc and its kin; one at the same address was freed unseen."""
         self.free(address)
         self._blocks[address] = (size, caller)
         self._hold(caller, size)
 
     def free(self, address: int) -> None:
-        """A block is given back; nothing happens if its allocation was not seen."""
+        """Give a block back; do nothing if its allocation was not seen."""
         block = self._blocks.pop(address, None)
         if block:
             self._hold(block[1], -block[0])
 
     def map(self, start: int, size: int, caller: Caller) -> None:
-        """A mapping: it takes the place of what was mapped there."""
+        """Add a mapping: it takes the place of what was mapped there."""
         self.unmap(start, size)
         self._mappings[start] = (size, caller)
         self._hold(caller, size)
@@ -84,7 +90,7 @@ class LiveSet(Generic[Caller]):
             self._hold(caller, max(start, at) - min(end, at + length))
 
     def largest(self, most: int) -> list[tuple[Caller, int]]:
-        """Who holds most, and how many bytes, largest first."""
+        """List who holds most, and how many bytes, largest first."""
         return heapq.nlargest(most, self._held.items(), key=lambda item: item[1])
 
     def _hold(self, caller: Caller, size: int) -> None:
@@ -110,7 +116,7 @@ class Stretch:
 
 
 def stretches(reader: FileReader) -> Iterator[Stretch]:
-    """The record's stretches, in order."""
+    """Yield the record's stretches, in order."""
     heap: LiveSet[None] = LiveSet()
     apply = _Steps(heap)
     peak, peak_at = 0, 0
@@ -129,7 +135,7 @@ def stretches(reader: FileReader) -> Iterator[Stretch]:
 def holders(
     reader: FileReader, places: set[int]
 ) -> Iterator[tuple[int, list[tuple[AllocationRecord, int]]]]:
-    """At each of these places: who held most then, by an allocation of theirs, and its bytes."""
+    """Yield, at each of these places, who held most: an allocation of each, and its bytes."""
     heap: LiveSet[tuple[int, int, int]] = LiveSet()
     apply = _Steps(heap)
     known: dict[tuple[int, int, int], AllocationRecord] = {}
@@ -153,13 +159,13 @@ class _Steps(Generic[Caller]):
         self._free = int(AllocatorType.FREE)
 
     def mark_of(self, record: AllocationRecord) -> int | None:
-        """The boundary that this mapping marks; None if it is no mark."""
+        """Return the boundary that this mapping marks; None if it is no mark."""
         number, rest = divmod(record.size - MARK_BYTES, PAGESIZE)
         marks = record.allocator == self._map and rest == 0 and 0 < number < _MARKS
         return number if marks else None
 
     def take(self, record: AllocationRecord, caller: Caller) -> None:
-        """One step of the record."""
+        """Take one step of the record."""
         if record.allocator == self._map:
             self._heap.map(record.address, record.size, caller)
         elif record.allocator == self._unmap:
@@ -168,16 +174,6 @@ class _Steps(Generic[Caller]):
             self._heap.free(record.address)
         else:
             self._heap.allocate(record.address, record.size, caller)
-
-
-_FRAMES = 20
-_SNAPSHOTS = 10_000_000
-_ERROR = "every allocation is recorded, with its size, in order"
-
-
-_FILE = "memray.bin"
-#: How often memray records its time and the heap's size.
-_INTERVAL_MS = 5
 
 
 class MemrayView(View):
@@ -194,7 +190,7 @@ class MemrayView(View):
         self._tracker.__enter__()
 
     def look(self, whole: bool) -> dict[str, int]:
-        """Mark this boundary among the allocations; its number."""
+        """Mark this boundary among the allocations; return its number."""
         self._boundaries += 1
         size = MARK_BYTES + self._boundaries * mmap.PAGESIZE
         # Private and read-only: the kernel reserves nothing for it.
@@ -228,13 +224,13 @@ class Memray(HeapStrategy):
     counts_mapped = True
 
     def unavailable(self) -> str | None:
-        """Why it can't be used on this machine; None if it can."""
+        """Say why it can't be used on this machine; None if it can."""
         if importlib.util.find_spec("memray"):
             return None
         return f"memray is not installed: {install('memray')}"
 
     def profile(self, folder: Path, numbered: Boundaries, offset_ns: int) -> HeapProfile:
-        """From the record, replayed.
+        """Replay the record.
 
         Raises:
             ResultsError: there is none, or it can't be read.
@@ -254,17 +250,22 @@ class Memray(HeapStrategy):
 def _replay(
     path: Path, moments: Mapping[int, int], offset_ns: int
 ) -> tuple[tuple[HeapPoint, ...], tuple[tuple[int, int], ...]]:
-    """The points at the boundaries, and the heap's line at memray's own interval."""
+    """Return the points at the boundaries, and the heap's line at memray's own interval."""
     from memray import FileReader
 
     with FileReader(path, max_memory_records=_SNAPSHOTS) as reader:
-        line = tuple(_line(reader, offset_ns))
-        found = list(stretches(reader))
-        held = dict(holders(reader, {stretch.peak_at for stretch in found}))
+        line = tuple(
+            (snapshot.time * 1_000_000 - offset_ns, snapshot.heap)
+            for snapshot in reader.get_memory_snapshots()
+            # One that fell between a mark and its end holds the mark.
+            if snapshot.heap < MARK_BYTES
+        )
+        in_order = list(stretches(reader))
+        held = dict(holders(reader, {stretch.peak_at for stretch in in_order}))
         end_ns = max([*moments.values(), *(t_ns for t_ns, _ in line[-1:])], default=0)
         names: dict[tuple[int, int], tuple[str, ...]] = {}
         points = []
-        for stretch in found:
+        for stretch in in_order:
             stacks = [Stack(size, _frames(r, names)) for r, size in held.get(stretch.peak_at, ())]
             boundary = stretch.boundary if stretch.boundary in moments else None
             t_ns = end_ns if boundary is None else moments[boundary]
@@ -273,17 +274,10 @@ def _replay(
     return tuple(points), line
 
 
-def _line(reader: FileReader, offset_ns: int) -> Iterator[tuple[int, int]]:
-    for snapshot in reader.get_memory_snapshots():
-        # One that fell between a mark and its end holds the mark.
-        if snapshot.heap < MARK_BYTES:
-            yield snapshot.time * 1_000_000 - offset_ns, snapshot.heap
-
-
 def _frames(
     record: AllocationRecord, names: dict[tuple[int, int], tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """The calls, innermost first, Python's among the native ones."""
+    """Name the calls, innermost first, Python's among the native ones."""
     place = (record.stack_id, record.native_stack_id)
     if place not in names:
         calls = record.hybrid_stack_trace(max_stacks=_FRAMES)

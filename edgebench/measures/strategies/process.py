@@ -1,27 +1,23 @@
 """The worker's process as the kernel counts it: resident, resident + swapped, proportional.
 
-All three come from one trial, in which the worker reads its own ``/proc`` at each boundary
-(:class:`ProcessView`) and resets ``VmHWM`` there.
+All come from one trial, in which the worker reads its own ``/proc``, its cgroup and the C library's
+counters at each boundary (:class:`ProcessView`), and resets ``VmHWM`` there. Figures are bytes;
+unknown ones are left out. Sources: Documentation/filesystems/proc.rst,
+admin-guide/cgroup-v1/memory.rst, cgroup-v2.rst.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import re
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from edgebench.measures.process_figures import (
-    SELF,
-    charged,
-    code_areas,
-    glibc_heap,
-    kib_lines,
-    of_process,
-    python_arenas,
-    renamed,
-    split_by_mapping,
-)
 from edgebench.measures.strategy import (
     ErrorBar,
     LookStrategy,
@@ -31,6 +27,37 @@ from edgebench.measures.strategy import (
 )
 from edgebench.measures.view import Descriptors, View
 
+SELF = Path("/proc/self")
+#: Figure → its line in ``/proc/PID/status``.
+STATUS = {
+    "rss_anon_bytes": "RssAnon",
+    "rss_file_bytes": "RssFile",
+    "rss_shmem_bytes": "RssShmem",
+    "swap_bytes": "VmSwap",
+    "page_tables_bytes": "VmPTE",
+}
+#: The lists that hold every page charged to a cgroup, the kernel's own pages aside.
+_ANON_LISTS = ("inactive_anon", "active_anon", "unevictable")
+_FILE_LISTS = ("inactive_file", "active_file")
+#: What version 2 tells of the kernel's memory where it has no sum of it (before Linux 5.18).
+_KERNEL_PARTS = ("kernel_stack", "pagetables", "percpu", "sock", "slab")
+#: Figure → its keys in ``memory.stat`` of version 1, of version 2; several are added up.
+_CHARGED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "charged_anon_bytes": (("total_rss",), ("anon",)),
+    "charged_shmem_bytes": (("total_shmem",), ("shmem",)),
+    "charged_mapped_file_bytes": (("total_mapped_file",), ("file_mapped",)),
+    "charged_swap_bytes": (("total_swap",), ()),
+    "charged_anon_lists_bytes": (tuple(f"total_{name}" for name in _ANON_LISTS), _ANON_LISTS),
+    "charged_file_lists_bytes": (tuple(f"total_{name}" for name in _FILE_LISTS), _FILE_LISTS),
+    "charged_kernel_bytes": ((), ("kernel",)),
+    "charged_page_tables_bytes": ((), ("pagetables",)),
+    "charged_slab_bytes": ((), ("slab",)),
+}
+#: Name of a mapping → the figure of its anonymous memory; of a file's mapping ``/``.
+_KINDS = {b"/": "in_files_bytes", b"[heap]": "in_heap_bytes", b"[stack]": "in_stack_bytes"}
+_ARENAS = re.compile(r"arenas \* [\d,]+ bytes/arena\s+=\s+([\d,]+)")
+#: The text is some 10 KB; a pipe holds 64 KiB.
+_PIPE_BYTES = 1 << 16
 #: The kernel counts a process's pages per CPU and sums them up in batches of this many; it counts
 #: anonymous, file and shared pages apart (mm/memory.c, lib/percpu_counter.c).
 _COUNTER_PAGES, _COUNTERS = 32, 3
@@ -43,6 +70,135 @@ _ROLLUP = {
     "private_clean_bytes": "Private_Clean",
     "private_dirty_bytes": "Private_Dirty",
 }
+
+
+def of_process(folder: Path = SELF) -> dict[str, int]:
+    """Read what of a process is resident and in swap, and its page tables."""
+    return renamed(kib_lines(folder / "status"), STATUS)
+
+
+def charged(stat: int | None, kernel: int | None) -> dict[str, int]:
+    """Read what the cgroup is charged for.
+
+    Args:
+        stat: descriptor of the cgroup's ``memory.stat``.
+        kernel: descriptor of the kernel's memory on version 1.
+    """
+    figures: dict[str, int] = {}
+    if stat is not None:
+        pairs = (line.split() for line in os.pread(stat, 16384, 0).splitlines())
+        lines = {key.decode(): int(value) for key, value in pairs}
+        if "kernel" not in lines and "pagetables" in lines:
+            lines["kernel"] = sum(lines.get(part, 0) for part in _KERNEL_PARTS)
+        version = 0 if "total_rss" in lines else 1
+        for name, keys in _CHARGED.items():
+            if keys[version] and all(key in lines for key in keys[version]):
+                figures[name] = sum(lines[key] for key in keys[version])
+    if kernel is not None:
+        figures["charged_kernel_bytes"] = int(os.pread(kernel, 32, 0))
+    return figures
+
+
+def renamed(lines: Mapping[str, int], names: Mapping[str, str]) -> dict[str, int]:
+    """Name figures as we do, as far as their lines are there."""
+    return {figure: lines[line] for figure, line in names.items() if line in lines}
+
+
+def kib_lines(path: Path) -> dict[str, int]:
+    """Read ``Name:  123 kB`` lines, in bytes; empty where the kernel has no such file."""
+    try:
+        text = path.read_text(errors="replace")
+    except OSError:
+        return {}
+    words = (line.split() for line in text.splitlines() if line.endswith(" kB"))
+    return {word[0].rstrip(":"): int(word[1]) * 1024 for word in words}
+
+
+def glibc_heap() -> dict[str, int]:
+    """Read the C library's own count over all its arenas (mallinfo(3)); empty without glibc.
+
+    ``heap_used_bytes`` is allocated and not freed, its chunks' headers included;
+    ``heap_free_bytes`` is freed, and kept for later.
+    """
+    read = _mallinfo()
+    if read is None:
+        return {}
+    info = read()
+    return {
+        "heap_used_bytes": info.uordblks + info.hblkhd,
+        "heap_free_bytes": info.fordblks,
+    }
+
+
+@cache
+def _mallinfo() -> Any:
+    """Find ``mallinfo2`` (glibc 2.33), else ``mallinfo``, whose 32-bit counts wrap at 4 GiB."""
+    names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    library = ctypes.CDLL(None)
+    for function_name, number in (("mallinfo2", ctypes.c_size_t), ("mallinfo", ctypes.c_uint)):
+        if hasattr(library, function_name):
+            fields = {"_fields_": [(name, number) for name in names.split()]}
+            function = getattr(library, function_name)
+            function.restype = type("MallInfo", (ctypes.Structure,), fields)
+            return function
+    return None
+
+
+def python_arenas() -> dict[str, int]:
+    """Read the bytes of the arenas that Python keeps its small objects in; empty if unknown.
+
+    The interpreter writes them to its standard error and takes no other place.
+    """
+    write = getattr(sys, "_debugmallocstats", None)
+    if write is None:
+        return {}
+    sys.stderr.flush()
+    kept, (reader, writer) = os.dup(2), os.pipe()
+    try:
+        os.dup2(writer, 2)
+        os.close(writer)
+        write()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+    with os.fdopen(reader, "rb") as pipe:
+        arenas = _ARENAS.search(pipe.read(_PIPE_BYTES).decode(errors="replace"))
+    return {"python_arenas_bytes": int(arenas[1].replace(",", ""))} if arenas else {}
+
+
+def code_areas() -> dict[str, int]:
+    """Sum the mappings made for code compiled at run time, touched or not (maps)."""
+    size = 0
+    for line in (SELF / "maps").read_bytes().splitlines():
+        words = line.split(maxsplit=5)
+        if len(words) == 5 and b"x" in words[1]:
+            start, end = words[0].split(b"-")
+            size += int(end, 16) - int(start, 16)
+    return {"code_areas_bytes": size}
+
+
+def split_by_mapping() -> dict[str, int]:
+    """Split anonymous memory, resident or in swap, by the kind of mapping (smaps, if there).
+
+    ``in_files_bytes`` are private copies of a file's pages: a library's data and relocations.
+    """
+    sizes = {"in_heap_bytes": 0, "in_stack_bytes": 0, "in_files_bytes": 0, "in_unnamed_bytes": 0}
+    kind = "in_unnamed_bytes"
+    try:
+        text = (SELF / "smaps").read_bytes()
+    except OSError:
+        # A kernel built without it.
+        return {}
+    for line in text.splitlines():
+        if line.endswith(b" kB"):
+            if line.startswith((b"Anonymous:", b"Swap:")):
+                sizes[kind] += int(line.split()[1]) * 1024
+        elif not line.startswith((b"VmFlags:", b"THPeligible:", b"ProtectionKey:")):
+            # `start-end rwxp offset device inode name`
+            words = line.split(maxsplit=5)
+            name = words[5] if len(words) > 5 else b""
+            kind = _KINDS.get(b"/" if name.startswith(b"/") else name, "in_unnamed_bytes")
+    return sizes
 
 
 class ProcessView(View):
@@ -62,7 +218,7 @@ class ProcessView(View):
             self._clear = os.open(SELF / "clear_refs", os.O_WRONLY)
 
     def mark(self) -> int | None:
-        """VmHWM: the most that was resident since the last reset; None if it can't be reset."""
+        """Read VmHWM, the most resident since the last reset; None if it can't be reset."""
         return None if self._clear is None else kib_lines(SELF / "status").get("VmHWM")
 
     def reset(self) -> None:
@@ -71,7 +227,7 @@ class ProcessView(View):
             os.pwrite(self._clear, b"5", 0)
 
     def look(self, whole: bool) -> dict[str, int]:
-        """All its figures; the split by mapping, which takes longest, only of a phase."""
+        """Read all its figures; the split by mapping, which takes longest, only of a phase."""
         figures = of_process() | charged(self._stat, self._kernel)
         figures |= renamed(kib_lines(SELF / "smaps_rollup"), _ROLLUP)
         # GNU time waits in the same cgroup.
@@ -84,13 +240,13 @@ class ProcessView(View):
         return figures
 
     def close(self) -> None:
-        """Nothing more is read."""
+        """Read nothing more."""
         if self._clear is not None:
             os.close(self._clear)
 
 
 def resident(look: Look) -> int | None:
-    """Resident set, bytes."""
+    """Sum the resident set, bytes."""
     return sum_of(look, *_RESIDENT)
 
 
@@ -116,7 +272,7 @@ class Process(LookStrategy):
     nothing = NOTHING
 
     def error(self, trial: TrialData) -> ErrorBar:
-        """What the kernel has not counted yet."""
+        """Return what the kernel has not counted yet."""
         if trial.cpus is None:
             return ErrorBar(None, "pages counted in batches on each CPU, which are not known")
         slack = _COUNTERS * _COUNTER_PAGES * trial.page_bytes * trial.cpus

@@ -101,47 +101,39 @@ class Dump:
 
 
 def parse_dump(text: str, where: str) -> Dump:
-    """The dump in the text; ``where`` names its file in messages.
+    """Parse the dump in the text; ``where`` names its file in messages.
 
     Raises:
         ResultsError: it is cut short, or no dump of this kind.
     """
     lines = text.split("\n")
-    total = _header(lines[0], where)
+    header = _HEADER.fullmatch(lines[0])
+    if not header:
+        raise ResultsError("not a heap dump of gperftools, or cut short", where=where)
+    if header[5] != "heapprofile":
+        what = f"a heap dump of kind {header[5]!r}: it is sampled, not exact"
+        raise ResultsError(what, where=where)
     if _LIBRARIES not in lines or lines[-1]:
         raise ResultsError("the heap dump is cut short", where=where)
     border = lines.index(_LIBRARIES)
-    stacks = (_stack(line, where) for line in lines[1:border] if line)
-    largest = heapq.nlargest(_STACKS, stacks, key=lambda stack: stack.live_bytes)
-    code = (_mapping(line, where) for line in lines[border + 1 :] if line)
-    return Dump(total, tuple(largest), tuple(found for found in code if found))
-
-
-def _header(line: str, where: str) -> HeapCounters:
-    match = _HEADER.fullmatch(line)
-    if not match:
-        raise ResultsError("not a heap dump of gperftools, or cut short", where=where)
-    if match[5] != "heapprofile":
-        what = f"a heap dump of kind {match[5]!r}: it is sampled, not exact"
-        raise ResultsError(what, where=where)
-    return HeapCounters(*map(int, match.groups()[:4]))
-
-
-def _stack(line: str, where: str) -> DumpStack:
-    match = _STACK.fullmatch(line)
-    if not match:
-        raise ResultsError("a line of the heap dump is no stack", where=where)
-    return DumpStack(int(match[2]), tuple(int(word, 16) for word in match[5].split()))
-
-
-def _mapping(line: str, where: str) -> CodeMapping | None:
-    match = _MAPPING.fullmatch(line.strip())
-    if not match:
-        raise ResultsError("a line of the heap dump is no mapping", where=where)
-    path = (match[5] or "").strip()
-    if "x" not in match[3] or not path:
-        return None
-    return CodeMapping(int(match[1], 16), int(match[2], 16), int(match[4], 16), path)
+    stacks: list[DumpStack] = []
+    for line in filter(None, lines[1:border]):
+        stack = _STACK.fullmatch(line)
+        if not stack:
+            raise ResultsError("a line of the heap dump is no stack", where=where)
+        addresses = tuple(int(word, 16) for word in stack[5].split())
+        stacks.append(DumpStack(int(stack[2]), addresses))
+    code: list[CodeMapping] = []
+    for line in filter(None, lines[border + 1 :]):
+        mapping = _MAPPING.fullmatch(line.strip())
+        if not mapping:
+            raise ResultsError("a line of the heap dump is no mapping", where=where)
+        path = (mapping[5] or "").strip()
+        if "x" in mapping[3] and path:
+            start, end, offset = (int(mapping[n], 16) for n in (1, 2, 4))
+            code.append(CodeMapping(start, end, offset, path))
+    most = heapq.nlargest(_STACKS, stacks, key=lambda stack: stack.live_bytes)
+    return Dump(HeapCounters(*map(int, header.groups()[:4])), tuple(most), tuple(code))
 
 
 class Libraries:
@@ -152,7 +144,7 @@ class Libraries:
         self._starts = [mapping.start for mapping in self._mappings]
 
     def name(self, address: int) -> str:
-        """``libtorch_cpu.so+0x1f2e``: library and offset in its file, or the bare address."""
+        """Name an address as ``libtorch_cpu.so+0x1f2e``, by its file's offset, or as it is."""
         at = bisect_right(self._starts, address) - 1
         if at < 0 or address >= self._mappings[at].end:
             return f"{address:#x}"
@@ -178,7 +170,7 @@ class DumpFile:
 
 
 def find_dumps(folder: Path) -> tuple[list[DumpFile], list[str]]:
-    """The dumps of the process that allocated most, in order, and a note for each left out."""
+    """Find the dumps of the process that allocated most, in order; note each left out."""
     processes: dict[str, list[DumpFile]] = {}
     notes = []
     for path in sorted(folder.iterdir()):
@@ -187,11 +179,14 @@ def find_dumps(folder: Path) -> tuple[list[DumpFile], list[str]]:
             continue
         try:
             text = read_file(path, _MOST_BYTES).decode(errors="replace")
-            found = DumpFile(int(name[2]), path.lstat().st_mtime_ns, parse_dump(text, path.name))
-        except (OSError, ResultsError) as error:
-            notes.append(f"{_why(error)} and left out ({path.name})")
-            continue
-        processes.setdefault(name[1] or "", []).append(found)
+            file = DumpFile(int(name[2]), path.lstat().st_mtime_ns, parse_dump(text, path.name))
+        except ResultsError as error:
+            notes.append(f"{error.what} and left out ({path.name})")
+        except OSError as error:
+            what = f"a heap dump can't be read: {error.strerror}"
+            notes.append(f"{what} and left out ({path.name})")
+        else:
+            processes.setdefault(name[1] or "", []).append(file)
     most = max(
         processes.values(),
         key=lambda files: max(file.dump.total.allocated_bytes for file in files),
@@ -200,18 +195,12 @@ def find_dumps(folder: Path) -> tuple[list[DumpFile], list[str]]:
     return sorted(most, key=lambda file: file.number), notes
 
 
-def _why(error: OSError | ResultsError) -> str:
-    if isinstance(error, ResultsError):
-        return error.what
-    return f"a heap dump can't be read: {error.strerror}"
-
-
 def to_points(
     files: Sequence[DumpFile],
     moments: Mapping[int, int],
     offset_ns: int,
 ) -> tuple[HeapPoint, ...]:
-    """A point for each dump.
+    """Make a point of each dump.
 
     Args:
         files: in order; at least one.
@@ -262,17 +251,15 @@ class TcmallocView(View):
         changed = abs(live[0] - self._live[0]) >= _CHANGE_BYTES or live[1] != self._live[1]
         if changed or self._number is None:
             self._dump(b"boundary")
-            self._number, self._live = self._latest(), live
+            names = (DUMP_NAME.fullmatch(path.name) for path in self._folder.iterdir())
+            mine = (name for name in names if name and name[1] in (None, str(os.getpid())))
+            self._number = max((int(name[2]) for name in mine), default=None)
+            self._live = live
         return {} if self._number is None else {"boundary": self._number}
-
-    def _latest(self) -> int | None:
-        names = (DUMP_NAME.fullmatch(path.name) for path in self._folder.iterdir())
-        mine = (name for name in names if name and name[1] in (None, str(os.getpid())))
-        return max((int(name[2]) for name in mine), default=None)
 
 
 def _allocated() -> int:
-    """Bytes that tcmalloc has given out and not got back, its rounding included."""
+    """Read the bytes that tcmalloc has given out and not got back, its rounding included."""
     size = ctypes.c_size_t()
     ctypes.CDLL(None).MallocExtension_GetNumericProperty(
         b"generic.current_allocated_bytes", ctypes.byref(size)
@@ -303,11 +290,11 @@ class Tcmalloc(HeapStrategy):
         self.every_bytes = every_bytes
 
     def configured(self, asked: StrategyOptions) -> Tcmalloc:
-        """With the dumps that the scenario asks for."""
+        """Return it with the dumps that the scenario asks for."""
         return Tcmalloc(asked.dump_every_bytes)
 
     def unavailable(self) -> str | None:
-        """Why it can't be used on this machine; None if it can."""
+        """Say why it can't be used on this machine; None if it can."""
         if ctypes.util.find_library("tcmalloc"):
             return None
         return "gperftools is not on this machine: apt-get install libgoogle-perftools4"
@@ -315,7 +302,7 @@ class Tcmalloc(HeapStrategy):
     def wrap(
         self, command: Sequence[str], env: Mapping[str, str], folder: Path
     ) -> tuple[list[str], dict[str, str]]:
-        """The same command, with tcmalloc preloaded, which dumps into the folder."""
+        """Start the same command with tcmalloc preloaded, which dumps into the folder."""
         command, env = super().wrap(command, env, folder)
         write(folder / _COMMAND, json.dumps(command).encode())
         library = ctypes.util.find_library("tcmalloc") or "libtcmalloc.so.4"
@@ -330,7 +317,7 @@ class Tcmalloc(HeapStrategy):
         }
 
     def profile(self, folder: Path, numbered: Boundaries, offset_ns: int) -> HeapProfile:
-        """From the dumps of the process that allocated most; one cut short is left out.
+        """Read the dumps of the process that allocated most; leave out one that is cut short.
 
         Raises:
             ResultsError: no dump can be read; says why, as far as that shows.
@@ -338,13 +325,11 @@ class Tcmalloc(HeapStrategy):
         dumps, notes = find_dumps(folder)
         if not dumps:
             command = json.loads(read_file(folder / _COMMAND))
-            why = notes[0] if notes else self._why_none()
+            why = (
+                f"the program ended before it allocated {format_size(self.every_bytes)}, is linked "
+                "statically, or has an allocator of its own"
+            )
+            why = notes[0] if notes else why
             raise ResultsError(f"tcmalloc left no heap: {why}", where=" ".join(command[:3]))
         points = to_points(dumps, boundary_times(numbered), offset_ns)
         return HeapProfile(points, self.every_bytes, _ERROR, tuple(notes))
-
-    def _why_none(self) -> str:
-        return (
-            f"the program ended before it allocated {format_size(self.every_bytes)}, is linked "
-            "statically, or has an allocator of its own"
-        )
