@@ -116,13 +116,10 @@ PAGES: dict[str, tuple[str, ...]] = {
         *("kernels of 1 to 11, batches of 1 to 64",),
         *(
             "does 49 times",
-            "(batch 16, forward): ",
+            "(batch 16, forward). ",
             "kernel's area up to 11",
         ),
-        *(
-            "filters below 100 %",
-            "batch 16, 40 steps",
-        ),
+        *("batch 16, 40 steps",),
     ),
     "docs/studies/cnn-batch.md": (
         "some 220 MiB",
@@ -133,8 +130,8 @@ PAGES: dict[str, tuple[str, ...]] = {
         *("at 85, 70 and 55 % of its demand", "of 32 and 64 channels with pooling, 128 nodes"),
     ),
     "docs/studies/hyperparameters.md": (
-        *("5 to 11 trials a data set", "every 5 s, and every 100 ms", "up to 512 MiB"),
-        *("intervals of 95 %, HC3", "Of 95 % intervals one in 20 is wrong"),
+        *("5 to 11 trials a data set", "up to 512 MiB"),
+        "intervals of 95 %, HC3",
     ),
     "docs/explanation/slowdown-model.md": (
         *("slowed 1.5 times or more, or said to be", "reads held to 100 MB/s"),

@@ -11,7 +11,7 @@ from claims.texts import Claim, says, table
 
 PAGE = "docs/studies/cnn-batch.md"
 FRAMEWORKS = ("PyTorch", "TensorFlow", "TensorFlow compiled")
-BATCHES = (1, 16, 256)
+BATCHES = (1, 256)
 
 
 def claims() -> Iterator[Claim]:
