@@ -65,8 +65,6 @@ UNITS = r"(?: ?(?:%|[kMG]B|[KMG]iB|[mµ]s|s|MB/s|min|hours?|minutes|seconds)(?![
 PAGES: dict[str, tuple[str, ...]] = {
     "docs/how-to/inside-a-container.md": (
         *(
-            "came to 10.7 MiB",
-            "needs 205 MiB when",
             "10.7 MiB, of podman itself",
             "205.4 MiB, as without",
         ),
@@ -78,7 +76,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     ),
     "docs/explanation/storage-speed.md": ("more than 10 % off",),
     "docs/how-to/onnx-and-tflite.md": ("between 0 and 1, whole numbers are 0 or 1",),
-    "docs/how-to/your-own-model.md": ("3x224x224", "numbers from 0 to 1;"),
+    "docs/how-to/your-own-model.md": ("3x224x224", "numbers from 0 to 1."),
     "results/README.md": (
         "with 24 GiB",
         "15 training steps",
