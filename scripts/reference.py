@@ -98,7 +98,8 @@ def scenario_table(table: type[BaseModel]) -> Iterator[str]:
         star = " *" if distinct in _checks(keys[name]) else ""
         shown = _markdown(default.rstrip(".") or _toml(keys[name].default))
         example = (keys[name].examples or [""])[0]
-        yield f"| `{name}`{star} | {_markdown(' '.join(words))} | {shown} | `{example}` |"
+        cell = "" if f"`{example}`" == shown else f"`{example}`"
+        yield f"| `{name}`{star} | {_markdown(' '.join(words))} | {shown} | {cell} |"
 
 
 def shared_flags() -> set[str]:
