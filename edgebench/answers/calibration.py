@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
-    from edgebench.slowdown.calibration.device import Calibration, Constant
+    from edgebench.slowdown.calibration import Calibration, Constant
 
 #: Constant → what it means, in the order they are shown; the first four are always.
 MEANINGS = {
@@ -19,15 +19,11 @@ MEANINGS = {
     "minor_fault_s": "first touch of a page",
     "pages_per_fault": "read from swap by one fault",
     "file_pages_per_fault": "read from a mapped file by one fault",
-    "lru_share": "eviction (1: LRU, 0: best choice)",
     "base_bytes": "the runtime alone, unlimited",
     "hot_base_bytes": "of it kept at a tight limit",
-    "disk_read_bytes_per_s": "the disk itself, in sequence",
-    "disk_read_iops": "the disk itself, 4 KiB anywhere",
-    "request_s": "one such request, alone",
     "swap_request_bytes": "read from swap by one request",
     "file_request_bytes": "read from a mapped file by one request",
-    "held_share": "reached of a declared speed",
+    "seen_share": "added to a slowed network ÷ what the above say",
 }
 _BRIEF = 4
 

@@ -26,8 +26,6 @@ FOLDER = Path(__file__).parent
 AS_IS = "as-is"
 #: The disk that is made in memory, as a storage names it.
 RAM = "ram"
-#: What shipped scenarios declare (docs/decisions.md), bytes a second.
-DECLARED_BPS = 100 * 10**6
 #: What to do where a speed can't be held: the end of a remedy's sentence.
 AS_IS_REMEDY = "measure with the storage as it is: --storage as-is"
 STORAGE_HELP = (

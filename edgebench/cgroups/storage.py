@@ -51,8 +51,6 @@ _COPY, _COPY_LIMIT_S = "edgebench.cgroups.storage:copy_files", 3600.0
 _OTHER_DISK = "leave disk=ram out: then the machine's own disk is used"
 
 _PROBE_LIMIT_S = 60.0
-#: In sequence and anywhere with four requests under way, and one request at a time.
-_READS = ("sequential:131072:4", "random:4096:4", "random:4096:1")
 #: How far a held disk's speed may be from the declared one, as a share.
 TOLERANCE = 0.1
 #: Where the disk by itself is not faster than this times the declared speed, only more than the
@@ -213,24 +211,6 @@ class ProbeResult:
     bps: float
     iops: float
     latency_s: float | None
-
-
-@dataclass(frozen=True)
-class DiskSpeed:
-    """A disk as it is: in sequence and anywhere with four requests under way, and one at a time."""
-
-    sequential: ProbeResult
-    random: ProbeResult
-    alone: ProbeResult
-
-
-def disk_speed(parent: ParentCgroup, file: Path, seconds: float) -> DiskSpeed:
-    """Read a file past the page cache, each of the three ways for this long.
-
-    Raises:
-        CgroupError: the file can't be read so.
-    """
-    return DiskSpeed(*probe(parent, None, file, ["read", *(f"{way}:{seconds}" for way in _READS)]))
 
 
 def probe(

@@ -48,10 +48,10 @@ def calibrate(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Measure the constants that predictions use, by scanning memory and files.
+    """Measure the constants that predictions use: memory and files are scanned, a network slowed.
 
-    No network is run. Run nothing else meanwhile. The constants are stored with the device's
-    results, one file for each kind of swap and disk; it replaces an earlier one.
+    Run nothing else meanwhile. The constants are stored with the device's results, one file for
+    each kind of swap and disk; it replaces an earlier one.
     """
     from edgebench.cli.progress import shown_progress
     from edgebench.scenario.libraries import libraries
@@ -77,5 +77,5 @@ def calibrate(
 
 
 def _import_constants() -> None:
-    """What the constants need takes longer to import than to use."""
-    from edgebench.slowdown.calibration.constants import constants_of  # noqa: F401
+    """Import what the constants need, which takes longer than to use it."""
+    import edgebench.slowdown.scans  # noqa: F401

@@ -1,126 +1,55 @@
-"""A calibration: blocks of scans, each in a cgroup of its own, and the constants they give."""
+"""A calibration: two or three blocks of scans, and one network that is slowed."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from edgebench.boards.storage import DECLARED_BPS, StorageSpeed
+import numpy as np
+
+from edgebench.boards.storage import AS_IS, RAM
 from edgebench.cache import cache_folder
-from edgebench.cgroups.files import DiskLimit
-from edgebench.cgroups.storage import DiskSpeed, disk_speed
-from edgebench.errors import CgroupError, MachineError, ResultsError
-from edgebench.measures.machine.disks import WholeDisk, swap_devices, whole_disk
+from edgebench.errors import EdgebenchError, MachineError, ResultsError
+from edgebench.measures.machine.disks import swap_devices, whole_disk
 from edgebench.measures.machine.environment import capture, device_name
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import TrialRecord
-from edgebench.run.calibration_points import (
-    FILE_BYTES,
-    HOT_BASE,
-    CalibrationPlan,
-    ScannedDisks,
-    scan_file,
-)
-from edgebench.run.session import Session
+from edgebench.run.calibration_points import FILE_BYTES, HOT_BASE, calibration_points, scan_file
+from edgebench.run.probe import run_probe
 from edgebench.run.storage import swap_areas
 from edgebench.run.trial_loop import Progress, TrialLoop, open_trial_loop
 from edgebench.run.trial_record import TrialRequest
 from edgebench.safe_files import make_folder
 from edgebench.scenario.points import Point
-from edgebench.slowdown.calibration.device import (
+from edgebench.slowdown.calibration import (
     SCHEMA,
     Calibration,
-    Constant,
     calibration_path,
     constant,
     save_calibration,
 )
-from edgebench.slowdown.calibration.scans import Scan, blocks_of
-from edgebench.slowdown.calibration.warnings import (
-    calibration_noise_warnings,
-    constant_spread_warnings,
-    other_swap_warnings,
-)
+from edgebench.units import format_size
 
-#: A declared speed is tried if the disk is by itself this many times faster; else half its own.
-_MARGIN = 1.25
-#: Bytes of a swap-in's request are a page: so many requests hold it a little below the bytes.
-_REQUEST_BYTES = 5000
-_MB = 10**6
-
-
-def scanned_disks(session: Session, file: Path, speed: DiskSpeed) -> tuple[ScannedDisks, str]:
-    """The disks below swap and the scanned file, and the speeds to try on the first.
-
-    The second value is the reason if none can be tried here; else empty.
-    """
-    machine = SystemFiles()
-    areas = swap_areas(machine, session.swap.state)
-    below = _disk(machine, areas[0]) if areas else None
-    of_file = _disk(machine, file)
-    held = below or of_file
-    if held is None:
-        return ScannedDisks(), "there is no disk"
-    swap, files = (one.number if one else None for one in (below, of_file))
-    bps = DECLARED_BPS
-    if speed.sequential.bps < _MARGIN * bps:
-        bps = max(1, int(speed.sequential.bps / 2 / _MB)) * _MB
-    speeds = [StorageSpeed(read_bps=bps)]
-    if below:
-        speeds.append(StorageSpeed(read_iops=bps // _REQUEST_BYTES))
-    if why_not := _refused(session, held, speeds):
-        return ScannedDisks(swap, files), why_not
-    return ScannedDisks(swap, files, tuple(one.label for one in speeds)), ""
-
-
-def _disk(machine: SystemFiles, place: Path) -> WholeDisk | None:
-    try:
-        return whole_disk(machine, place)
-    except UnreadableError:
-        return None
-
-
-def _refused(session: Session, disk: WholeDisk, speeds: Sequence[StorageSpeed]) -> str:
-    """Why the disk can't be held to these speeds; empty if it can."""
-    cgroup = session.setup.parent.create(f"{os.getpid()}-storage")
-    try:
-        for speed in speeds:
-            cgroup.hold_disks((DiskLimit(disk.number, disk.name, speed),))
-    except CgroupError as error:
-        return error.what
-    finally:
-        cgroup.remove()
-    return ""
-
-
-def disk_constants(speeds: Sequence[DiskSpeed]) -> dict[str, Constant | None]:
-    """What the disk does by itself, from one measurement a block."""
-    alone = [one.alone.latency_s for one in speeds if one.alone.latency_s is not None]
-    return {
-        "disk_read_bytes_per_s": constant("bytes/s", [one.sequential.bps for one in speeds]),
-        "disk_read_iops": constant("requests/s", [one.random.iops for one in speeds]),
-        "request_s": constant("s", alone) if alone else None,
-    }
-
-
-#: A calibration is of so many blocks, or of as many as fit into this time, but two.
+#: A calibration is of this many blocks, or of as many as fit into this time, but two.
 REPEATS, TIME_S, _LEAST = 3, 20.0, 2
-#: How long a disk is read, each way in each block.
-_PROBE_S = 0.1
 _TIMEOUT_S = 300.0
 _AGAIN = """\
 the kernel killed {} of its trials though swap was free, and they were made again: see \
 docs/explanation/observer-effect.md"""
-#: How often one such trial is made again.
+#: How often a trial that was killed so is made again.
 _MOST_AGAIN = 2
 #: A scan's own counters tell what it missed; the sampler is only to show the trial's course.
 _INTERVAL_S = 0.02
+#: The network that is slowed, and the part that is left of what its rounds should use.
+SLOWED_NETWORK, _LEFT = "resnet18", 0.8
+#: It tells nothing where less than this part of a round should be added.
+_LEAST_ADDED = 0.25
 
 
 @dataclass(frozen=True)
@@ -152,39 +81,29 @@ def run_calibration(
         MachineError: no GNU time, no swap, no room, or a scan that did not finish.
         ResultsError: the results folder can't be written.
     """
-    device = options.device or device_name()
-    path = calibration_path(options.results, device, options.swap_kind, ram=options.ram)
-    _make_folder(path.parent)
-    with open_trial_loop(progress, interval_s=_INTERVAL_S, stat_interval_s=_INTERVAL_S) as loop:
-        blocks = _Blocks(options, _unproved(loop), meanwhile)
-        blocks.run(path)
-        made = blocks.result(device)
-    return made, save_calibration(made, options.results)
-
-
-def _unproved(loop: TrialLoop) -> TrialLoop:
-    """The same, without a proof before a declared speed: its scans show how it is held."""
-    setup = loop.session.setup
-    setup = replace(setup, storage=replace(setup.storage, proves=False))
-    return replace(loop, session=replace(loop.session, setup=setup))
-
-
-def _make_folder(folder: Path) -> None:
-    """Before anything is measured: the results must have a place."""
+    options = replace(options, device=options.device or device_name())
+    path = calibration_path(options.results, str(options.device), options.swap_kind, options.ram)
     try:
-        make_folder(folder, parents=True)
-        if not os.access(folder, os.W_OK):
+        # Before anything is measured: the results must have a place.
+        make_folder(path.parent, parents=True)
+        if not os.access(path.parent, os.W_OK):
             raise PermissionError(13, os.strerror(13))
     except OSError as error:
         raise ResultsError(
             f"can't write to the device's folder: {error.strerror}",
-            where=str(folder),
+            where=str(path.parent),
             remedy="make it writable, or name another: --results FOLDER",
         ) from None
+    with open_trial_loop(progress, interval_s=_INTERVAL_S, stat_interval_s=_INTERVAL_S) as loop:
+        blocks = Blocks(options, loop, meanwhile)
+        blocks.run(path)
+        made = blocks.result()
+    made = with_slowed_visit(made, options, progress)
+    return made, save_calibration(made, options.results)
 
 
 @dataclass
-class _Blocks:
+class Blocks:
     """The blocks of one calibration, as far as they were measured."""
 
     options: CalibrationOptions
@@ -193,71 +112,51 @@ class _Blocks:
     records: list[TrialRecord] = field(default_factory=list)
     blocks: int = 0
     other_swap: dict[str, int] = field(default_factory=dict)
-    speeds: list[DiskSpeed] = field(default_factory=list)
-    not_held: str = ""
     again: int = 0
-    _took_s: dict[str, float] = field(default_factory=dict)
 
     def run(self, path: Path) -> None:
         """Set up, then block after block until all are done or the time is up."""
-        began = time.monotonic()
-        swap = self.options.swap_kind, self.options.swap_bytes
-        folder = self._place(*swap)
-        self._warm()
-        file = scan_file(folder / "scan", FILE_BYTES)
-        self._read_disk(file)
-        disks, self.not_held = scanned_disks(self.loop.session, file, self.speeds[0])
-        planned = CalibrationPlan(*swap, file, disks)
-        blocks = [planned.points(block) for block in range(self.options.repeats)]
-        self.loop.progress.begin(path, sum(map(len, blocks)), 0)
-        for block, points in enumerate(blocks):
-            expected_s = sum(self._took_s.get(point.id, 0.0) for point in points)
-            if block >= _LEAST and time.monotonic() - began + expected_s > self.options.time_s:
-                break
-            self._look_for_other_swap()
-            if block:
-                self._read_disk(file)
-            self.loop.run(self._requests(block, points), self._make, self._keep)
-            self.blocks += 1
-
-    def _place(self, swap_kind: str, swap_bytes: int | None) -> Path:
-        """Set up the swap; the folder for files to scan."""
-        session = self.loop.session
-        if not self.options.ram:
-            session.swap.use(swap_kind, swap_bytes)
-            return cache_folder(session.setup.identity)
-        folder = session.setup.storage.ram_disk.need((swap_bytes or 0) + FILE_BYTES)
-        session.swap.use(swap_kind, swap_bytes, folder)
-        return folder
-
-    def _warm(self) -> None:
-        """Import once: the first import reads the runtime's files too, which is no part of it."""
+        began, options, session = time.monotonic(), self.options, self.loop.session
+        swap = options.swap_kind, options.swap_bytes
+        if options.ram:
+            folder = session.setup.storage.ram_disk.need((options.swap_bytes or 0) + FILE_BYTES)
+            session.swap.use(*swap, folder)
+        else:
+            session.swap.use(*swap)
+            folder = cache_folder(session.setup.identity)
+        # The first import reads the runtime's files too, which is no part of it.
         beside = threading.Thread(target=self.meanwhile)
         beside.start()
         try:
-            finished(self.loop.warm())
+            _finished(self.loop.warm())
         finally:
             beside.join()
-
-    def _read_disk(self, file: Path) -> None:
-        """The disk below the weights as it is."""
-        parent = self.loop.session.setup.parent
-        self.speeds.append(disk_speed(parent, file, _PROBE_S))
-
-    def _look_for_other_swap(self) -> None:
-        """Swap is the whole machine's: a scan may go to any that is on."""
-        if self.options.swap_kind in ("none", "system"):
-            return
-        ours = str(self.loop.session.swap.state.device)
-        devices = swap_devices(SystemFiles())
-        self.other_swap |= {d["name"]: d["size_bytes"] for d in devices if d["name"] != ours}
+        machine, file = SystemFiles(), scan_file(folder / "scan", FILE_BYTES)
+        areas = swap_areas(machine, session.swap.state)
+        disks = [_disk_of(machine, place) for place in (areas[0] if areas else None, file)]
+        blocks = [calibration_points(n, *swap, file, *disks) for n in range(options.repeats)]
+        self.loop.progress.begin(path, sum(map(len, blocks)), 0)
+        took_s = 0.0
+        for block, points in enumerate(blocks):
+            if block >= _LEAST and time.monotonic() - began + took_s > options.time_s:
+                break
+            if options.swap_kind not in ("none", "system"):
+                # Swap is the whole machine's: a scan may go to any that is on.
+                used = str(session.swap.state.device)
+                devices = {d["name"]: d["size_bytes"] for d in swap_devices(machine)}
+                self.other_swap |= {k: v for k, v in devices.items() if k != used}
+            since = time.monotonic()
+            requests = self._requests(block, points)
+            self.loop.run(requests, self.make, lambda made: self.records.append(_finished(made)))
+            took_s = time.monotonic() - since
+            self.blocks += 1
 
     def _requests(self, block: int, points: list[Point]) -> Iterator[TrialRequest]:
         for number, point in enumerate(points, start=len(self.records) + 1):
             about = f"{number:04d}", point.id, block, block
             yield TrialRequest(*about, point.settings, point.limits, timeout_s=_TIMEOUT_S)
 
-    def _make(self, request: TrialRequest) -> TrialRecord:
+    def make(self, request: TrialRequest) -> TrialRecord:
         """Make a trial; again, but not for ever, if the kernel killed it though swap was free."""
         record = self.loop.unkept(request)
         for _ in range(_MOST_AGAIN):
@@ -267,53 +166,60 @@ class _Blocks:
             record = self.loop.unkept(request)
         return record
 
-    def _keep(self, record: TrialRecord) -> None:
-        self.records.append(finished(record))
-        self._took_s[record.point] = record.wall_s or 0.0
+    def result(self) -> Calibration:
+        """Return the constants, from all blocks.
 
-    def result(self, device: str) -> Calibration:
-        """The constants, from all blocks."""
-        from edgebench.slowdown.calibration.constants import constants_of, held_share
+        Raises:
+            MachineError: the kernel doesn't tell what the runtime uses; nothing came from a disk.
+        """
+        from edgebench.slowdown.scans import Scan, calibration_warnings, constants_of
 
-        scans = tuple(scan for record in self.records for scan in scans_of(record))
+        options = self.options
+        scans = [
+            Scan(block=record.block, **one)
+            for record in self.records
+            for one in record.notes.get("passes", ())
+        ]
         runtimes = [record for record in self.records if record.point == HOT_BASE]
-        base, hot = map(base_bytes, runtimes), map(hot_bytes, runtimes)
-        kind = self.options.swap_kind
+        base, hot = zip(*map(runtime_bytes, runtimes), strict=True)
         constants: dict[str, Any] = constants_of(
-            blocks_of(scans), [*base], [*hot], swaps=kind != "none"
+            scans, base, hot, swaps=options.swap_kind != "none"
         )
-        constants |= disk_constants(self.speeds)
-        constants["held_share"] = held_share(scans, constants)
+        warnings = calibration_warnings(constants, [record.noise for record in self.records])
+        if self.blocks < options.repeats:
+            warnings.append(
+                f"{self.blocks} of {options.repeats} repeats fitted into {options.time_s:.0f} s: "
+                "this device is slow, or something else runs on it"
+            )
+        warnings += [_AGAIN.format(self.again)] if self.again else []
+        warnings += [
+            f"other swap was on ({name}, {format_size(size)}), and scans may have gone there: "
+            f"turn it off (swapoff {name}) and calibrate again, or calibrate it: --swap system"
+            for name, size in self.other_swap.items()
+        ]
         return Calibration(
-            device=device,
-            swap_kind=kind,
+            device=str(options.device),
+            swap_kind=options.swap_kind,
             created_utc=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             schema=SCHEMA,
             environment=capture(self.loop.session.setup.parent),
             **constants,
-            scans=scans,
-            ram=self.options.ram,
-            warnings=(
-                *self._cut_short(),
-                *([f"no declared storage speed was tried: {self.not_held}"] * bool(self.not_held)),
-                *([_AGAIN.format(self.again)] * bool(self.again)),
-                *other_swap_warnings(self.other_swap),
-                *calibration_noise_warnings([record.noise for record in self.records]),
-                *constant_spread_warnings(constants),
-            ),
+            scans=tuple(map(asdict, scans)),
+            ram=options.ram,
+            warnings=tuple(warnings),
         )
 
-    def _cut_short(self) -> list[str]:
-        if self.blocks == self.options.repeats:
-            return []
-        return [
-            f"{self.blocks} of {self.options.repeats} repeats fitted into "
-            f"{self.options.time_s:.0f} s: this device is slow, or something else runs on it"
-        ]
+
+def _disk_of(machine: SystemFiles, place: Path | None) -> str | None:
+    try:
+        disk = whole_disk(machine, place) if place else None
+    except UnreadableError:
+        return None
+    return disk.number if disk else None
 
 
-def finished(record: TrialRecord) -> TrialRecord:
-    """The record of a trial that finished; without one of them there are no constants."""
+def _finished(record: TrialRecord) -> TrialRecord:
+    """Without one of its trials there are no constants."""
     if record.outcome != "ok":
         raise MachineError(
             f"the scan at {record.limits.label} ended as {record.outcome}: {record.reason}",
@@ -322,15 +228,8 @@ def finished(record: TrialRecord) -> TrialRecord:
     return record
 
 
-def scans_of(record: TrialRecord) -> list[Scan]:
-    """A trial's passes, as its worker noted them."""
-    about: dict[str, Any] = {"trial": record.trial, "block": record.block}
-    about["storage"] = record.limits.storage
-    return [Scan(**about, **made) for made in record.notes.get("passes", ())]
-
-
-def base_bytes(record: TrialRecord) -> float:
-    """The runtime's footprint before its limit was set.
+def runtime_bytes(record: TrialRecord) -> tuple[float, float]:
+    """Return the runtime's footprint before its limit was set, and what it keeps below that.
 
     Raises:
         MachineError: the kernel doesn't tell it.
@@ -340,10 +239,50 @@ def base_bytes(record: TrialRecord) -> float:
             "this kernel doesn't tell what a cgroup uses, so the runtime's base is unknown",
             remedy="edgebench doctor",
         )
-    return float(record.base_bytes)
-
-
-def hot_bytes(record: TrialRecord) -> float:
-    """What a pressed runtime keeps: of the limit, all that the scan could not have."""
     assert record.limit_bytes
-    return float(record.limit_bytes - record.notes["passes"][-1]["resident_bytes"])
+    # Of the limit, all that the scan could not have.
+    hot = record.limit_bytes - record.notes["passes"][-1]["resident_bytes"]
+    return float(record.base_bytes), float(hot)
+
+
+def with_slowed_visit(
+    made: Calibration, options: CalibrationOptions, progress: Progress
+) -> Calibration:
+    """Slow a network once, and note what that adds ÷ what the scans say; else a warning."""
+    from edgebench.identity import caller_identity
+    from edgebench.results.results import load
+    from edgebench.slowdown.computed import Computed
+    from edgebench.slowdown.context import DeviceData
+    from edgebench.slowdown.curves import curves
+    from edgebench.slowdown.workload import workload_of
+    from edgebench.workloads.preparation import describe_networks
+
+    network, swaps = SLOWED_NETWORK, made.swap_kind != "none"
+    settings: dict[str, Any] = {
+        "kind": "inference",
+        "pipeline": network,
+        "schedule": "bulk",
+        "warm": 2,
+        "loader": "copy" if swaps else "mmap",
+        "swap_kind": made.swap_kind,
+        "swap_bytes": options.swap_bytes,
+        "storage": f"disk={RAM}" if made.ram else AS_IS,
+    }
+    try:
+        networks = describe_networks([network], identity=caller_identity())["networks"]
+        tables = {network: networks[network]["table"]}
+        used = made.hot_base_bytes.value + workload_of(settings, tables).table_bytes
+        folder = run_probe(network, settings, _LEFT * used, options.results, progress, made.device)
+        (curve,) = (one for one in curves(load(folder)) if one.phase == "total")
+    except (EdgebenchError, ValueError) as error:
+        words = f"no network was slowed ({error}): what waiting adds is known from scans alone"
+        return replace(made, warnings=(*made.warnings, words))
+    phase = Computed(DeviceData(made.device, made.swap_kind, (), tables, made)).phase(curve)
+    said = phase.seconds(curve.limits) - curve.unlimited_s
+    added = (curve.medians - 1) * curve.unlimited_s
+    known = said > _LEAST_ADDED * curve.unlimited_s
+    if not known.any():
+        words = f"{network} was not slowed at {format_size(curve.limits[0])}"
+        return replace(made, warnings=(*made.warnings, words))
+    ratios = np.maximum(added[known] / said[known], 0.0)
+    return replace(made, seen_share=constant("share", ratios.tolist()))

@@ -21,6 +21,7 @@ def run_probe(
     limit_bytes: float,
     results: Path,
     progress: Progress,
+    device: str | None = None,
 ) -> Path:
     """Walk to a limit, keep it as a sweep, and return its folder.
 
@@ -30,6 +31,7 @@ def run_probe(
         limit_bytes: where it should be slowed.
         results: the folder of all devices.
         progress: shows the trial.
+        device: its name; None: this machine's.
 
     Raises:
         EdgebenchError: the machine can't run it.
@@ -46,7 +48,7 @@ def run_probe(
         limits["storage"] = storage
     workload = {"kind": "inference", "network": network, "rounds": 3, **whole}
     scenario = scenario_from_flags("probe", workload, limits, repeats=1)
-    return run_sweep(scenario, SweepOptions(results, fresh=True), progress).folder
+    return run_sweep(scenario, SweepOptions(results, device, fresh=True), progress).folder
 
 
 def _swap(settings: Mapping[str, Any]) -> str:

@@ -69,7 +69,6 @@ class StorageControl:
         ram_disk: the disk in memory, for storage that is declared to be one.
         ownership: records the temporary file that proofs read.
         machine: the machine's files.
-        proves: whether disks are proved to be held; a calibration measures that itself.
     """
 
     parent: ParentCgroup
@@ -77,7 +76,6 @@ class StorageControl:
     ram_disk: RamDisk
     ownership: Ownership
     machine: SystemFiles = field(default_factory=SystemFiles)
-    proves: bool = True
     _proved: dict[tuple[str, str], list[SpeedProof]] = field(default_factory=dict)
 
     def hold(self, label: str, places: StoragePlaces) -> HeldStorage:
@@ -186,8 +184,6 @@ class StorageControl:
         return found
 
     def _proof(self, limit: DiskLimit, place: Path, speed: StorageSpeed) -> list[SpeedProof]:
-        if not self.proves:
-            return []
         from edgebench.cgroups.storage import prove_storage
         from edgebench.run.proof_file import proof_file
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.errors import EdgebenchError, MachineError, ResultsError, UsageError
-from edgebench.slowdown.calibration.device import Calibration, assumed_constants, load_calibration
+from edgebench.slowdown.calibration import Calibration, assumed_constants, load_calibration
 from edgebench.slowdown.curves import (
     WITH_ROUNDS,
     Curve,

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 #: Of what a steady round uses, the part that a probe leaves it.
 _PROBED = 0.8
+#: The most that a declared speed is exceeded by: as far as its proof lets it be off.
+_REACHED = 1.1
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,7 @@ class Predictor:
         rate = held and (held.file_bytes_per_s if mapped else held.swap_bytes_per_s)
         if not rate:
             return 0.0
-        return least_read_bytes(settings, self.data.tables, limit_bytes) / rate.high
+        return least_read_bytes(settings, self.data.tables, limit_bytes) / (_REACHED * rate)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from edgebench.slowdown.calibration.device import Calibration
+    from edgebench.slowdown.calibration import Calibration
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def storage_costs(calibration: Calibration, threads: int | None = None) -> Stora
         # Threads scan a tensor each in its part: the kernel reads around a fault, not ahead of it
         # (``swap_vma_readahead`` in mm/swap_state.c), and half of that is behind it.
         fault_bytes = max(mmap.PAGESIZE, fault_bytes / 2)
-    held_swap, held_file = (held.swap_bytes_per_s, held.file_bytes_per_s) if held else (None, None)
-    held_file_s = 1 / held_file.value if held_file else 0.0
+    held_swap_s = 1 / held.swap_bytes_per_s if held and held.swap_bytes_per_s else 0.0
+    held_file_s = 1 / held.file_bytes_per_s if held and held.file_bytes_per_s else 0.0
     return StorageCosts(
         in_s=1 / swap_in.value if swap_in else 0.0,
         out_s=1 / swap_out.value if swap_out else 0.0,
@@ -81,7 +81,7 @@ def storage_costs(calibration: Calibration, threads: int | None = None) -> Stora
         mapped_fault_bytes=calibration.file_pages_per_fault.value * mmap.PAGESIZE,
         touch_s=calibration.minor_fault_s.value / mmap.PAGESIZE,
         file_s=max(held_file_s, 1 / calibration.file_read_bytes_per_s.value),
-        held_swap_s=1 / held_swap.value if held_swap else 0.0,
+        held_swap_s=held_swap_s,
         held_file_s=held_file_s,
         in_ram=calibration.swap_kind == "zram",
         seen=calibration.seen_share.value if calibration.seen_share else 1.0,

@@ -19,7 +19,7 @@ import pytest
 from edgebench.boards.storage import AS_IS_REMEDY, parse_storage
 from edgebench.cgroups import probes, storage
 from edgebench.cgroups.files import DiskLimit
-from edgebench.cgroups.storage import ProbeResult, disk_speed, probe, prove_storage
+from edgebench.cgroups.storage import ProbeResult, probe, prove_storage
 from edgebench.errors import CgroupError
 
 PAGE = mmap.PAGESIZE
@@ -249,21 +249,6 @@ def test_a_probe_that_fails_is_told_with_its_last_words(
     assert failed.value.what.endswith(words)
     assert (failed.value.where, failed.value.remedy) == ("/file", AS_IS_REMEDY)
     assert parent.made.removed == 1
-
-
-def test_a_disk_s_own_speed_is_read_in_three_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In sequence, anywhere, and one at a time, in this order, not held."""
-    asked: list[tuple[Any, ...]] = []
-
-    def told(*parts: Any) -> list[ProbeResult]:
-        asked.append(parts)
-        return [ProbeResult(number, number, None) for number in (1, 2, 3)]
-
-    monkeypatch.setattr(storage, "probe", told)
-    speed = disk_speed("parent", Path("file"), 0.5)  # type: ignore[arg-type]
-    assert (speed.sequential.bps, speed.random.bps, speed.alone.bps) == (1, 2, 3)
-    ways = ["sequential:131072:4:0.5", "random:4096:4:0.5", "random:4096:1:0.5"]
-    assert asked == [("parent", None, Path("file"), ["read", *ways])]
 
 
 @pytest.mark.parametrize(

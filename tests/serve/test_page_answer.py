@@ -16,8 +16,8 @@ from serving import Served, serving, wait_for
 from edgebench.results.miss_curve import MissCurve, MissPoint
 from edgebench.results.results import Results
 from edgebench.results.workload_key import WorkloadKey, workloads_of
-from edgebench.slowdown import prediction_source
-from edgebench.slowdown.calibration.device import assumed_constants, save_calibration
+from edgebench.slowdown import prediction
+from edgebench.slowdown.calibration import assumed_constants, save_calibration
 
 pytestmark = pytest.mark.browser
 
@@ -98,7 +98,7 @@ def _count(monkeypatch: pytest.MonkeyPatch, reads: dict[int, int]) -> None:
         points = [MissPoint(at * MIB, "down", read * MIB) for at, read in sorted(reads.items())]
         return {key.id: MissCurve(key, tuple(points), direction="down") for key in keys}
 
-    monkeypatch.setattr(prediction_source, "counted_by_workload", counted)
+    monkeypatch.setattr(prediction, "counted_by_workload", counted)
 
 
 def test_no_sweep_at_all(browser: Any, tmp_path: Path):

@@ -10,7 +10,7 @@ import pytest
 from made_sweep import make
 from verb_making import SHAPE, calibration
 
-from edgebench.slowdown.calibration.device import save_calibration
+from edgebench.slowdown.calibration import save_calibration
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from edgebench.slowdown.calibration.device import SCHEMA, Calibration, Constant
+from edgebench.slowdown.calibration import SCHEMA, Calibration, Constant
 from edgebench.slowdown.context import DeviceData
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.storage import StorageCosts
@@ -54,7 +54,6 @@ def calibration(**changed: Any) -> Calibration:
         minor_fault_s=constant(0.0),
         pages_per_fault=constant(8),
         file_pages_per_fault=constant(32),
-        lru_share=constant(1.0),
         base_bytes=constant(80.0 * MIB),
         hot_base_bytes=constant(20.0 * MIB),
     )

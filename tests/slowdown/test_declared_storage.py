@@ -14,7 +14,7 @@ from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.errors import ResultsError
 from edgebench.results.results import Results, load
 from edgebench.slowdown import prediction
-from edgebench.slowdown.calibration.device import Calibration, Constant, save_calibration
+from edgebench.slowdown.calibration import save_calibration
 from edgebench.slowdown.computed import Computed
 from edgebench.slowdown.context import (
     DeviceData,
@@ -36,7 +36,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("both")
     make(folder, SHAPE)
     make(folder, FEWER)
-    save_calibration(replace(calibration(), held_share=Constant(0.5, 0.5, 0.5, "share", 2)), folder)
+    save_calibration(calibration(), folder)
     return folder
 
 
@@ -70,21 +70,6 @@ def test_a_declared_speed_counts_for_its_own_storage_alone(both: Path) -> None:
     assert held.held.storage == SLOW
     assert replace(held, held=None) == free
     assert slowed(found[SLOW]) > 3 * slowed(found[AS_IS])
-
-
-def test_how_held_scans_went_moves_no_prediction_of_the_storage_as_it_is(both: Path) -> None:
-    """``held_share`` is of declared speeds: half of it is half as fast there, and the same here."""
-    found = by_storage(both)
-    whole = {storage: replace(data, calibration=_exact(data)) for storage, data in found.items()}
-    assert slowed(whole[AS_IS]) == slowed(found[AS_IS])
-    assert slowed(whole[SLOW]) < 0.7 * slowed(found[SLOW])
-
-
-def _exact(data: DeviceData) -> Calibration:
-    """Its calibration as if declared speeds were reached exactly."""
-    assert data.calibration is not None
-    made = replace(data.calibration, held_share=Constant(1.0, 1.0, 1.0, "share", 2))
-    return made.held_to(parse_storage(str(data.curves[0].settings.get("storage", AS_IS))))
 
 
 @pytest.mark.heavy

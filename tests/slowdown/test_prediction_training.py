@@ -12,7 +12,7 @@ from verb_making import SHAPE, calibration
 
 from edgebench.records import PhaseSum, TrialRecord
 from edgebench.results.results import Results, load
-from edgebench.slowdown.calibration.device import save_calibration
+from edgebench.slowdown.calibration import save_calibration
 from edgebench.slowdown.context import device_data
 from edgebench.slowdown.fit import fit_all
 from edgebench.slowdown.workload import CannotPredictError, workload_of

@@ -11,7 +11,7 @@ from verb_making import SHAPE, calibration, predicted
 
 from edgebench.results.results import load
 from edgebench.slowdown import context
-from edgebench.slowdown.calibration.device import save_calibration
+from edgebench.slowdown.calibration import save_calibration
 from edgebench.slowdown.context import device_data
 from edgebench.slowdown.curves import curves, unlimited_curves
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from made_sweep import MIB, Shape
 
 from edgebench.errors import EdgebenchError
-from edgebench.slowdown.calibration.device import SCHEMA, Calibration, Constant
+from edgebench.slowdown.calibration import SCHEMA, Calibration, Constant
 
 SHAPE = Shape(
     networks={"alexnet": 4, "vgg11": 5, "resnet18": 6, "densenet121": 7},
@@ -35,7 +35,6 @@ def calibration(device: str = DEVICE, swap_kind: str = "file") -> Calibration:
         "minor_fault_s": (0.5e-6, "s"),
         "pages_per_fault": (8, "pages"),
         "file_pages_per_fault": (32, "pages"),
-        "lru_share": (0.7, "share"),
         "base_bytes": (150 * MIB, "bytes"),
         "hot_base_bytes": (60 * MIB, "bytes"),
     }

@@ -29,7 +29,7 @@ from edgebench.measures.strategies.tcmalloc import parse_dump
 from edgebench.records import is_number
 from edgebench.results.results import load
 from edgebench.scenario.scenario import load_scenario
-from edgebench.slowdown.calibration.device import load_calibration, save_calibration
+from edgebench.slowdown.calibration import load_calibration, save_calibration
 from edgebench.spans import events_to_phases, unfinished_span
 from edgebench.units import parse_duration, parse_share, parse_size
 from tests.results.results_making import inference_events, make_sweep

@@ -25,8 +25,6 @@ def _rows() -> Iterator[list[str]]:
     yield ["a major fault, µs", *fault[:2], f"{fault[2]}, of files"]
     pages = [f"{_value(swap, 'pages_per_fault'):.1f}" for swap in anon]
     yield ["pages a fault", *pages, f"{_value('none', 'file_pages_per_fault'):.0f}, of files"]
-    share = [_told(swap, "lru_share", 1, 2) for swap in SWAPS]
-    yield ["θ", *share[:2], f"{share[2]}, of files"]
     for words, name in (
         ("a mapped file, MB/s", "file_fault_bytes_per_s"),
         ("a file by `read(2)`, MB/s", "file_read_bytes_per_s"),

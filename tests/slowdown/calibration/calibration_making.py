@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgebench.slowdown.calibration.device import SCHEMA, Calibration, Constant
+from edgebench.slowdown.calibration import SCHEMA, Calibration, Constant
 
 
 def constant(value: float, unit: str) -> Constant:
@@ -23,7 +23,6 @@ def calibration(**changes: Any) -> Calibration:
         "minor_fault_s": constant(0.5e-6, "s"),
         "pages_per_fault": constant(8, "pages"),
         "file_pages_per_fault": constant(32, "pages"),
-        "lru_share": constant(0.7, "share"),
         "base_bytes": constant(150 << 20, "bytes"),
         "hot_base_bytes": constant(90 << 20, "bytes"),
     }

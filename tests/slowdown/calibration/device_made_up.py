@@ -5,14 +5,12 @@ from __future__ import annotations
 import mmap
 import random
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from edgebench.slowdown.calibration.scans import FITS, WIDE, Block, Scan
+from edgebench.slowdown.scans import FITS, WIDE, Scan
 
 PAGE = mmap.PAGESIZE
 FRAMES = 1000
-SHARES = (1.1, 1.25, 1.5, WIDE)
 
 
 class LruMemory:
@@ -32,32 +30,10 @@ class LruMemory:
         return missing
 
 
-class CyclicOptimalMemory:
-    """Belady's rule where pages come in a cycle: the page just used comes back last of all."""
-
-    def __init__(self, frames: int) -> None:
-        self._frames = frames
-        self._pages: set[int] = set()
-        self._last = -1
-
-    def touch(self, page: int) -> bool:
-        """Whether the page was missing."""
-        missing = page not in self._pages
-        if missing and len(self._pages) == self._frames:
-            self._pages.remove(self._last)
-        self._pages.add(page)
-        self._last = page
-        return missing
-
-
-Memory = LruMemory | CyclicOptimalMemory
-
-
 @dataclass(frozen=True)
 class Device:
     """What it costs. ``rho`` pages come in by a fault in order; by chance, 1."""
 
-    make_memory: Callable[[int], Memory] = LruMemory
     in_s: float = 2e-9
     out_s: float = 3e-9
     fault_s: float = 80e-6
@@ -67,21 +43,19 @@ class Device:
     noise: float = 0.0
     keeps_slots: bool = True
 
-    def block(self, number: int = 0) -> Block:
-        """All passes of one block, as a calibration with swap makes them."""
+    def scans(self, number: int = 0) -> list[Scan]:
+        """Return all passes of one block, as a calibration with swap makes them."""
         rng = random.Random(number)
         scans = self._anon(number, FITS, ["touch", "fill", "read", "read", "write", "random"])
-        for share in SHARES:
-            scans += self._anon(number, share, ["fill", "read", "read", "read", "write", "random"])
+        scans += self._anon(number, WIDE, ["fill", "read", "read", "write", "random"])
         scans += self._file(number)
-        noisy = [
+        return [
             replace(scan, seconds=scan.seconds * (1 + self.noise * rng.gauss(0, 1)))
             for scan in scans
         ]
-        return Block(tuple(noisy))
 
     def _anon(self, block: int, share: float, names: list[str]) -> list[Scan]:
-        pages, memory = int(share * FRAMES), self.make_memory(FRAMES)
+        pages, memory = int(share * FRAMES), LruMemory(FRAMES)
         for page in range(pages):
             memory.touch(page)
         counts: dict[str, int] = {}
@@ -105,7 +79,7 @@ class Device:
             sizes = (pages * PAGE, min(pages, FRAMES) * PAGE, len(order) * PAGE)
             number = counts[name] = counts.get(name, -1) + 1
             moved = (came * PAGE, out * PAGE, round(faults))
-            made.append(Scan("0", block, "anon", share, name, number, *sizes, seconds, *moved))
+            made.append(Scan(block, "anon", share, name, number, *sizes, seconds, *moved))
         return made
 
     def _file(self, block: int) -> list[Scan]:
@@ -118,33 +92,11 @@ class Device:
         by_chance = few * (PAGE * (1.5e-9 + self.ram_s) + 50e-6)
         mapped = size * (1.5e-9 + self.ram_s) + faults * 50e-6
         return [
-            Scan("0", block, "file", FITS, "read", 1, fits, fits, FRAMES * PAGE, *warm),
-            Scan("0", block, "file", WIDE, "copy", 0, *sizes, size * 1e-9, size, 0, 0),
-            Scan("0", block, "file", WIDE, "map", 0, *sizes, mapped, size, 0, faults),
+            Scan(block, "file", FITS, "read", 1, fits, fits, FRAMES * PAGE, *warm),
+            Scan(block, "file", WIDE, "copy", 0, *sizes, size * 1e-9, size, 0, 0),
+            Scan(block, "file", WIDE, "map", 0, *sizes, mapped, size, 0, faults),
             Scan(
-                *("0", block, "file", WIDE, "random", 0, size, few * PAGE, few * PAGE),
+                *(block, "file", WIDE, "random", 0, size, few * PAGE, few * PAGE),
                 *(by_chance, few * PAGE, 0, few),
             ),
-            *(
-                Scan(
-                    "0",
-                    block,
-                    "file",
-                    share,
-                    "read",
-                    n,
-                    *_sizes(share),
-                    0.1,
-                    *_sizes(share)[:1],
-                    0,
-                    9,
-                )
-                for share in SHARES
-                for n in (0, 1, 2)
-            ),
         ]
-
-
-def _sizes(share: float) -> tuple[int, int, int]:
-    size = int(share * FRAMES) * PAGE
-    return size, FRAMES * PAGE, size

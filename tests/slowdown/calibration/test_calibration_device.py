@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calibration_making import calibration
+from calibration_making import calibration, constant
 
+from edgebench.boards.storage import StorageSpeed, parse_storage
 from edgebench.errors import MachineError, ResultsError
-from edgebench.slowdown.calibration.device import (
+from edgebench.slowdown.calibration import (
     SCHEMA,
     Calibration,
+    HeldRates,
     calibration_path,
     load_calibration,
     save_calibration,
 )
-from edgebench.slowdown.calibration.scans import Scan
 
-SCAN = Scan("0001", 0, "anon", 1.5, "read", 1, 150, 100, 150, 0.5, 120, 0, 30)
+SCAN = {"block": 0, "of": "anon", "planned_share": 2.0, "what": "read", "seconds": 0.5}
+RESULTS = Path(__file__).parents[3] / "results"
 
 
 def test_it_comes_back_as_it_was(tmp_path: Path):
@@ -76,7 +78,6 @@ def test_keys_added_later_are_left_out():
         ({"fault_s": None}, "fault_s is no constant"),
         ({"fault_s": {"value": 1.0}}, "damaged: no low"),
         ({"fault_s": {**calibration().to_json()["fault_s"], "value": "x"}}, "is no number"),
-        ({"scans": [{"trial": "1"}]}, "damaged: no block"),
         ({"scans": 3}, "damaged"),
     ],
 )
@@ -94,3 +95,41 @@ def test_no_json_is_told(tmp_path: Path):
     path.write_text('{"schema": 1, "dev')
     with pytest.raises(ResultsError, match="no JSON"):
         load_calibration(tmp_path, "board", "file")
+
+
+def counted(**changes: Any) -> Calibration:
+    """Return a calibration that counted requests: a page from swap, 128 KiB of a file."""
+    sizes = {"swap_request_bytes": 4096, "file_request_bytes": 131072}
+    return calibration(**{k: constant(v, "bytes") for k, v in sizes.items()}, **changes)
+
+
+@pytest.mark.parametrize(
+    ("storage", "swap", "files"),
+    [
+        ("read=100MB/s", 100e6, 100e6),
+        # A page that is swapped in is a request, so requests hold swap long before files.
+        ("read=100MB/s,read_iops=2000", 2000 * 4096, 100e6),
+    ],
+)
+def test_the_slower_of_bytes_and_requests_holds(storage: str, swap: float, files: float) -> None:
+    """Of swap and of files; the measured constants stay."""
+    found = counted().held_to(parse_storage(storage))
+    assert found.held == HeldRates(storage, swap, files)
+    assert found.held_to(StorageSpeed()) == counted()
+
+
+def test_nothing_else_is_held() -> None:
+    """Not zram, not reads where only writes are declared."""
+    assert counted().held_to(parse_storage("write=30MB/s")).held is None
+    held = counted(swap_kind="zram").held_to(parse_storage("read=50MB/s")).held
+    assert held == HeldRates("read=50MB/s", None, 50e6)
+
+
+def test_files_of_schema_1_are_read() -> None:
+    """They know bytes alone: of requests they say to calibrate again."""
+    found = load_calibration(RESULTS, "vm-2core-24g", "file")
+    assert (found.schema, found.swap_request_bytes, found.seen_share) == (1, None, None)
+    assert Calibration.from_json(found.to_json()) == found
+    with pytest.raises(MachineError, match="how many bytes one request has") as refused:
+        found.held_to(parse_storage("read_iops=2000"))
+    assert refused.value.remedy == "edgebench calibrate"

@@ -1,62 +1,55 @@
-"""What a calibration runs, with and without swap, and what it says of a noisy machine."""
+"""What a calibration runs, with and without swap, and what a slowed network tells."""
 
 from __future__ import annotations
 
 import mmap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from calibration_making import constant
+from calibration_making import calibration
+from made_sweep import Shape, make
 
-from edgebench.boards.storage import AS_IS
-from edgebench.records import TrialRecord
-from edgebench.run.calibration import scans_of
-from edgebench.run.calibration_points import (
-    FILE_BYTES,
-    LIMIT_BYTES,
-    CalibrationPlan,
-    ScannedDisks,
-)
+from edgebench.errors import MachineError
+from edgebench.results.results import load
+from edgebench.run import calibration as module
+from edgebench.run.calibration import CalibrationOptions, with_slowed_visit
+from edgebench.run.calibration_points import FILE_BYTES, LIMIT_BYTES, calibration_points
 from edgebench.run.launch import KINDS
 from edgebench.run.limit_control import ROOM
-from edgebench.run.storage import StoragePlaces
 from edgebench.scenario.points import Point
-from edgebench.slowdown.calibration.device import (
-    Constant,
-)
-from edgebench.slowdown.calibration.scans import FITS, WIDE, Scan
-from edgebench.slowdown.calibration.warnings import (
-    calibration_noise_warnings,
-    constant_spread_warnings,
-    other_swap_warnings,
-)
+from edgebench.slowdown.curves import curves
+from edgebench.slowdown.scans import FITS, WIDE
 from edgebench.workloads.scan import PASSES
 
 MIB = 1 << 20
 FILE = Path("scan.bin")
-DISKS = ScannedDisks("254:0", "254:0", ("read=100MB/s", "read_iops=20000"))
-PLANS = {kind: CalibrationPlan(kind, 1 << 30, FILE, DISKS) for kind in ("file", "zram")}
-PLANS["none"] = CalibrationPlan("none", None, FILE)
+SWAPS = ("file", "zram", "none")
 
 
 def points(swap: str, block: int = 0) -> dict[str, Point]:
-    """A block's points by their id."""
-    return {point.id: point for point in PLANS[swap].points(block)}
+    """Return a block's points by their id."""
+    size = None if swap == "none" else 1 << 30
+    made = calibration_points(block, swap, size, FILE, "254:0", "254:16")
+    return {point.id: point for point in made}
 
 
 def areas(swap: str, block: int = 0) -> dict[tuple[str, float], dict[str, Any]]:
-    """What a block's scan covers: memory or file, and its size; the rest of it."""
+    """Return what a block's scan covers: memory or file, and its size; the rest of it."""
     found = points(swap, block)["scans"].settings["areas"]
     return {(area["of"], area["planned_share"]): area for area in found}
 
 
 def test_with_swap_both_memory_and_a_file_are_scanned():
-    """In one trial: anonymous memory at every size, a file at both ends; the runtime in another."""
-    held = [f"anon-{speed}" for speed in DISKS.speeds]
-    assert {*points("file")} == {"scans", "hot-base", *held}
-    anon = [("anon", share) for share in (FITS, 1.1, 1.25, 1.5, WIDE)]
-    assert {*areas("file")} == {*anon, ("file", FITS), ("file", WIDE)}
+    """In one trial, where they fit and twice that; the runtime is pressed in another."""
+    assert {*points("file")} == {"scans", "hot-base"}
+    assert {*points("file", 1)} == {"scans"}
+    ends = {(of, share) for of in ("anon", "file") for share in (FITS, WIDE)}
+    assert {*areas("file")} == {*areas("file", 2)} == ends
+    assert (areas("file")["anon", WIDE]["disk"], areas("file")["file", WIDE]["disk"]) == (
+        *("254:0", "254:16"),
+    )
     hot_base = points("file")["hot-base"]
     assert hot_base.limits.memory_bytes is None
     assert hot_base.settings[ROOM] == 0
@@ -65,66 +58,29 @@ def test_with_swap_both_memory_and_a_file_are_scanned():
 
 
 def test_without_swap_files_are_scanned_beyond_the_limit():
-    """Anonymous memory is only touched where it fits; files take every size."""
+    """Anonymous memory is only touched where it fits, beside an interpreter of 11 MiB and more."""
     found = areas("none")
-    assert [share for of, share in found if of == "anon"] == [FITS]
-    assert len([share for of, share in found if of == "file"]) == 5
+    assert {*found} == {("anon", FITS), ("file", FITS), ("file", WIDE)}
+    assert found["anon", FITS]["passes"] == ["touch"]
     hot_base = points("none")["hot-base"].settings
     assert hot_base["area"]["file"] == str(FILE)
     assert 0 < hot_base[ROOM] < hot_base["area"]["size_bytes"] <= FILE_BYTES
-
-
-@pytest.mark.parametrize("swap", PLANS)
-def test_what_repeats_well_is_measured_in_the_first_blocks_alone(swap: str):
-    """Declared speeds and the runtime in one, sizes between in two, both ends in all."""
-    ids = [{*points(swap, block)} for block in range(3)]
-    assert "hot-base" in ids[0]
-    assert ids[1] == ids[2] == {"scans"}
-    assert {*areas(swap, 1)} == {*areas(swap)}
-    ends = {at for at in areas(swap) if at[1] in (FITS, WIDE)}
-    assert {*areas(swap, 2)} == ends
-    assert len(ends) < len(areas(swap))
+    limit = points("none")["scans"].limits.memory_bytes
+    assert limit is not None
+    assert limit - found["anon", FITS]["size_bytes"] > 16 * MIB
 
 
 def test_each_block_has_an_order_of_its_own():
     """Of points and of areas; the same in every calibration."""
-    orders = [[*areas("file", block)] for block in range(2)]
-    assert orders[0] != orders[1]
-    assert orders == [[*areas("file", block)] for block in range(2)]
+    orders = [[*areas("file", block)] for block in range(3)]
+    assert len({tuple(order) for order in orders}) > 1
+    assert orders == [[*areas("file", block)] for block in range(3)]
 
 
-def test_only_scans_below_a_declared_speed_have_one():
-    """The constants come from the storage as it is, and the disk that is held has a file on it."""
-    storages = {point.id: point.limits.storage for point in PLANS["file"].points(0)}
-    assert storages == {
-        "scans": AS_IS,
-        "hot-base": AS_IS,
-        **{f"anon-{speed}": speed for speed in DISKS.speeds},
-    }
-    plan = CalibrationPlan("zram", 1 << 30, FILE, ScannedDisks(None, "254:0", ("read=50MB/s",)))
-    held = next(point for point in plan.points(0) if point.id == "file-read=50MB/s")
-    assert held.limits.storage == "read=50MB/s"
-    assert StoragePlaces.of(held.settings, {}).needed == (FILE,)
-
-
-def test_each_pass_keeps_the_storage_that_it_was_made_at():
-    """What a calibration's file says of a scan is the trial's own storage, not the machine's."""
-    held = points("file")["anon-read=100MB/s"]
-    size = held.settings["areas"][0]["size_bytes"]
-    made = {"of": "anon", "planned_share": 1.25, "what": "read", "number": 1, "size_bytes": size}
-    made |= {"resident_bytes": 1, "touched_bytes": size, "seconds": 0.3, "in_bytes": size}
-    made |= {"out_bytes": 0, "major_faults": 7, "requests": 9}
-    about = {"outcome": "ok", "started_utc": "", "notes": {"passes": [made]}}
-    record = TrialRecord("0003", held.id, 1, 1, dict(held.settings), held.limits, **about)
-    (scan,) = scans_of(record)
-    assert (scan.trial, scan.block, scan.storage) == ("0003", 1, "read=100MB/s")
-    assert (scan.of, scan.planned_share, scan.requests) == ("anon", 1.25, 9)
-
-
-@pytest.mark.parametrize("swap", PLANS)
+@pytest.mark.parametrize("swap", SWAPS)
 def test_every_pass_and_kind_is_known_and_every_size_whole(swap: str):
     """The worker knows each pass; sizes are whole pages, below the limit where they must fit."""
-    for point in PLANS[swap].points(0):
+    for point in points(swap).values():
         assert point.settings["kind"] in KINDS
         for area in point.settings.get("areas", ()):
             assert set(area["passes"]) <= set(PASSES)
@@ -133,43 +89,46 @@ def test_every_pass_and_kind_is_known_and_every_size_whole(swap: str):
                 assert area["size_bytes"] < LIMIT_BYTES
 
 
-def test_without_swap_the_program_has_room_beside_what_it_scans():
-    """Nothing of it can be swapped: an interpreter and what it copies with hold 11 MiB and more."""
-    limit = {swap: points(swap)["scans"].limits.memory_bytes for swap in PLANS}
-    assert limit["file"] == limit["zram"] == LIMIT_BYTES
-    assert limit["none"] is not None
-    (memory,) = (area for (of, _), area in areas("none").items() if of == "anon")
-    assert limit["none"] - memory["size_bytes"] > 16 * MIB
+@pytest.mark.process
+def test_a_slowed_network_tells_what_scans_leave_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its limit added ÷ what is computed: scans that are three times as fast say a third."""
+    shape = Shape(networks={"resnet18": 6}, limits=(None, 60), schedules=("bulk",), repeats=1)
+    sweep = make(tmp_path, replace(shape, rounds=1, with_files=False), "board")
+    asked: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(module, "run_probe", lambda *about: asked.append(about) or sweep)
+    options, no_progress = CalibrationOptions(tmp_path, swap_bytes=1 << 30), None
+
+    def seen(**changes: Any) -> float:
+        made = with_slowed_visit(calibration(**changes), options, no_progress)  # type: ignore[arg-type]
+        assert made.seen_share is not None
+        return made.seen_share.value
+
+    (curve,) = (one for one in curves(load(sweep)) if one.phase == "total")
+    assert curve.medians[0] > 1
+    slow = seen(fault_s=replace(calibration().fault_s, value=0.0))
+    rate = calibration().swap_in_bytes_per_s
+    assert rate is not None
+    third = replace(rate, value=3 * rate.value)
+    fast = seen(fault_s=replace(calibration().fault_s, value=0.0), swap_in_bytes_per_s=third)
+    assert (slow > 0, fast) == (True, pytest.approx(3 * slow))
+    network, settings, limit, results, _, device = asked[0]
+    assert (network, settings["loader"], results, device) == ("resnet18", "copy", tmp_path, "board")
+    # 90 MiB of the runtime stay, 45 of weights, and what its layers make.
+    assert 0.8 * 135 * MIB < limit < 0.8 * 160 * MIB
 
 
-def test_shares_of_a_scan():
-    """A scan's share is of what was left to it; where all fits, as planned."""
-    sizes = (200, 100, 200, 0.1, 150, 0, 3)
-    assert Scan("0", 0, "anon", WIDE, "read", 0, *sizes).share == 2.0
-    assert Scan("0", 0, "anon", WIDE, "read", 0, *sizes).miss_share == 0.75
-    assert Scan("0", 0, "anon", FITS, "read", 0, 75, 75, 75, 0.1, 0, 0, 0).share == 0.75
+def test_without_a_slowed_network_scans_alone_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that can't run it says why."""
 
+    def refuse(*about: Any) -> Path:
+        raise MachineError("no room for it")
 
-def test_a_noisy_machine_is_told_with_numbers():
-    """The medians of the trials' noise, and the events, are in the words."""
-    busy = {"foreign_cpu_share": 0.4, "steal_share": 0.1, "throttled_events": 2}
-    told = calibration_noise_warnings([busy, busy, {"foreign_cpu_share": None}])
-    assert [word in " ".join(told) for word in ("40%", "10%", "4 events")] == [True] * 3
-    assert calibration_noise_warnings([{"foreign_cpu_share": 0.01, "steal_share": 0.0}]) == []
-
-
-def test_a_wide_spread_is_told_of_times_only():
-    """Rates and times that differ by half between repeats are named; counts are not."""
-    wide = Constant(1.0, 0.6, 1.4, "s", 5)
-    pages = Constant(10.0, 1.0, 30.0, "pages", 5)
-    (told,) = constant_spread_warnings({"fault_s": wide, "pages_per_fault": pages, "swap_in": None})
-    assert "fault_s" in told
-    assert "0.6 to 1.4" in told
-    assert constant_spread_warnings({"fault_s": constant(1.0, "s")}) == []
-
-
-def test_other_swap_is_named():
-    """Which device, how large, and what to type."""
-    (told,) = other_swap_warnings({"/dev/zram0": 1 << 30})
-    assert "/dev/zram0, 1.00 GiB" in told
-    assert "swapoff /dev/zram0" in told
+    monkeypatch.setattr(module, "run_probe", refuse)
+    options, no_progress = CalibrationOptions(tmp_path), None
+    made = with_slowed_visit(calibration(), options, no_progress)  # type: ignore[arg-type]
+    assert made.seen_share is None
+    assert "no room for it" in made.warnings[-1]

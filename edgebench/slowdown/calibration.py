@@ -19,25 +19,18 @@ from edgebench.boards.storage import StorageSpeed
 from edgebench.errors import MachineError, ResultsError
 from edgebench.results.derived import write_derived
 from edgebench.safe_reading import read_file
-from edgebench.slowdown.calibration.scans import Scan
 
 #: Version of the calibration's file.
 SCHEMA = 2
-#: Constants that only a device with swap has.
-SWAP_ONLY = ("swap_in_bytes_per_s", "swap_out_bytes_per_s")
-#: Constants that schema 1 had not, and that not every machine can tell.
-OF_STORAGE = (
-    *("disk_read_bytes_per_s", "disk_read_iops", "request_s"),
-    *("swap_request_bytes", "file_request_bytes", "held_share", "seen_share"),
+#: Constants that not every device has.
+_MAY_LACK = (
+    *("swap_in_bytes_per_s", "swap_out_bytes_per_s"),
+    *("swap_request_bytes", "file_request_bytes", "seen_share"),
 )
+_ANEW_REMEDY = "move the file away and calibrate anew: edgebench calibrate"
 #: Each kind of swap as it is written on the command line.
 _SWAP_WORDS = {"file": "2G", "zram": "zram:1G"}
 _ON_DISK = ("file", "system")
-_UNCOUNTED = """\
-its calibration does not tell how many bytes one request has, so nothing is known of storage held \
-to so many requests"""
-#: Kinds of swap that keep pages in RAM: nothing is read ahead, and no disk is waited for.
-_IN_RAM = ("zram",)
 #: Bytes a second from swap and to it, and seconds of a fault: of a disk, and of zram.
 _DISK, _RAM = (300e6, 300e6, 6e-5), (2e9, 5e8, 2e-6)
 #: Bytes a second of files, by calls and mapped; seconds of a page's first touch.
@@ -46,7 +39,6 @@ _READ, _MAPPED, _TOUCH = 1e9, 5e8, 1e-6
 _PAGE_CLUSTER, _READ_AHEAD_KIB, _PAGE_KIB = 3, 128, 4
 #: The part of the runtime that rounds use: about what calibrations find.
 _HOT_SHARE = 0.1
-_NO_SWAP = "none"
 
 
 @dataclass(frozen=True)
@@ -76,8 +68,8 @@ class HeldRates:
     """
 
     storage: str
-    swap_bytes_per_s: Constant | None
-    file_bytes_per_s: Constant | None
+    swap_bytes_per_s: float | None
+    file_bytes_per_s: float | None
 
 
 @dataclass(frozen=True)
@@ -109,29 +101,20 @@ class Calibration:
     pages_per_fault: Constant
     #: The same of a mapped file.
     file_pages_per_fault: Constant
-    #: θ: 1 behaves as LRU on a cyclic scan, 0 as optimal replacement.
-    lru_share: Constant
     #: The runtime's footprint when nothing limits it.
     base_bytes: Constant
     #: The part of it that stays in RAM under a tight limit.
     hot_base_bytes: Constant
-    #: The disk below the weights by itself, past the page cache: 128 KiB in sequence, four at once;
-    #: 4 KiB anywhere, four at once; and how long one of 4 KiB takes alone. None: not told.
-    disk_read_bytes_per_s: Constant | None = None
-    disk_read_iops: Constant | None = None
-    request_s: Constant | None = None
     #: What one request brings back from swap or a mapped file, as the kernel counts requests that
     #: it holds. None: swap is on no disk, or the kernel counts none.
     swap_request_bytes: Constant | None = None
     file_request_bytes: Constant | None = None
     #: Seconds that a slowed network added ÷ what the other constants say; None: none was run.
     seen_share: Constant | None = None
-    #: How fast scans were that a declared speed held ÷ what that speed allows; None: not tried.
-    held_share: Constant | None = None
     #: What a declared storage allows at most; None: the storage as it is.
     held: HeldRates | None = None
-    #: Every scan that the constants come from.
-    scans: tuple[Scan, ...] = ()
+    #: Every scan that the constants come from, for people who read the file.
+    scans: tuple[Mapping[str, Any], ...] = ()
     #: Whether swap and files were on a disk in memory (storage ``disk=ram``).
     ram: bool = False
     #: What puts these constants in doubt, in words.
@@ -152,13 +135,31 @@ class Calibration:
     def held_to(self, storage: StorageSpeed) -> Calibration:
         """The constants of this device with its storage held to a declared speed.
 
-        The measured ones stay: what a pass takes is the longer of its time on the storage as it is
-        and the time that the declared speed allows.
+        The measured ones stay: a pass takes the longer of its time on the storage as it is and the
+        time that the declared speed allows, since the costs of its faults pass while it waits. One
+        page that is swapped in is one request, however many the disk merges (docs/decisions.md).
 
         Raises:
             MachineError: requests are held, and how many bytes one has was not measured.
         """
-        return replace(self, held=held_rates(self, storage))
+        if storage.read_bps is None and storage.read_iops is None:
+            return replace(self, held=None)
+
+        def rate(request: Constant | None) -> float:
+            """Return the slower of what the bytes and what the requests allow."""
+            rates = [] if storage.read_bps is None else [float(storage.read_bps)]
+            if storage.read_iops is not None:
+                if request is None:
+                    raise MachineError(
+                        "its calibration does not tell how many bytes one request has, so nothing "
+                        "is known of storage held to so many requests",
+                        remedy="edgebench calibrate",
+                    )
+                rates.append(storage.read_iops * request.value)
+            return min(rates)
+
+        swap = rate(self.swap_request_bytes) if self.swap_kind in _ON_DISK else None
+        return replace(self, held=HeldRates(storage.label, swap, rate(self.file_request_bytes)))
 
     @classmethod
     def from_json(cls, data: dict[str, Any], where: str = "calibration") -> Calibration:
@@ -167,25 +168,45 @@ class Calibration:
         Raises:
             ResultsError: no calibration, damaged, or written by a newer version.
         """
-        _check_schema(data.get("schema"), where)
+        schema = data.get("schema")
+        if isinstance(schema, bool) or not isinstance(schema, int):
+            raise ResultsError(
+                "no calibration: it has no schema version", where=where, remedy=_ANEW_REMEDY
+            )
+        if schema > SCHEMA:
+            raise ResultsError(
+                f"the calibration has schema {schema}; this edgebench reads up to {SCHEMA}",
+                where=where,
+                remedy="read it with the edgebench that made it, or calibrate anew",
+            )
         known = {f.name: data[f.name] for f in fields(cls) if f.name in data and f.name != "held"}
         try:
             for f in fields(cls):
-                if "Constant" in str(f.type) and (f.name in known or f.name not in OF_STORAGE):
+                if "Constant" in str(f.type) and (f.name in known or f.name not in _MAY_LACK):
                     known[f.name] = _constant(known[f.name], f.name)
-            known["scans"] = tuple(Scan.from_json(scan) for scan in known.get("scans", ()))
+            known["scans"] = tuple(known.get("scans", ()))
             known["warnings"] = tuple(known.get("warnings", ()))
             return cls(**known)
         except (KeyError, TypeError, ValueError) as error:
             fault = f"no {error.args[0]}" if isinstance(error, KeyError) else str(error)
             raise ResultsError(
-                f"the calibration is damaged: {fault}",
-                where=where,
-                remedy="move the file away and calibrate anew: edgebench calibrate",
+                f"the calibration is damaged: {fault}", where=where, remedy=_ANEW_REMEDY
             ) from None
 
 
-def calibration_path(root: Path, device: str, swap_kind: str, *, ram: bool = False) -> Path:
+def _constant(data: object, name: str) -> Constant | None:
+    if data is None and name in _MAY_LACK:
+        return None
+    if not isinstance(data, dict):
+        raise ValueError(f"{name} is no constant")
+    found = Constant(**{f.name: data[f.name] for f in fields(Constant)})
+    numbers = (found.value, found.low, found.high)
+    if not all(isinstance(n, (int, float)) and math.isfinite(n) for n in numbers):
+        raise ValueError(f"{name} is no number")
+    return found
+
+
+def calibration_path(root: Path, device: str, swap_kind: str, ram: bool = False) -> Path:
     """Where the calibration of a device with a kind of swap is kept; ``ram``: a disk in memory."""
     return Path(root) / device / f"calibration-{swap_kind}{'-ram' if ram else ''}.json"
 
@@ -239,88 +260,6 @@ def load_calibration(root: Path, device: str, swap_kind: str, *, ram: bool = Fal
     return found
 
 
-def _check_schema(schema: object, where: str) -> None:
-    if isinstance(schema, bool) or not isinstance(schema, int):
-        raise ResultsError(
-            "no calibration: it has no schema version",
-            where=where,
-            remedy="move the file away and calibrate anew: edgebench calibrate",
-        )
-    if schema > SCHEMA:
-        raise ResultsError(
-            f"the calibration has schema {schema}; this edgebench reads up to {SCHEMA}",
-            where=where,
-            remedy="read it with the edgebench that made it, or calibrate anew",
-        )
-
-
-def _constant(data: object, name: str) -> Constant | None:
-    if data is None and name in (*SWAP_ONLY, *OF_STORAGE):
-        return None
-    if not isinstance(data, dict):
-        raise ValueError(f"{name} is no constant")
-    found = Constant(**{f.name: data[f.name] for f in fields(Constant)})
-    numbers = (found.value, found.low, found.high)
-    if not all(isinstance(n, (int, float)) and math.isfinite(n) for n in numbers):
-        raise ValueError(f"{name} is no number")
-    return found
-
-
-#: Of a calibration that tried no declared speed: as far as the proof lets one be off.
-_UNTRIED = Constant(1.0, 0.9, 1.1, "share", 0)
-
-
-def held_rates(calibration: Calibration, storage: StorageSpeed) -> HeldRates | None:
-    """Bytes a second that may come from swap and from files; None for storage as it is.
-
-    The kernel holds bytes and requests, and lets a process wait for the later of the two; while it
-    waits the costs of its faults pass too. So a pass takes the longer of its own time and the held
-    one, never their sum. One page that is swapped in is one request, however many the disk merges
-    (docs/decisions.md).
-
-    The interval is that of the constants it comes from.
-
-    Raises:
-        MachineError: requests are held, and how many bytes one has was not measured.
-    """
-    if storage.read_bps is None and storage.read_iops is None:
-        return None
-    swaps = calibration.swap_kind in _ON_DISK
-    return HeldRates(
-        storage.label,
-        _rate(calibration, storage, calibration.swap_request_bytes) if swaps else None,
-        _rate(calibration, storage, calibration.file_request_bytes),
-    )
-
-
-def _rate(calibration: Calibration, storage: StorageSpeed, request: Constant | None) -> Constant:
-    """The slower of what the bytes and what the requests allow."""
-    reached = _reached(calibration.held_share or _UNTRIED)
-    allowed = []
-    if storage.read_bps is not None:
-        allowed.append(Constant(storage.read_bps, storage.read_bps, storage.read_bps, "", 0))
-    if storage.read_iops is not None:
-        if request is None:
-            raise MachineError(_UNCOUNTED, remedy="edgebench calibrate")
-        value, low, high = (
-            storage.read_iops * n for n in (request.value, request.low, request.high)
-        )
-        allowed.append(Constant(value, low, high, "", 0))
-    least = min(allowed, key=lambda rate: rate.value)
-    return Constant(
-        least.value * reached.value,
-        least.low * reached.low,
-        least.high * reached.high,
-        "bytes/s",
-        reached.repeats,
-    )
-
-
-def _reached(share: Constant) -> Constant:
-    """What part of a declared speed is reached: all of it, unless passes surely show another."""
-    return replace(share, value=1.0) if share.low < 1.0 < share.high else share
-
-
 def assumed_constants(
     device: str, swap_kind: str, base_bytes: float, environment: Mapping[str, Any]
 ) -> Calibration:
@@ -330,34 +269,33 @@ def assumed_constants(
     say, and the costs are those of a common computer. They count only where a declared speed
     decides how long bytes take.
     """
-    swap_in, swap_out, fault = _RAM if swap_kind in _IN_RAM else _DISK
-    swaps = swap_kind != _NO_SWAP
+    in_ram, swaps = swap_kind == "zram", swap_kind != "none"
+    swap_in, swap_out, fault = _RAM if in_ram else _DISK
     cluster = environment.get("page_cluster")
     if not isinstance(cluster, int) or not 0 <= cluster < 32:
         cluster = _PAGE_CLUSTER
-    pages = 1 if swap_kind in _IN_RAM else 2**cluster
+    pages = 1 if in_ram else 2**cluster
     disk = environment.get("weights_disk")
     ahead = disk.get("read_ahead_kb") if isinstance(disk, dict) else None
     file_pages = max(1, (ahead if isinstance(ahead, int) else _READ_AHEAD_KIB) // _PAGE_KIB)
+
+    def known(value: float, unit: str) -> Constant:
+        return Constant(value, value, value, unit, 0)
+
     return Calibration(
         device=device,
         swap_kind=swap_kind,
         created_utc="",
         schema=SCHEMA,
         environment=dict(environment),
-        swap_in_bytes_per_s=_assumed(swap_in, "bytes/s") if swaps else None,
-        swap_out_bytes_per_s=_assumed(swap_out, "bytes/s") if swaps else None,
-        file_read_bytes_per_s=_assumed(_READ, "bytes/s"),
-        file_fault_bytes_per_s=_assumed(_MAPPED, "bytes/s"),
-        fault_s=_assumed(fault, "s"),
-        minor_fault_s=_assumed(_TOUCH, "s"),
-        pages_per_fault=_assumed(pages, "pages"),
-        file_pages_per_fault=_assumed(file_pages, "pages"),
-        lru_share=_assumed(1.0, "share"),
-        base_bytes=_assumed(base_bytes, "bytes"),
-        hot_base_bytes=_assumed(_HOT_SHARE * base_bytes, "bytes"),
+        swap_in_bytes_per_s=known(swap_in, "bytes/s") if swaps else None,
+        swap_out_bytes_per_s=known(swap_out, "bytes/s") if swaps else None,
+        file_read_bytes_per_s=known(_READ, "bytes/s"),
+        file_fault_bytes_per_s=known(_MAPPED, "bytes/s"),
+        fault_s=known(fault, "s"),
+        minor_fault_s=known(_TOUCH, "s"),
+        pages_per_fault=known(pages, "pages"),
+        file_pages_per_fault=known(file_pages, "pages"),
+        base_bytes=known(base_bytes, "bytes"),
+        hot_base_bytes=known(_HOT_SHARE * base_bytes, "bytes"),
     )
-
-
-def _assumed(value: float, unit: str) -> Constant:
-    return Constant(value, value, value, unit, 0)

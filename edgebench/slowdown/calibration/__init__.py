@@ -1,1 +1,0 @@
-"""A device's memory and disk constants, measured by synthetic scans."""
