@@ -61,9 +61,9 @@ def _layers() -> Iterator[Claim]:
 
 
 def _report() -> Iterator[Claim]:
-    from edgebench.report.pictures import LARGEST_ALL
+    from edgebench.report.figures.gallery import _MOST
 
-    yield says("figures beyond {} MB are left out", f"{LARGEST_ALL / 1e6:g}")
+    yield says("at most {} figures", str(_MOST))
 
 
 def _ledgers() -> Iterator[Claim]:

@@ -20,8 +20,10 @@ from edgebench.cli.output import (
 @click.command()
 @results_argument
 @click.option("--trial", metavar="ID", help="Draw only this trial's memory over time, as 0012.")
+@click.option("--all", "every", is_flag=True, help="Draw all figures, not only the first six.")
+@click.option("--phases", is_flag=True, help="Draw slowdown by phase: loading, executing, ….")
 @json_option("the files' paths")
-def plot(results: Path, trial: str | None, as_json: bool) -> None:
+def plot(results: Path, trial: str | None, every: bool, phases: bool, as_json: bool) -> None:
     """Draw the newest sweep in RESULTS: a sweep's folder, or a folder of several.
 
     Each figure is written as PNG and SVG to figures/ in the sweep's folder. A figure that can't be
@@ -31,7 +33,10 @@ def plot(results: Path, trial: str | None, as_json: bool) -> None:
     from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
-    gallery = draw_all(loaded) if trial is None else WrittenFigures(draw_trial(loaded, trial), [])
+    if trial is None:
+        gallery = draw_all(loaded, every=every, phases=phases)
+    else:
+        gallery = WrittenFigures(draw_trial(loaded, trial), [])
     if as_json:
         print_warnings((*loaded.warnings, *gallery.left_out))
         print_json({"path": loaded.path, "files": gallery.paths})

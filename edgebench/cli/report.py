@@ -49,7 +49,7 @@ def report(
     from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
-    made = make_report(loaded, pngs=markdown)
+    made = make_report(loaded)
     paths = _written(made, output or loaded.path / "report.html", markdown)
     if output is None:
         paths = [*_written_headline(made, loaded.path), *paths]
@@ -105,6 +105,6 @@ def _written_headline(made: Report, folder: Path) -> list[Path]:
     """The figure to open first, slowdown against the limit, as a file; none where there is none."""
     from edgebench.results.derived import write_derived
 
-    found = (one for one in made.pictures if one.stem.startswith("slowdown") and one.svg)
+    found = (one for one in made.pictures if one.stem.startswith("slowdown"))
     first = next(found, None)
     return [write_derived(folder / "figures", f"{first.stem}.svg", first.svg)] if first else []

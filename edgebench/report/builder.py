@@ -50,8 +50,8 @@ class _Found:
     warnings: list[str] = field(default_factory=list)
 
 
-def make_report(results: Results, *, pngs: bool = False) -> Report:
-    """The report of one sweep, complete, running or interrupted; ``pngs``: figures also as PNG.
+def make_report(results: Results) -> Report:
+    """Make the report of one sweep, complete, running or interrupted.
 
     Raises:
         ResultsError: these are several sweeps.
@@ -62,8 +62,8 @@ def make_report(results: Results, *, pngs: bool = False) -> Report:
     sweep = results.sweeps[0]
     workloads = sweep_facts(sweep).workloads
     found = _Found()
-    # What needs no figure is found while others are drawn.
-    pictures, no_picture = draw_pictures(results, pngs, lambda: _find(results, found))
+    _find(results, found)
+    pictures, no_picture = draw_pictures(results)
     tables = []
     if advice := kept_advice(sweep.path):
         tables.append(replace(advice_table(advice), title=advice_headline(advice)))

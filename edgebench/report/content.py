@@ -23,17 +23,12 @@ class Chapter:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure: its file's name without an ending, what it shows, and its bytes.
-
-    ``png`` is empty where nothing needs it, ``svg`` where it would be too large. ``small`` is the
-    PNG as a page embeds it; empty: not made yet.
-    """
+    """A figure: its file's name without an ending, what it shows, and its bytes."""
 
     stem: str
     shows: str
     svg: bytes
-    png: bytes = b""
-    small: bytes = b""
+    png: bytes
 
 
 @dataclass(frozen=True)

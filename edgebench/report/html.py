@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from edgebench.extras import need
 from edgebench.report.content import Report
-from edgebench.report.pictures import embedded_pictures
+from edgebench.report.pictures import picture_address
 
 
 def as_html(report: Report) -> str:
@@ -18,17 +18,11 @@ def as_html(report: Report) -> str:
     need("jinja2")
     from jinja2 import Environment, StrictUndefined
 
-    pictures, too_large = embedded_pictures(report.pictures)
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     template = environment.from_string(_file("report.html"))
-    return template.render(
-        report=report,
-        pictures=pictures,
-        left_out=[*report.left_out, *too_large],
-        style=_file("report.css"),
-    )
+    return template.render(report=report, address=picture_address, style=_file("report.css"))
 
 
 def _file(name: str) -> str:

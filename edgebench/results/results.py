@@ -61,17 +61,6 @@ class Results:
         known = self.warnings
         self._warnings += [words for words in dict.fromkeys(more) if words not in known]
 
-    def read_frames(self) -> tuple[dict[str, pd.DataFrame], list[str]]:
-        """What reports read most of, and what was damaged: for another process's same results."""
-        before = self.warnings
-        frames = {"trials": self.trials, "layers": self.layers}
-        return frames, [words for words in self.warnings if words not in before]
-
-    def take_frames(self, frames: Mapping[str, pd.DataFrame], warnings: Sequence[str]) -> None:
-        """Hold what another process read."""
-        self.__dict__.update(frames)
-        self.add_warnings(warnings)
-
     def __repr__(self) -> str:
         """What was read, in a line: the sweep's name or how many, and how many trials."""
         trials = sum(len(sweep.records) for sweep in self.sweeps)

@@ -25,7 +25,7 @@ def rows_of(figure: Figure) -> list[str]:
 
 def lengths(figure: Figure, panel: int) -> list[float]:
     """The lengths of a panel's bars: all unlimited ones, then all limited ones."""
-    return [bar.get_width() for bar in figure.axes[panel].patches]
+    return [bar.get_width() for bars in figure.axes[panel].containers for bar in bars]
 
 
 def test_bars_are_the_tables_numbers(tmp_path: Path):

@@ -16,12 +16,14 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
+from edgebench.analysis.layer_costs.builder import layer_cost_tables
 from edgebench.errors import ResultsError
-from edgebench.report.figures import layer_times, loading_execution, memory_time, slowdown, totals
+from edgebench.report.figures import layer_times, loading_execution, memory_time, slowdown
 from edgebench.report.figures.gallery import KINDS, draw_all
-from edgebench.report.figures.scales import LimitAxis
+from edgebench.report.figures.scales import limit_axis
 from edgebench.report.figures.style import figure_style
 from edgebench.results.results import Results, load
+from edgebench.slowdown.curves import curves
 from tests.own_path import python_path
 
 MIB = 1 << 20
@@ -60,7 +62,7 @@ def shown_texts(figure: Figure) -> list[tuple[str, Bbox]]:
     """Every text on the page and its box; ticks beyond an axis' end are not drawn."""
     figure.draw_without_rendering()
     not_drawn = set()
-    for axes in figure.axes:
+    for axes in [part for panel in figure.axes for part in (panel, *panel.child_axes)]:
         for axis in (axes.xaxis, axes.yaxis):
             low, high = sorted(axis.get_view_interval())
             slack = 1e-9 * (high - low)
@@ -85,7 +87,7 @@ def outside(figure: Figure) -> list[str]:
     return [t for t, box in shown if not all(page.contains(*p) for p in (box.min, box.max))]
 
 
-@pytest.mark.parametrize("module", [slowdown, totals, loading_execution, layer_times, memory_time])
+@pytest.mark.parametrize("module", [slowdown, loading_execution, layer_times, memory_time])
 @pytest.mark.parametrize("sweep", ["small", pytest.param("wide", marks=pytest.mark.long)])
 def test_texts_neither_overlap_nor_leave_the_page(module, sweep: str, request):
     """Titles, ticks, legends and footer stand clear of each other, in the fullest figures too."""
@@ -99,7 +101,8 @@ def test_texts_neither_overlap_nor_leave_the_page(module, sweep: str, request):
 def test_each_figure_says_where_it_is_from(small: Results):
     """Device, sweep and commit stand in every footer."""
     for kind, figures in KINDS.items():
-        for _, figure in figures(small):
+        # No round of a made sweep has counts.
+        for _, figure in figures(small) if kind != "misses" else ():
             words = " ".join(text.get_text() for text in figure.texts)
             assert "jetson-nano" in words, kind
             assert small.path.name in words
@@ -107,46 +110,51 @@ def test_each_figure_says_where_it_is_from(small: Results):
 
 
 def test_the_slowdown_figure_has_all_its_parts(small: Results):
-    """A panel a phase with a log₂ axis; median, repeats, fit, demand and crosses in each."""
+    """Start and steady round on a log₂ axis: the measured medians, need, kills, and seconds."""
     (drawn,) = slowdown.figures(small)
-    assert [axes.get_title(loc="left") for axes in drawn.figure.axes] == [
-        "loading",
-        "first execution",
+    panels = drawn.figure.axes
+    assert [axes.get_title(loc="left") for axes in panels] == [
         "start (first round)",
         "steady round",
     ]
-    axes = drawn.figure.axes[0]
-    assert axes.get_xscale() == "log"
-    assert axes.get_yscale() == "log"
-    crosses = [line for line in axes.get_lines() if line.get_marker() == "x"]
-    assert [list(line.get_xdata()) for line in crosses] == [[60.0]]
-    demand = [line for line in axes.get_lines() if list(line.get_xdata()) == [200.0, 200.0]]
-    assert len(demand) == 1
-    assert len(axes.collections) == 1, "the fit's band"
-    legend = axes.figure.axes[-1].get_legend()
+    axes = panels[1]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    (curve,) = [c for c in curves(small) if c.phase == "total"]
+    (median,) = [line for line in axes.get_lines() if len(line.get_xdata()) == 3]
+    assert list(median.get_xdata())[:2] == pytest.approx(curve.limits / MIB)
+    assert list(median.get_ydata()) == pytest.approx([*curve.medians, 1.0])
+    (crosses,) = [line for line in axes.get_lines() if line.get_marker() == "x"]
+    assert list(crosses.get_xdata()) == [60.0]
+    assert axes.bbox.padded(1).contains(*crosses.get_transform().transform((60, 0.97)))
+    needs = [line for line in axes.get_lines() if list(line.get_xdata()) == [200.0, 200.0]]
+    assert len(needs) == 1
+    legend = panels[-1].get_legend()
     assert legend is not None
     words = [text.get_text() for text in legend.get_texts()]
-    assert {"linear", "one trial", "demand", "killed"} <= set(words)
+    assert words == ["linear", "needs", "killed"]
+    (seconds,) = axes.child_axes
+    drawn.figure.draw_without_rendering()
+    assert seconds.get_ylim() == pytest.approx([y * curve.unlimited_s for y in axes.get_ylim()])
 
 
-@pytest.mark.heavy
-def test_totals_draw_a_line_a_schedule(wide: Results):
-    """Four schedules, four lines, each through every viable limit and the unlimited trials."""
-    (drawn,) = totals.figures(wide)
-    lines = [line for line in drawn.figure.axes[0].get_lines() if line.get_linewidth() == 1.6]
-    assert [len(line.get_xdata()) for line in lines] == [7, 7, 7, 7]
+def test_each_phase_has_a_panel_where_it_is_asked_for(small: Results):
+    """Loading and executing, in a figure of their own."""
+    (drawn,) = slowdown.phase_figures(small)
+    titles = [axes.get_title(loc="left") for axes in drawn.figure.axes]
+    assert titles == ["loading", "first execution"]
 
 
-def test_totals_of_several_sweeps_keep_their_trials_apart(tmp_path: Path):
-    """Trials of the same number in two sweeps are two trials, each with its own time."""
-    for a in (1.0, 4.0):
-        make(tmp_path, Shape(networks={"lenet": 4}, limits=(None, 60), repeats=1, a=a, noise=0.0))
-    (drawn,) = totals.figures(load(tmp_path))
-    trials = next(
-        line for line in drawn.figure.axes[0].get_lines() if line.get_linestyle() == "None"
-    )
-    assert len(trials.get_ydata()) == 4
-    assert len({round(float(seconds), 9) for seconds in trials.get_ydata()}) == 3
+def test_layer_times_are_the_tables(small: Results):
+    """A row a layer and a column a limit, with the seconds of loading and of executing."""
+    (drawn,) = layer_times.figures(small)
+    (table,) = layer_cost_tables(small).tables
+    load, execute = (axes.collections[0].get_array() for axes in drawn.figure.axes)
+    assert load.shape == (4, 3)
+    for layer, row in enumerate(table.layers):
+        steps = [row.unlimited, row.at["150M"].steps, row.at["100M"].steps]
+        assert list(load[layer]) == pytest.approx([max(s.load_s, 1e-4) for s in steps])
+        assert list(execute[layer]) == pytest.approx([max(s.execute_s, 1e-4) for s in steps])
+    assert "killed at 60 MiB" in drawn.figure.texts[1].get_text()
 
 
 @pytest.mark.heavy
@@ -155,18 +163,18 @@ def test_figure_1_has_a_colour_a_limit(wide: Results):
     drawn = list(loading_execution.figures(wide))
     assert len(drawn) == 4, "one a schedule"
     loading = drawn[0].figure.axes[0]
-    points = [line for line in loading.get_lines() if line.get_marker() == "o"]
-    assert len({line.get_color() for line in points}) == 7
+    lines = [line for line in loading.get_lines() if len(line.get_xdata())]
+    assert len({line.get_color() for line in lines}) == 7
     with_weights = sum(1 for n in (12, 120) for layer in range(n) if layer % 5 != 4)
-    assert {len(line.get_xdata()) for line in points} == {with_weights}
+    assert len(loading.collections[0].get_offsets()) == 7 * with_weights
 
 
 def test_memory_time_draws_the_unlimited_and_the_tightest_trial(small: Results):
-    """Of each workload one unlimited trial and one at the tightest viable limit."""
+    """Of each workload one trial at the tightest viable limit and an unlimited one."""
     stems = [drawn.stem for drawn in memory_time.figures(small)]
     assert len(stems) == 2
-    assert "max" in stems[0]
-    assert "100M" in stems[1]
+    assert "100M" in stems[0]
+    assert "max" in stems[1]
 
 
 def test_memory_time_of_a_killed_trial(small: Results):
@@ -196,30 +204,39 @@ def test_the_same_data_give_the_same_bytes(tmp_path: Path):
 
 
 @pytest.mark.process
+def test_six_figures_unless_all_are_asked_for(tmp_path: Path):
+    """Slowdown of each network; of layers and memory the slowest network's alone."""
+    networks = dict.fromkeys(("lenet", "mlp", "alexnet", "vgg11"), 3)
+    path = make(tmp_path, Shape(networks=networks, limits=(None, 100), repeats=1, rounds=2))
+    first = {file.stem for file in draw_all(load(path)).paths}
+    assert len(first) == 6
+    assert sum(stem.startswith("slowdown") for stem in first) == 3
+    every = {file.stem for file in draw_all(load(path), every=True).paths}
+    assert first < every
+    assert len({stem for stem in every if stem.startswith("phases")}) == 4
+    assert len({stem for stem in every if stem.startswith("layer-times")}) == 4
+    phases = {file.stem for file in draw_all(load(path), phases=True).paths}
+    assert phases == {f"phases-{network}" for network in networks}
+
+
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("shape", "drawn", "left_out"),
     [
-        (Shape(limits=(None,), networks={"lenet": 4}), "totals.png", ["only unlimited"]),
+        (
+            Shape(limits=(None,), networks={"lenet": 4}),
+            "layer-costs-lenet-linear.png",
+            ["only unlimited", "no round"],
+        ),
         (
             Shape(with_files=False, networks={"lenet": 4}),
             "slowdown-lenet.png",
-            ["no layer", "no layer", "no layer", "no samples"],
-        ),
-        (
-            Shape(killed_below=1e9, networks={"lenet": 4}),
-            "totals.png",
-            ["no trial finished below"],
+            ["no layer", "no layer", "no round", "no samples"],
         ),
         (
             Shape(killed_below=1e9, limits=(150, 100), networks={"lenet": 4}),
             "memory-time-lenet-linear-150M-0001.png",
-            [
-                "no trial finished",
-                "no trial finished",
-                "no layer",
-                "no layer",
-                "no unlimited trial",
-            ],
+            ["no trial finished", "no unlimited", "no unlimited", "no round"],
         ),
     ],
 )
@@ -257,11 +274,11 @@ def test_the_callers_matplotlib_is_left_alone(small: Results):
 def test_any_range_of_limits_has_ticks(limits: tuple[float, ...]):
     """One limit, two close ones, or many octaves: the axis has a tick and a place for max."""
     axes = Figure().subplots()
-    axis = LimitAxis([limit * MIB for limit in limits])
-    axis.apply(axes)
+    unlimited = limit_axis(axes, [limit * MIB for limit in limits])
     ticks = axes.get_xticks()
     assert len(ticks) >= 2
-    assert ticks[-1] == axis.unlimited > max(limits)
+    assert ticks[-1] == unlimited > max(limits)
+    assert axes.get_xlim()[0] < min(limits)
 
 
 @pytest.mark.process

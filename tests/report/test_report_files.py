@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import re
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -23,7 +20,7 @@ from edgebench.report.builder import make_report
 from edgebench.report.content import Picture, Report
 from edgebench.report.html import as_html
 from edgebench.report.markdown import as_markdown, escaped
-from edgebench.report.pictures import LARGEST_ALL, LARGEST_SVG, embedded_pictures
+from edgebench.report.pictures import LARGEST_SVG, picture_address
 
 HOSTILE = "<script>alert(1)</script>|`x`*b*[l](http://e) $\\nosuch{$\x1b[31m"
 SMALL = Shape(networks={"lenet": 3}, limits=(None, 100, 50), repeats=2, rounds=1)
@@ -63,10 +60,10 @@ def tell(*words: object) -> Result:
 
 @pytest.fixture
 def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all kinds of figures only the quickest, where figures are not what is tested."""
-    from edgebench.report.figures import gallery, totals
+    """Of all kinds of figures only slowdown, where figures are not what is tested."""
+    from edgebench.report.figures import gallery, slowdown
 
-    monkeypatch.setattr(gallery, "KINDS", {"totals": totals.figures})
+    monkeypatch.setattr(gallery, "KINDS", {"slowdown": slowdown.figures})
     monkeypatch.setattr(gallery, "STUDIES", {})
 
 
@@ -195,29 +192,6 @@ def test_a_damaged_sweep_is_told_with_its_damage(tmp_path: Path):
     assert "environment.json is damaged" in words
 
 
-@pytest.mark.process
-@pytest.mark.usefixtures("one_figure")
-def test_damage_that_the_reading_process_saw_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """On two cores another process reads the layers: what it couldn't read is told, on one too."""
-    from edgebench.report.pictures import draw_pictures
-
-    folder = make(tmp_path, SMALL)
-    broken = min(folder.glob("events/*"))
-    broken.write_bytes(b"no such thing")
-    monkeypatch.setattr(threading, "active_count", lambda: 1)
-    told = []
-    for cores in ({0}, {0, 1}):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: cores)
-        results = load(folder)
-        pictures, _ = draw_pictures(results, False, lambda: None)
-        told.append((results.warnings, [(one.stem, one.svg, one.small) for one in pictures]))
-    assert told[0] == told[1]
-    (warning,) = told[0][0]
-    assert warning.startswith("layers: ")
-
-
 def test_nothing_there_is_said(tmp_path: Path):
     """A folder without results ends with one error, not with an empty page."""
     result = tell(tmp_path)
@@ -225,33 +199,11 @@ def test_nothing_there_is_said(tmp_path: Path):
     assert not list(tmp_path.iterdir())
 
 
-def picture(stem: str, svg: int, png: int) -> Picture:
-    """A figure of so many bytes in either form."""
-    from PIL import Image
-
-    target = io.BytesIO()
-    side = int((png / 3) ** 0.5)
-    Image.frombytes("RGB", (side, side), os.urandom(3 * side * side)).save(target, "png")
-    return Picture(stem, stem, b"<svg/>".ljust(svg), target.getvalue())
-
-
-def test_large_figures_become_small_pictures():
-    """An SVG of many points is embedded as PNG, with few colours where that is smaller."""
-    small, large = picture("a", 1000, 300), picture("b", LARGEST_SVG + 1, 300_000)
-    (first, second), left_out = embedded_pictures([small, large])
-    assert first.address.startswith("data:image/svg+xml;base64,")
-    assert second.address.startswith("data:image/png;base64,")
-    assert len(second.address) < len(large.png)
-    assert not left_out
-
-
-def test_a_page_never_grows_too_large():
-    """Figures beyond the page's room are left out and named."""
-    many = [picture(f"f{n}", LARGEST_SVG, 300) for n in range(40)]
-    kept, left_out = embedded_pictures(many)
-    assert sum(len(one.address) for one in kept) <= LARGEST_ALL
-    assert len(kept) + len(left_out) == 40
-    assert left_out[0].startswith("figure f")
+def test_large_figures_are_embedded_as_pixels():
+    """An SVG of many points is embedded as PNG."""
+    small, large = (Picture("a", "a", b"<svg/>".ljust(LARGEST_SVG + n), b"png") for n in (0, 1))
+    assert picture_address(small).startswith("data:image/svg+xml;base64,")
+    assert picture_address(large) == "data:image/png;base64,cG5n"
 
 
 def test_a_scenario_can_hold_fences():

@@ -26,7 +26,6 @@ _ALLOWED = {
     "cli/__init__.py": "the null device",
     "report/figures/__init__.py": "the current folder, to come back to it",
     "report/html.py": "edgebench's own templates",
-    "report/pictures.py": "bytes in memory",
     "results/live_file.py": "a file of the kernel's",
     "serve/app.py": "the page's own files",
     "serve/helper_process.py": "its standard input",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, NullLocator
+import seaborn as sns
+from matplotlib.ticker import NullLocator
 
 from edgebench.analysis.studies.convolutions import SHARED, CostBend, cost_bends, cost_frame
 from edgebench.report.figures import naming, scales, style
@@ -17,6 +17,7 @@ from edgebench.units import MIB
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from edgebench.results.results import Results
 
@@ -28,107 +29,69 @@ _MOST_TICKS = 9
 
 @naming.figure_kind("convolution")
 def figures(results: Results) -> Iterator[naming.NamedFigure]:
-    """One for each limit, size and kind of pass: time above, memory below.
+    """Draw one figure for each limit, size and kind of pass: time above, memory below.
 
     Raises:
         ResultsError: no convolution finished in this sweep.
     """
     costs = cost_frame(results)
+    costs = costs.astype({"kernel": int, "batch": int}).assign(MiB=costs["image_bytes"] / MIB)
     fixed = [name for name in SHARED if name != "stack"]
     for values, rows in costs.groupby(fixed, sort=True):
         shared = dict(zip(fixed, tuple(values), strict=True))
-        bends = list(cost_bends(rows[rows["stack"] == 1]))
         size = f"{shared['channels']:g}x{shared['image']:g}"
         stem = file_stem("convolution", shared["work"], shared["limit_label"], size)
-        yield naming.NamedFigure(stem, _figure(results, rows, shared, bends))
+        yield naming.NamedFigure(stem, _draw(results, rows, shared))
 
 
-def _figure(
-    results: Results, rows: pd.DataFrame, shared: Mapping[str, Any], bends: Sequence[CostBend]
-) -> Any:
+def _draw(results: Results, rows: pd.DataFrame, shared: Mapping[str, Any]) -> Figure:
     channels, image = int(shared["channels"]), int(shared["image"])
     sizes = f"{channels} → {channels} channels, {image} × {image} images, limit "
-    figure = style.new_figure(
-        f"Time and memory of a convolution per image, {shared['work']}",
-        sizes + f"{shared['limit_label']}: a dot is the median of one trial's passes",
-        results,
-        6.6,
-    )
+    words = sizes + f"{shared['limit_label']}: a line through medians, with the range of trials"
+    title = f"Time and memory of a convolution per image, {shared['work']}"
+    figure = style.new_figure(title, words, results, 6.6)
+    singles = rows[rows["stack"] == 1]
+    bends = list(cost_bends(singles))
     # A direction with one value alone has nothing to draw.
-    ways = [way for way in _OTHER if rows.loc[rows["stack"] == 1, way].nunique() > 1] or ["kernel"]
+    ways = [way for way in _OTHER if singles[way].nunique() > 1] or ["kernel"]
     grid = figure.subplots(2, len(ways), squeeze=False, sharex="col")
-    for column, way in enumerate(ways):
-        top, foot = grid[0][column], grid[1][column]
-        _lines(top, rows, way, "image_s", 1.0)
-        _lines(foot, rows, way, "image_bytes", MIB)
-        _mark_bends(top, [bend for bend in bends if bend.along == way], rows)
-        _scale(foot, rows, way)
-        style.legend_beside(top, handles=_keys(rows, way, bends), title=_OTHER[way])
-    scales.seconds_axis(grid[0][0], "time per image")
-    for axes in grid[0][1:]:
-        scales.seconds_axis(axes, "")
-    grid[1][0].set_ylabel("memory per image above base (MiB)")
+    for (top, foot), way in zip(grid.T, ways, strict=True):
+        values = sorted(singles[_OTHER[way]].unique())
+        colours = dict(zip(values, style.limit_colours(len(values)), strict=True))
+        for axes, what in ((top, "image_s"), (foot, "MiB")):
+            looks: dict[str, Any] = {"y": what, "hue": _OTHER[way], "palette": colours, "ax": axes}
+            sns.lineplot(singles, x=way, estimator="median", errorbar=("pi", 100), **looks)
+            stacked = rows[(rows["stack"] > 1) & rows[_OTHER[way]].isin(values)]
+            if way == "kernel" and len(stacked):
+                sns.scatterplot(stacked, x="field", marker="D", legend=False, **looks)
+        _draw_bends(top, [bend for bend in bends if bend.along == way], colours)
+        _draw_axis(foot, rows["field"] if way == "kernel" else rows[way], way)
+        scales.seconds_axis(top, "time per image")
+        foot.set_ylabel("memory per image above base (MiB)")
+        foot.get_legend().remove()
+        title = f"{_OTHER[way]}\n(diamonds: stacked\nkernels, by field)"
+        style.legend_beside(top, title=title if way == "kernel" and len(stacked) else _OTHER[way])
     return figure
 
 
-def _lines(axes: Axes, rows: pd.DataFrame, way: str, what: str, unit: float) -> None:
-    """One line for each value of the other axis; stacks as open marks at their field."""
-    singles = rows[rows["stack"] == 1]
-    for colour, (_, own) in zip(_colours(rows, way), singles.groupby(_OTHER[way]), strict=True):
-        medians = own.groupby(way)[what].median() / unit
-        axes.plot(own[way], own[what] / unit, "o", color=colour, ms=3, mew=0, alpha=0.4)
-        axes.plot(medians.index, medians, color=colour, lw=1.5)
-    if way == "kernel":
-        for colour, (batch, _) in zip(_colours(rows, way), singles.groupby("batch"), strict=True):
-            own = rows[(rows["stack"] > 1) & (rows["batch"] == batch)]
-            axes.plot(own["field"], own[what] / unit, "D", ms=5, mfc="none", mec=colour)
-
-
-def _colours(rows: pd.DataFrame, way: str) -> list[Any]:
-    return list(style.limit_colours(int(rows.loc[rows["stack"] == 1, _OTHER[way]].nunique())))
-
-
-def _mark_bends(axes: Axes, bends: Sequence[CostBend], rows: pd.DataFrame) -> None:
-    """A mark on the fitted lines, and its interval as a bar."""
+def _draw_bends(axes: Axes, bends: Sequence[CostBend], colours: Mapping[Any, Any]) -> None:
+    """Draw a mark on the fitted lines, and its interval as a bar."""
     for cost in bends:
-        if not cost.bend.found:
-            continue
-        colours = _colours(rows, cost.along)
-        values = sorted(rows.loc[rows["stack"] == 1, _OTHER[cost.along]].unique())
-        colour = colours[values.index(cost.shared[_OTHER[cost.along]])]
-        height = float(cost.bend.value(cost.bend.at))
-        axes.plot(cost.interval, [height] * 2, color=style.INK, lw=3, alpha=0.35, zorder=4)
-        axes.plot([cost.at], [height], "v", ms=9, color=colour, mec=style.INK, mew=1, zorder=5)
+        if cost.bend.found:
+            height = float(cost.bend.value(cost.bend.at))
+            looks = {"color": colours[cost.shared[_OTHER[cost.along]]], "mec": style.INK}
+            axes.plot(cost.interval, [height] * 2, color=style.INK, lw=3, alpha=0.35, zorder=4)
+            label = "bend, 90 % interval"
+            axes.plot([cost.at], [height], "v", ms=9, zorder=5, label=label, **looks)
 
 
-def _scale(axes: Axes, rows: pd.DataFrame, way: str) -> None:
-    column = rows["field"] if way == "kernel" else rows[way]
+def _draw_axis(axes: Axes, column: pd.Series[Any], way: str) -> None:
     places = np.sort(column.unique())
     if way == "kernel" and len(places) > _MOST_TICKS:
         # Odd ones: those of stacks are all odd, and more would run into each other.
         places = places[places % 2 == 1]
     if way == "batch":
         axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(FixedLocator(list(places)))
+    axes.set_xticks(places, [f"{place:g}" for place in places])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xlabel(_LABELS[way])
-
-
-def _keys(rows: pd.DataFrame, way: str, bends: Sequence[CostBend]) -> list[Line2D]:
-    values = sorted(rows.loc[rows["stack"] == 1, _OTHER[way]].unique())
-    keys = [
-        Line2D([], [], color=colour, lw=1.5, label=f"{value:g}")
-        for colour, value in zip(_colours(rows, way), values, strict=True)
-    ]
-    if any(cost.along == way and cost.bend.found for cost in bends):
-        name = "bend, 90 % interval"
-        keys.append(
-            Line2D([], [], marker="v", ms=9, mec=style.INK, color=style.MUTED, lw=3, label=name)
-        )
-    if way == "kernel" and (rows["stack"] > 1).any():
-        name = "stacked kernels\n(receptive field)"
-        keys.append(
-            Line2D([], [], marker="D", ms=5, mfc="none", mec=style.MUTED, ls="", label=name)
-        )
-    return keys

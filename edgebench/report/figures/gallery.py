@@ -6,17 +6,15 @@ imported here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from edgebench.errors import ResultsError
-from edgebench.parallel import begun_in_parallel
 from edgebench.report import figures as figures_package
-from edgebench.report.figures import layer_costs, memory_time, naming, style
+from edgebench.report.figures import layer_costs, memory_time, naming
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs.table import LayerCostTable, PassCost
@@ -32,19 +30,20 @@ KINDS = {
     for kind in sorted(_ALL, key=lambda kind: kind.place or 0)
     if kind.place is not None
 }
-#: The kinds that only the sweep of a study has data for.
+#: The kinds that not every sweep has data for, and those that few ask for.
 STUDIES = {
     kind.name: kind.figures
     for kind in sorted(_ALL, key=lambda kind: kind.name)
     if kind.place is None
 }
+#: The kinds that only ``--all`` draws; the first also ``--phases``.
+_PHASES, _ONLY_ALL = "phases", ("phases", "loading-execution")
+#: The kinds of which ``--all`` alone draws more than the first, the slowest workload's.
+_FIRST_ALONE = ("layer-costs", "layer-times", "memory-time")
 #: The kind for a random search, which has too many points for figures of each.
 _SEARCH = "hyperparameters"
-#: The kinds that take longest to draw.
-_LONGEST = ("memory-time", "slowdown", "layer-times", "layer-costs", "loading-execution", "totals")
-#: The kinds that draw what models and layers' times come to, which a report has in words too.
-_OF_FITS_AND_COSTS = ("slowdown", "layer-costs")
-_Made = TypeVar("_Made")
+#: Without ``--all``, a sweep has no more figures.
+_MOST = 6
 
 
 class WrittenFigures(NamedTuple):
@@ -54,76 +53,59 @@ class WrittenFigures(NamedTuple):
     left_out: list[str]
 
 
-@dataclass(frozen=True)
-class DrawnKind(Generic[_Made]):
-    """What was made of a kind's figures, or why there are none; and what is damaged."""
+def draw_figures(
+    results: Results, left_out: list[str], *, every: bool = False, phases: bool = False
+) -> Iterator[naming.NamedFigure]:
+    """Draw a sweep's figures, at most six: the first of each kind, then the second of some.
 
-    made: list[_Made]
-    reason: str | None
-    warnings: list[str]
-
-
-def draw_kinds(
-    results: Results,
-    kinds: Mapping[str, Callable[..., Any]],
-    make: Callable[[naming.NamedFigure], _Made],
-    meanwhile: Callable[[], object] | None = None,
-) -> dict[str, DrawnKind[_Made]]:
-    """What ``make`` returns of every figure of these kinds, in forked processes.
-
-    ``meanwhile`` is called beside them; kinds that use what it finds are drawn after it, here. What
-    is damaged in the results is added to their warnings.
+    Args:
+        results: one sweep.
+        left_out: takes for each kind of every sweep without a figure the reason.
+        every: draw all of them.
+        phases: draw slowdown by phase instead of by round.
     """
-
-    def draw_kind(kind: str) -> DrawnKind[_Made]:
-        before = results.warnings
-        made: list[_Made] = []
-        reason = None
-        try:
-            for one in naming.unique_stems(kinds[kind](results)):
-                made.append(make(one))
-        except ResultsError as error:
-            reason = f"no {kind} figure: {error.what}"
-        return DrawnKind(made, reason, [w for w in results.warnings if w not in before])
-
-    if len(kinds) > 1:
-        # Several kinds need it: read once, before the processes part.
-        _ = results.layers
-    here = [kind for kind in _OF_FITS_AND_COSTS if kind in kinds] if meanwhile else []
-    # What takes longest is begun first.
-    names = [kind for kind in dict.fromkeys((*_LONGEST, *kinds)) if kind in kinds.keys() - here]
-    # One style for all kinds: to take one on takes longer than to see that a kind has no data.
-    with style.figure_style(), begun_in_parallel(draw_kind, names) as others:
-        if meanwhile:
-            meanwhile()
-        found = {kind: draw_kind(kind) for kind in here}
-        found |= zip(names, others(), strict=True)
-    for one in found.values():
-        results.add_warnings(one.warnings)
-    return {kind: found[kind] for kind in kinds}
+    kinds = {**STUDIES, **KINDS}
+    if phases:
+        kinds = {_PHASES: STUDIES[_PHASES]}
+    elif not every:
+        kinds = {kind: draw for kind, draw in kinds.items() if kind not in _ONLY_ALL}
+    if results.resolved.get("scenario", {}).get("search"):
+        kinds = {_SEARCH: STUDIES[_SEARCH]}
+    pending = {kind: draw(results) for kind, draw in kinds.items()}
+    drawn = 0
+    while pending:
+        for kind, figures in list(pending.items()):
+            if drawn == _MOST and not every:
+                return
+            try:
+                yield next(figures)
+                drawn += 1
+                if kind in _FIRST_ALONE and not every:
+                    del pending[kind]
+            except StopIteration:
+                del pending[kind]
+            except ResultsError as error:
+                del pending[kind]
+                if kind in KINDS or len(kinds) == 1:
+                    left_out.append(f"no {kind} figure: {error.what}")
 
 
-def draw_all(results: Results) -> WrittenFigures:
-    """Draw every kind of figure into the sweep's ``figures/``.
-
-    A random search has too many points for figures of each; :func:`draw_trial` draws one's.
+def draw_all(results: Results, *, every: bool = False, phases: bool = False) -> WrittenFigures:
+    """Write figures into the sweep's ``figures/``: see :func:`draw_figures`.
 
     Raises:
         ResultsError: none could be drawn, or the folder can't be written.
     """
-    searched = results.resolved.get("scenario", {}).get("search")
-    kinds = {_SEARCH: STUDIES[_SEARCH]} if searched else {**KINDS, **STUDIES}
-    folder = results.path / "figures"
-    drawn = draw_kinds(results, kinds, lambda one: style.save_figure(one.figure, folder, one.stem))
-    paths = [path for kind in drawn.values() for written in kind.made for path in written]
-    reasons = {kind: one.reason for kind, one in drawn.items() if one.reason}
+    left_out: list[str] = []
+    drawn = draw_figures(results, left_out, every=every, phases=phases)
+    paths = naming.write_figures(drawn, results.path)
     if not paths:
         raise ResultsError(
-            "nothing to draw: " + "; ".join(reasons.values()),
+            "nothing to draw: " + "; ".join(left_out),
             where=str(results.path),
             remedy=f"see what the trials did: edgebench show {results.path}",
         )
-    return WrittenFigures(paths, [reason for kind, reason in reasons.items() if kind in KINDS])
+    return WrittenFigures(paths, left_out)
 
 
 def draw_trial(results: Results, trial: str) -> list[Path]:

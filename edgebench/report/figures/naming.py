@@ -20,7 +20,7 @@ from edgebench.units import MIB, format_size
 from edgebench.workloads.training.names import PYTORCH
 
 #: The settings in a subtitle, and their format.
-_TOLD = {
+_SETTING_WORDS = {
     "schedule": "{} schedule",
     "loader": "{} loader",
     "batch": "batch {:g}",
@@ -63,7 +63,7 @@ _Draw = TypeVar("_Draw", bound=Callable[..., Iterator[NamedFigure]])
 
 
 def figure_kind(name: str, place: int | None = None) -> Callable[[_Draw], _Draw]:
-    """Registers the function below it as what draws this kind of figure."""
+    """Register the function below it as what draws this kind of figure."""
 
     def register(draw: _Draw) -> _Draw:
         REGISTERED[name] = FigureKind(name, draw, place)
@@ -72,26 +72,20 @@ def figure_kind(name: str, place: int | None = None) -> Callable[[_Draw], _Draw]
     return register
 
 
-def unique_stems(figures: Iterable[NamedFigure]) -> Iterator[NamedFigure]:
-    """The figures, the second of one name as ``name-2``."""
-    taken: set[str] = set()
-    for stem, figure in figures:
-        free = (f"{stem}-{number}" if number > 1 else stem for number in count(1))
-        name = next(one for one in free if one not in taken)
-        taken.add(name)
-        yield NamedFigure(name, figure)
-
-
 def write_figures(figures: Iterable[NamedFigure], folder: Path) -> list[Path]:
-    """Draw the figures and write them into the folder's ``figures/``; the files.
+    """Write the figures into the folder's ``figures/``, the second of one name as ``name-2``.
 
     Raises:
         ResultsError: the folder can't be written.
     """
-    paths = []
+    paths: list[Path] = []
+    taken: set[str] = set()
     with style.figure_style():
-        for stem, figure in unique_stems(figures):
-            paths += style.save_figure(figure, folder / "figures", stem)
+        for stem, figure in figures:
+            free = (f"{stem}-{number}" if number > 1 else stem for number in count(1))
+            name = next(name for name in free if name not in taken)
+            taken.add(name)
+            paths += style.save_figure(figure, folder / "figures", name)
     return paths
 
 
@@ -103,7 +97,7 @@ class RowGroup(NamedTuple):
 
 
 def row_groups(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[RowGroup]:
-    """The frame by the keys that are among its columns, in the order in which they come."""
+    """Group the frame by the keys that are among its columns, in the order in which they come."""
     known = [key for key in keys if key in frame.columns]
     for values, rows in frame.groupby(known, dropna=False, sort=False):
         made: tuple[Any, ...] = tuple(values)
@@ -112,9 +106,9 @@ def row_groups(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[RowGroup]:
 
 
 def subtitle(settings: Mapping[str, Any], *more: str) -> str:
-    """The settings in words."""
+    """Name the settings."""
     words = [emulation_words(settings["board"])] if settings.get("board") else []
-    words += [how.format(settings[name]) for name, how in _TOLD.items() if name in settings]
+    words += [how.format(settings[key]) for key, how in _SETTING_WORDS.items() if key in settings]
     kind, size = settings.get("swap_kind"), settings.get("swap_bytes")
     if kind:
         swap = f"{kind} swap" + (f" {format_size(size)}" if size else "")
@@ -128,37 +122,30 @@ def subtitle(settings: Mapping[str, Any], *more: str) -> str:
     return "  ·  ".join([*words, *more])
 
 
-def title_of(network: object) -> str:
-    """A network's or pipeline's name, or a command, short enough for a title."""
+def title_of(network: object, most: int = 62) -> str:
+    """Shorten a network's or pipeline's name, or a command, for a title."""
     text = str(network).replace("+", " + ")
-    return text if len(text) <= 62 else text[:60] + "…"
+    return text if len(text) <= most else text[: most - 2] + "…"
 
 
 def brief_labels(names: Sequence[str], most: int) -> list[str]:
-    """Names of layers in at most so many characters: without what all share, and by their end.
+    """Shorten names of layers: without what all share, and by their end, where they often differ.
 
-    Names of one file often differ at their end alone. Equal ones get their place as a number.
+    Equal ones get their place as a number.
     """
-    shared = 0
+    cut = 0
     if len(names) > 1 and max(map(len, names)) > most:
         # The first and the last in order differ as early as any two.
         first, last = min(names), max(names)
-        pairs = enumerate(zip(first, last, strict=False))
-        alike = next((n for n, (one, other) in pairs if one != other), 0)
-        shared = max(first.rfind(mark, 0, alike) for mark in "/.") + 1
-    found = [_end_of(name[shared:], most) for name in names]
-    return [
-        f"{number} {_end_of(text, most - len(str(number)) - 1)}" if found.count(text) > 1 else text
-        for number, text in enumerate(found)
-    ]
-
-
-def _end_of(text: str, most: int) -> str:
-    return text if len(text) <= most else f"…{text[len(text) - most + 1 :]}"
+        shared = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
+        cut = max(first.rfind(mark, 0, shared) for mark in "/.") + 1
+    ends = [name[cut:] for name in names]
+    ends = [end if len(end) <= most else f"…{end[1 - most :]}" for end in ends]
+    return [f"{n} {end}" if ends.count(end) > 1 else end for n, end in enumerate(ends)]
 
 
 def stem_of(kind: str, settings: Mapping[str, Any], *words: object) -> str:
-    """The name of a figure's file; the default loader and batch are left out."""
+    """Name a figure's file; the default loader and batch are left out."""
     loader, batch = settings.get("loader", "copy"), settings.get("batch", 1)
     extra = [loader] if loader != "copy" else []
     extra += [f"batch{batch:g}"] if batch != 1 else []
@@ -168,17 +155,18 @@ def stem_of(kind: str, settings: Mapping[str, Any], *words: object) -> str:
     return file_stem(kind, *words, *extra)
 
 
-def limit_order(rows: pd.DataFrame) -> list[str]:
-    """The limits' labels from the widest to the tightest, without unlimited ones."""
+def limit_names(rows: pd.DataFrame) -> dict[str, str]:
+    """Label → name of each limit, unlimited first, then from the widest to the tightest."""
     limited = rows[rows["memory_bytes"].notna()]
     # A share is another size for each network; its mean share of demand puts it in order.
     relative = limited["memory_bytes"] / limited["workload_demand_bytes"].fillna(1.0)
     means = relative.groupby(limited["limit_label"]).mean().sort_values(ascending=False)
-    return [str(label) for label in means.index]
+    unlimited = rows.loc[rows["memory_bytes"].isna(), "limit_label"].unique()
+    return {str(label): limit_name(str(label), rows) for label in (*unlimited, *means.index)}
 
 
 def limit_name(label: str, rows: pd.DataFrame) -> str:
-    """A limit as a legend shows it: its size, and its share of demand."""
+    """Name a limit as a legend shows it: its size, and its share of demand."""
     if label == "max":
         return "unlimited"
     sizes = rows.loc[rows["limit_label"] == label, "memory_bytes"].dropna().unique()

@@ -1,154 +1,126 @@
-"""Figure of slowdown by limit: a panel per phase, with a model and its 90 % interval."""
+"""Figures of slowdown by limit: of the start and a steady round, and of each phase."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+import pandas as pd
+import seaborn as sns
 
+from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
-from edgebench.slowdown.curves import PHASES, Curve, curves, upward_seconds, upward_slowdown
-from edgebench.slowdown.fit import LEVEL, Fit, fit_curve
+from edgebench.slowdown.curves import PHASES, WHOLES, Curve, curves, upward_seconds, upward_slowdown
+from edgebench.throughput import THROUGHPUT
 from edgebench.units import MIB
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
     from edgebench.results.results import Results
 
-_HEIGHT_IN = 4.3
-#: A band from its lower to its upper end; a wider one is not drawn.
-_WIDEST_BAND = 20.0
+_HEIGHT_IN = 4.2
 
 
 @naming.figure_kind("slowdown", place=1)
 def figures(results: Results) -> Iterator[naming.NamedFigure]:
-    """One a network (or pipeline) and settings; schedules share it.
+    """Draw the start and the steady round: a figure for each network and settings.
 
     Raises:
         ResultsError: no slowdown to draw, with the reason.
     """
-    upward = upward_seconds(results)
-    made = curves(results)
-    for group in _groups(made):
-        # What steady rounds need, where a walk watched it.
-        needed = {c.working_set_bytes: "working set" for c in group if c.working_set_bytes}
-        about = {k: v for k, v in group[0].settings.items() if k != "schedule"}
-        stem = naming.stem_of("slowdown", about, group[0].network)
-        title = f"Slowdown of {naming.title_of(group[0].network)} by memory limit"
-        figure = style.new_figure(title, naming.subtitle(about), results, _HEIGHT_IN)
-        phases = [phase for phase in PHASES if any(c.phase == phase for c in group)]
-        row = figure.subplots(1, len(phases), sharey=True, squeeze=False)[0]
-        for axes, phase in zip(row, phases, strict=True):
-            shown = [c for c in group if c.phase == phase]
-            _panel(axes, shown, group, len(phases))
-            for size in needed:
-                scales.draw_needed(axes, size)
-            if upward is not None:
-                _way_up(axes, shown, group, upward)
-        row[0].set_ylabel("slowdown (time ÷ unlimited time)")
-        style.legend_beside(row[-1], handles=_keys(group, upward is not None, needed))
-        yield naming.NamedFigure(stem, figure)
+    yield from _figures(results, "slowdown", WHOLES)
 
 
-def _groups(made: Sequence[Curve]) -> list[list[Curve]]:
+@naming.figure_kind("phases")
+def phase_figures(results: Results) -> Iterator[naming.NamedFigure]:
+    """Draw the phases: a panel for each, in a figure for each network and settings.
+
+    Raises:
+        ResultsError: no slowdown to draw, with the reason.
+    """
+    phases = [phase for phase in PHASES if phase not in (*WHOLES, THROUGHPUT)]
+    yield from _figures(results, "phases", phases)
+
+
+def _figures(results: Results, kind: str, phases: Sequence[str]) -> Iterator[naming.NamedFigure]:
     groups: dict[str, list[Curve]] = {}
-    for curve in made:
-        about = {k: v for k, v in curve.settings.items() if k != "schedule"}
-        groups.setdefault(f"{curve.network} {sorted(about.items())}", []).append(curve)
-    return list(groups.values())
+    for curve in curves(results):
+        if curve.phase in phases:
+            about = {k: v for k, v in curve.settings.items() if k != "schedule"}
+            groups.setdefault(f"{curve.network} {sorted(about.items())}", []).append(curve)
+    if not groups:
+        raise ResultsError(f"no {kind} was timed below a limit", where=str(results.path))
+    upward = upward_seconds(results)
+    for group in groups.values():
+        about = {k: v for k, v in group[0].settings.items() if k != "schedule"}
+        network = naming.title_of(group[0].network)
+        title, words = f"Slowdown of {network} by memory limit", naming.subtitle(about)
+        figure = style.new_figure(title, words, results, _HEIGHT_IN)
+        shown = [phase for phase in phases if any(curve.phase == phase for curve in group)]
+        panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+        for axes, phase in zip(panels, shown, strict=True):
+            own = [curve for curve in group if curve.phase == phase]
+            _draw_panel(axes, own, group, upward)
+            axes.set_title(style.PHASE_TITLES[own[0].answer])
+        # Not before: on a log axis, medians would be of the logarithms.
+        every = np.concatenate([curve.slowdown for curve in group])
+        lanes = len({curve.settings.get("schedule") for curve in group if curve.lost_bytes})
+        scales.slowdown_axis(panels[0], float(every.min()), float(every.max()), lanes)
+        if len(group) == len(shown):
+            for axes, phase in zip(panels, shown, strict=True):
+                _add_seconds(axes, next(c.unlimited_s for c in group if c.phase == phase))
+        style.legend_beside(*panels)
+        panels[0].set_ylabel("slowdown (time ÷ unlimited time)")
+        yield naming.NamedFigure(naming.stem_of(kind, about, group[0].network), figure)
 
 
-def _schedules(group: Sequence[Curve]) -> list[object]:
-    return list(dict.fromkeys(curve.settings.get("schedule") for curve in group))
-
-
-def _panel(axes: Axes, shown: Sequence[Curve], group: Sequence[Curve], panels: int) -> None:
-    limits = [float(m) for c in group for m in c.limits]
-    limits += [m for c in group for lost in c.lost_bytes.values() for m in lost]
-    demands = [c.demand_bytes for c in group if c.demand_bytes is not None]
-    watched = [c.working_set_bytes for c in group if c.working_set_bytes]
-    axis = scales.LimitAxis([*limits, *demands, *watched], panels)
-    axis.apply(axes)
-    schedules = _schedules(group)
-    lanes = len(schedules) if any(c.lost_bytes for c in group) else 0
-    times = [part / c.unlimited_s for c in group for part in (c.seconds, c.unlimited_seconds)]
-    every = np.concatenate(times)
-    scales.slowdown_axis(axes, float(every.min()), float(every.max()), lanes)
-    axes.set_title(style.PHASE_TITLES[shown[0].answer])
-    axes.axhline(1, color=style.MUTED, linewidth=0.8, zorder=1)
+def _draw_panel(
+    axes: Axes, shown: Sequence[Curve], group: Sequence[Curve], upward: pd.DataFrame | None
+) -> None:
+    """Draw the median through all limits, its repeats and their range, and what did not finish."""
+    sizes = [size for c in group for size in (c.demand_bytes, c.working_set_bytes) if size]
+    sizes += [
+        size for c in group for size in (*c.limits, *(m for n in c.lost_bytes.values() for m in n))
+    ]
+    unlimited = scales.limit_axis(axes, sizes)
+    schedules = list(dict.fromkeys(curve.settings.get("schedule") for curve in group))
+    lost = list(dict.fromkeys(c.settings.get("schedule") for c in group if c.lost_bytes))
+    colours = {}
     for curve in shown:
         schedule = curve.settings.get("schedule")
-        colour, marker = style.schedule_style(schedule, schedules)
-        _curve(axes, axis, curve, colour, marker)
-        scales.draw_unfinished(axes, curve.lost_bytes, colour, schedules.index(schedule))
-        if curve.demand_bytes is not None:
-            scales.draw_demand(
-                axes, curve.demand_bytes, colour if len(schedules) > 1 else style.MUTED
-            )
-
-
-def _curve(
-    axes: Axes, axis: scales.LimitAxis, curve: Curve, colour: style.Colour, marker: str
-) -> None:
-    """Repeats behind their median, the fit and its band."""
-    unlimited = curve.unlimited_seconds / curve.unlimited_s
-    every = np.concatenate([curve.limit_bytes / MIB, np.full(len(unlimited), axis.unlimited)])
-    repeats = np.concatenate([curve.slowdown, unlimited])
-    axes.plot(every, repeats, marker, color=colour, alpha=0.35, markersize=3.5, mew=0, zorder=2.5)
-    middles = np.append(curve.limits / MIB, axis.unlimited)
-    medians = np.append(curve.medians, 1.0)
-    axes.plot(middles, medians, marker, color=colour, markersize=6, mec="white", mew=0.9, zorder=4)
-    if len(curve.limits) > 1:
-        _fit(axes, axis, fit_curve(curve), colour)
-
-
-def _fit(axes: Axes, axis: scales.LimitAxis, fit: Fit, colour: style.Colour) -> None:
-    limits = np.geomspace(float(fit.curve.limits[0]), axis.high * MIB, 150)
-    axes.plot(limits / MIB, fit.slowdown(limits), color=colour, lw=1.7, zorder=3)
-    band = fit.interval(limits)
-    if (band[1] / band[0]).max() < _WIDEST_BAND:
-        axes.fill_between(limits / MIB, *band, color=colour, alpha=0.15, lw=0, zorder=2)
-
-
-def _way_up(
-    axes: Axes, shown: Sequence[Curve], group: Sequence[Curve], upward: pd.DataFrame
-) -> None:
-    """What walks found on their way up, in hollow marks."""
-    schedules = _schedules(group)
+        colours[schedule], marker = style.schedule_style(schedule, schedules)
+        base = curve.unlimited_seconds / curve.unlimited_s
+        places = np.append(curve.limit_bytes / MIB, np.full(len(base), unlimited))
+        looks: dict[str, Any] = {"x": places, "y": np.append(curve.slowdown, base), "ax": axes}
+        looks |= {"color": colours[schedule], "marker": marker}
+        label = str(schedule) if schedule else "median and range"
+        sns.scatterplot(**looks, alpha=0.35, s=14, linewidth=0)
+        sns.lineplot(**looks, estimator="median", errorbar=("pi", 100), label=label)
     for curve in shown:
-        colour, marker = style.schedule_style(curve.settings.get("schedule"), schedules)
-        limits, slowdown = upward_slowdown(curve, upward)
-        axes.plot(limits / MIB, slowdown, marker, mec=colour, mfc="none", ms=5, mew=1, zorder=3.5)
+        schedule = curve.settings.get("schedule")
+        colour = colours[schedule]
+        if upward is not None:
+            limits, slowdown = upward_slowdown(curve, upward)
+            hollow: dict[str, Any] = {
+                "mec": colour,
+                "mfc": "none",
+                "ms": 5,
+                "label": "on the way up",
+            }
+            axes.plot(limits / MIB, slowdown, style.MARKERS[0], **hollow)
+        if curve.demand_bytes is not None:
+            single = len(schedules) == 1
+            scales.draw_demand(axes, curve.demand_bytes, style.MUTED if single else colour)
+        if size := curve.working_set_bytes:
+            axes.axvline(size / MIB, color=style.MUTED, lw=1.1, ls=":", label="working set")
+        if curve.lost_bytes:
+            scales.draw_unfinished(axes, curve.lost_bytes, colour, lost.index(schedule))
 
 
-def _keys(group: Sequence[Curve], walked: bool, needed: dict[float, str]) -> list[Artist]:
-    schedules = _schedules(group)
-    keys: list[Artist] = []
-    for schedule in schedules:
-        colour, marker = style.schedule_style(schedule, schedules)
-        name = str(schedule) if schedule else "trials"
-        keys.append(
-            Line2D([], [], color=colour, marker=marker, mec="white", mew=0.9, ms=6, label=name)
-        )
-    keys.append(
-        Line2D([], [], color=style.MUTED, marker="o", ms=3.5, mew=0, ls="", label="one trial")
-    )
-    if walked:
-        mark = Line2D([], [], marker="o", mfc="none", ms=5, ls="", label="on the way up")
-        mark.set_markeredgecolor(style.MUTED)
-        keys.append(mark)
-    keys.append(Line2D([], [], color=style.MUTED, lw=1.7, label="model"))
-    keys.append(Patch(color=style.MUTED, alpha=0.2, lw=0, label=f"its {LEVEL:.0%} interval"))
-    if any(curve.demand_bytes is not None for curve in group):
-        keys.append(scales.demand_key())
-    keys += map(scales.needed_key, dict.fromkeys(needed.values()))
-    return [
-        *keys,
-        *scales.unfinished_keys([outcome for curve in group for outcome in curve.lost_bytes]),
-    ]
+def _add_seconds(axes: Axes, unlimited_s: float) -> None:
+    """Add the times of the only curve at the right."""
+    to_and_from = (lambda slowdown: slowdown * unlimited_s, lambda time: time / unlimited_s)
+    right = axes.secondary_yaxis("right", functions=to_and_from)
+    scales.log_ticks(right.yaxis, scales.SECONDS)

@@ -1,7 +1,7 @@
 """The style of all figures, and writing them: the same data gives the same bytes.
 
-Only :func:`figure_style` changes matplotlib's state. Figures are made without pyplot,
-which keeps whatever backend and style the caller has.
+Only :func:`figure_style` changes matplotlib's state. Figures are made without pyplot, which keeps
+the caller's figures, backend and style.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
+import seaborn as sns
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from edgebench.layers.names import ADMISSION, STREAM
-from edgebench.report.figures.layout import DPI, lay_out
-from edgebench.report.figures.palettes import COLOUR_BLIND, TICKS, light_to_dark
 from edgebench.results.derived import write_derived
 from edgebench.version import __version__
 
@@ -30,28 +30,26 @@ Colour = tuple[float, float, float]
 
 WIDTH_IN = 9.6
 FORMATS = ("png", "svg")
-_HOW: dict[str, dict[str, Any]] = {
-    # No larger than by the usual level, in less time.
-    "png": {"metadata": {"Software": None}, "pil_kwargs": {"compress_level": 3}},
-    "svg": {"metadata": {"Date": None, "Creator": None}},
-}
-INK, MUTED, FAINT = "#222222", "#6b6b6b", "#d9d9d9"
-#: Room for the title and the footer, in inches.
-_HEAD_IN, _FOOT_IN, _SIDE_IN = 0.62, 0.30, 0.12
+_METADATA = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+INK, MUTED = "#222222", "#6b6b6b"
+#: Colours that colour-blind people can tell apart.
+COLOURS: list[Colour] = sns.color_palette("colorblind")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+UNLIMITED_COLOUR = COLOURS[0]
 PHASE_COLOURS: dict[str, Any] = {
     "import": "#9a9a9a",
     "init": "#c9c9c9",
-    "load": COLOUR_BLIND[0],
-    "first": COLOUR_BLIND[1],
-    "execute": COLOUR_BLIND[2],
-    "prefill": COLOUR_BLIND[1],
-    "decode": COLOUR_BLIND[2],
-    "data": COLOUR_BLIND[4],
-    "forward": COLOUR_BLIND[0],
-    "backward": COLOUR_BLIND[1],
-    "step": COLOUR_BLIND[2],
-    "graph": COLOUR_BLIND[3],
-    "start": COLOUR_BLIND[3],
+    "load": COLOURS[0],
+    "first": COLOURS[1],
+    "execute": COLOURS[2],
+    "prefill": COLOURS[1],
+    "decode": COLOURS[2],
+    "data": COLOURS[4],
+    "forward": COLOURS[0],
+    "backward": COLOURS[1],
+    "step": COLOURS[2],
+    "graph": COLOURS[3],
+    "start": COLOURS[3],
 }
 PHASE_TITLES = {
     "import": "import",
@@ -69,97 +67,70 @@ PHASE_TITLES = {
     "start": "start (first round)",
     "steady": "steady round",
     "total": "whole trial",
-    "throughput": "throughput",
 }
 #: Schedules keep their colour and marker in every figure.
 _SCHEDULES = ("linear", "bulk", "partial", "deepeye", "whole", "deepeye-frugal", ADMISSION, STREAM)
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_PARAMETERS: dict[str, Any] = {
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#e6e6e6",
+    "legend.frameon": False,
+    "savefig.dpi": 150,
+    "svg.hashsalt": "edgebench",
+    # A $ in a name begins no formula.
+    "text.parse_math": False,
+}
+#: The room above and below the axes, in inches.
+_HEAD_IN, _FOOT_IN = 0.62, 0.30
 
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """The project's style for what is drawn and written inside; the caller's returns after."""
+    """Apply the project's style to what is drawn and written inside; restore the caller's after."""
     with mpl.rc_context():
-        # Not by `rcdefaults`, which reads the files of all styles; the backend is the caller's.
-        defaults = {k: v for k, v in mpl.rcParamsDefault.items() if not k.startswith("backend")}
-        parameters: dict[Any, Any] = {**defaults, **TICKS, **_PARAMETERS}
-        mpl.rcParams.update(parameters)
+        # Not rcdefaults(), which also sets the backend.
+        mpl.rcParams.update(
+            {k: v for k, v in mpl.rcParamsDefault.items() if not k.startswith("backend")}
+        )
+        sns.set_theme("paper", "whitegrid", "colorblind", font="DejaVu Sans", rc=_PARAMETERS)
         yield
 
 
-_PARAMETERS: dict[str, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9.5,
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
-    "axes.titley": 1.0,  # Not above ticks, which are never there: to look for them takes long.
-    "axes.labelsize": 9.5,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": MUTED,
-    "axes.linewidth": 0.8,
-    "axes.grid": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": "#e6e6e6",
-    "grid.linewidth": 0.7,
-    "xtick.labelsize": 8.5,
-    "ytick.labelsize": 8.5,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "legend.title_fontsize": 8.5,
-    "savefig.dpi": DPI,
-    "svg.hashsalt": "edgebench",
-}
-
-
-#: Characters of a title times their size in points, as they fit the width.
-_TITLE_ROOM = 950
-
-
 def new_figure(title: str, subtitle: str, source: Results | str, height_in: float) -> Figure:
-    """An empty figure with its title, what it shows, and the footer with its source.
+    """Make an empty figure with its title, what it shows, and the footer.
 
-    ``source`` is the results that it shows, or the footer's own words.
+    ``source`` is the results that it shows, or the footer's text.
     """
-    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
-    room = (0.0, _FOOT_IN / height_in, 1.0, 1 - (_HEAD_IN + _FOOT_IN) / height_in)
+    figure = Figure(figsize=(WIDTH_IN, height_in), layout="tight")
+    # It keeps its renderer, which knows the size of each text.
+    FigureCanvasAgg(figure)
     engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.set(rect=room, w_pad=0.08, h_pad=0.06)  # type: ignore[call-arg]
-    left = _SIDE_IN / WIDTH_IN
-    small = {"fontsize": min(9, 1100 / max(1, len(subtitle))), "color": MUTED}
-    large = min(12.5, _TITLE_ROOM / max(1, len(title)))
-    words: tuple[tuple[float, str, dict[str, Any]], ...] = (
-        (1 - 0.12 / height_in, title, {"fontsize": large, "weight": "bold", "color": INK}),
-        (1 - 0.36 / height_in, subtitle, small),
-    )
-    for y, text, looks in words:
-        figure.text(left, y, text, ha="left", va="top", **looks)
-    foot = source if isinstance(source, str) else footer(source)
-    figure.text(left, 0.10 / height_in, foot, ha="left", va="bottom", fontsize=7, color=MUTED)
+    assert engine is not None
+    engine.set(rect=(0.0, _FOOT_IN / height_in, 1.0, 1 - _HEAD_IN / height_in))  # type: ignore[call-arg]
+    left = 0.12 / WIDTH_IN
+    # A long title or subtitle is written smaller, so that it fits the width.
+    size = min(12.5, 950 / max(1, len(title)))
+    place = left, 1 - 0.12 / height_in
+    figure.text(*place, title, va="top", color=INK, weight="bold", fontsize=size)
+    size = min(9, 1100 / max(1, len(subtitle)))
+    figure.text(left, 1 - 0.36 / height_in, subtitle, va="top", color=MUTED, fontsize=size)
+    foot = source if isinstance(source, str) else _footer(source)
+    figure.text(left, 0.10 / height_in, foot, fontsize=7, color=MUTED)
     return figure
 
 
-def footer(results: Results) -> str:
+def _footer(results: Results) -> str:
     """Device, sweep, version and commit."""
     sweep = results.sweeps[0]
-    words = [f"device {sweep.device}", f"sweep {sweep.name}", *version_words(sweep.environment)]
-    return "  ·  ".join(words if sweep.complete is not None else [*words, "sweep not complete"])
-
-
-def version_words(environment: Mapping[str, Any]) -> list[str]:
-    """The version and commit that measured."""
-    words = [f"edgebench {environment.get('edgebench') or __version__}"]
+    environment: Mapping[str, Any] = sweep.environment
+    words = [f"device {sweep.device}", f"sweep {sweep.name}"]
+    words.append(f"edgebench {environment.get('edgebench') or __version__}")
     git = environment.get("git") or {}
     if git.get("commit"):
-        words.append(
-            f"commit {str(git['commit'])[:10]}" + (" + changes" if git.get("changed") else "")
-        )
-    return words
+        changes = " + changes" if git.get("changed") else ""
+        words.append(f"commit {str(git['commit'])[:10]}{changes}")
+    return "  ·  ".join(words if sweep.complete is not None else [*words, "sweep not complete"])
 
 
 def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
@@ -173,37 +144,53 @@ def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
 
 
 def figure_bytes(figure: Figure, formats: Sequence[str] = FORMATS) -> dict[str, bytes]:
-    """The figure's bytes in each of these formats, without dates or versions; rgba: its pixels."""
+    """Render the figure in each of these formats, without dates or versions."""
     drawn = {}
-    lay_out(figure)
+    if engine := figure.get_layout_engine():
+        # Once for all formats; with an engine, each would be drawn twice.
+        engine.execute(figure)
+        figure.set_layout_engine(None)
     for kind in formats:
         data = io.BytesIO()
-        figure.savefig(data, format=kind, **_HOW.get(kind, {}))
+        figure.savefig(data, format=kind, metadata=_METADATA[kind])
         drawn[kind] = data.getvalue()
     return drawn
 
 
 def limit_colours(count: int) -> list[Colour]:
-    """From the widest limit (light) to the tightest (dark)."""
-    return light_to_dark(count + 2)[1:-1]
-
-
-UNLIMITED_COLOUR: Colour = COLOUR_BLIND[0]
+    """Return colours from the widest limit (light) to the tightest (dark)."""
+    colours: list[Colour] = sns.color_palette("rocket_r", count + 2)[1:-1]
+    return colours
 
 
 def schedule_style(schedule: object, others: Sequence[object] = ()) -> tuple[Colour, str]:
-    """A schedule's colour and marker; one that isn't known gets those of its place in others."""
+    """Return a schedule's colour and marker; an unknown one gets those of its place in others."""
     known = [*_SCHEDULES, *sorted({str(s) for s in others} - set(_SCHEDULES))]
     return series_style(known.index(str(schedule)) if str(schedule) in known else 0)
 
 
 def series_style(number: int) -> tuple[Colour, str]:
-    """Colour and marker of a figure's number'th line, where it has no look of its own."""
-    return COLOUR_BLIND[number % len(COLOUR_BLIND)], _MARKERS[number % len(_MARKERS)]
+    """Return colour and marker of a figure's number'th series."""
+    return COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
 
 
-def legend_beside(axes: Axes, **options: Any) -> None:
-    """A legend right of the axes, where no data can be."""
-    axes.legend(
-        loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0, alignment="left", **options
+def legend_beside(*panels: Axes, title: str = "") -> None:
+    """Put one legend of all panels right of the last one, where no data can be."""
+    drawn = [
+        pair for axes in panels for pair in zip(*axes.get_legend_handles_labels(), strict=True)
+    ]
+    handles = {label: handle for handle, label in reversed(drawn)}
+    labels = list(dict.fromkeys(label for _, label in drawn))
+    for axes in panels:
+        if drawn_before := axes.get_legend():
+            drawn_before.remove()
+    panels[-1].legend(
+        [handles[label] for label in labels],
+        labels,
+        title=title or None,
+        loc="upper left",
+        # Right of a second axis, where there is one.
+        bbox_to_anchor=(1.17 if panels[-1].child_axes else 1.02, 1.0),
+        borderaxespad=0.0,
+        alignment="left",
     )

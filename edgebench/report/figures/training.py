@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, NullLocator
+import seaborn as sns
+from matplotlib.ticker import NullLocator
 
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
-from edgebench.slowdown.curves import seconds_by_trial
+from edgebench.slowdown.curves import lost_limits, seconds_by_trial
 from edgebench.units import MIB
 
 if TYPE_CHECKING:
@@ -24,54 +24,42 @@ _MOST_TICKS = 9
 PHASES = ("data", "forward", "backward", "step", "graph")
 #: Settings that a figure over batch sizes has one of; the batch is its axis.
 _BUT_BATCH = tuple(name for name in naming.SETTINGS if name != "batch")
+#: Medians and the range of repeats.
+MEDIANS: dict[str, Any] = {"estimator": "median", "errorbar": ("pi", 100), "marker": "o"}
 
 
 @naming.figure_kind("training")
 def figures(results: Results) -> Iterator[naming.NamedFigure]:
-    """Loss by step, and cost by batch, as far as the sweep has them.
+    """Draw loss by step, and cost by batch, as far as the sweep has them.
 
     Raises:
         ResultsError: nothing was trained here.
     """
-    if not (results.trials["kind"] == "training").any():
+    trials = results.trials[results.trials["kind"] == "training"]
+    if trials.empty:
         raise ResultsError("no network was trained in this sweep", where=str(results.path))
-    yield from _losses(results)
-    yield from _batches(results)
-
-
-def _losses(results: Results) -> Iterator[naming.NamedFigure]:
-    """One figure a workload: loss and accuracy step by step, a line a limit."""
     for settings, rows in naming.row_groups(results.steps, ("network", *naming.SETTINGS)):
         title = f"Training of {naming.title_of(settings['network'])}, step by step"
-        words = naming.subtitle(
-            settings, "one line per trial; lines overlap where a limit changes no result"
-        )
-        figure = style.new_figure(title, words, results, 3.6)
-        left, right = figure.subplots(1, 2)
-        limited = rows[rows["limit_label"] != "max"].sort_values("limit_bytes", ascending=False)
-        labels = [*limited["limit_label"].unique(), "max"]
-        colours = [*style.limit_colours(len(labels) - 1), style.UNLIMITED_COLOUR]
-        for label, colour in zip(labels, colours, strict=True):
-            for _, trial in rows[rows["limit_label"] == label].groupby(["sweep", "trial"]):
-                left.plot(trial["step"], trial["loss"], color=colour, lw=1.2, alpha=0.8)
-                right.plot(trial["step"], trial["accuracy"], color=colour, lw=1.2, alpha=0.8)
-        left.set_ylabel("loss")
-        right.set_ylabel("accuracy on the batch")
-        for axes in (left, right):
-            axes.set_xlabel("step")
-        keys = [
-            Line2D([], [], color=colour, label="unlimited" if label == "max" else label)
-            for label, colour in zip(labels, colours, strict=True)
-        ]
-        style.legend_beside(right, handles=keys)
-        yield naming.NamedFigure(
-            naming.stem_of("training-loss", settings, settings["network"]), figure
-        )
+        words = "one line per trial; lines overlap where a limit changes no result"
+        figure = style.new_figure(title, naming.subtitle(settings, words), results, 3.6)
+        panels = figure.subplots(1, 2)
+        limits = rows.sort_values("limit_bytes", ascending=False, na_position="first")
+        names = {str(at): "unlimited" if at == "max" else at for at in limits["limit_label"]}
+        colours = [style.UNLIMITED_COLOUR, *style.limit_colours(len(names) - 1)][-len(names) :]
+        named = rows.assign(limit=rows["limit_label"].map(names), run=rows["sweep"] + rows["trial"])
+        looks: dict[str, Any] = {"hue": "limit", "hue_order": [*names.values()], "palette": colours}
+        looks |= {"units": "run", "estimator": None, "alpha": 0.8}
+        for axes, column in zip(panels, ("loss", "accuracy"), strict=True):
+            sns.lineplot(named, x="step", y=column, ax=axes, **looks)
+        panels[1].set_ylabel("accuracy on the batch")
+        style.legend_beside(*panels)
+        stem = naming.stem_of("training-loss", settings, settings["network"])
+        yield naming.NamedFigure(stem, figure)
+    yield from _batch_figures(results, trials)
 
 
-def _batches(results: Results) -> Iterator[naming.NamedFigure]:
-    """One figure a network and limit with several batches: time an image, and memory."""
-    trials = results.trials[results.trials["kind"] == "training"]
+def _batch_figures(results: Results, trials: pd.DataFrame) -> Iterator[naming.NamedFigure]:
+    """Draw time an image and memory of each network and limit with several batches."""
     times = seconds_by_trial(results)
     for settings, rows in naming.row_groups(trials, ("network", "limit_label", *_BUT_BATCH)):
         if rows["batch"].nunique() < 3:
@@ -80,59 +68,36 @@ def _batches(results: Results) -> Iterator[naming.NamedFigure]:
         title = f"Training {naming.title_of(settings['network'])} by batch size"
         figure = style.new_figure(title, naming.subtitle(settings, limit), results, 3.8)
         left, right = figure.subplots(1, 2)
-        own = times.merge(rows[["sweep", "trial"]])
-        _time_by_batch(left, own)
-        _memory_by_batch(right, rows)
-        _lost_by_batch((left, right), rows)
-        looks = ((style.PHASE_COLOURS[p], style.PHASE_TITLES[p]) for p in _phases(own))
-        keys = [Line2D([], [], color=colour, marker="o", label=name) for colour, name in looks]
-        keys += scales.unfinished_keys(list(rows["outcome"].unique()))
-        style.legend_beside(right, handles=keys)
+        own = times[times["phase"].isin(PHASES)].merge(rows[["sweep", "trial"]])
+        # The update is one for all parts of a batch.
+        parts = own["accumulation"].where(own["phase"] != "step", 1.0)
+        titles = {p: style.PHASE_TITLES[p] for p in PHASES if (own["phase"] == p).any()}
+        own = own.assign(image_s=own["seconds"] * parts / own["batch"], of=own["phase"].map(titles))
+        looks = {"hue": "of", "palette": {titles[p]: style.PHASE_COLOURS[p] for p in titles}}
+        sns.lineplot(own, x="batch", y="image_s", ax=left, **looks, **MEDIANS)
+        done = rows[rows["outcome"] == "ok"]
+        peaks = done.assign(peak=done["peak_bytes"] / MIB)
+        sns.lineplot(
+            peaks, x="batch", y="peak", color=style.MUTED, ax=right, label="memory", **MEDIANS
+        )
+        scales.seconds_axis(left, "time per image")
+        right.set_ylim(bottom=0)
+        right.set_ylabel("kernel's peak, with base (MiB)")
+        batch_axis((left, right), rows)
+        style.legend_beside(left, right)
         stem = naming.stem_of("training-batch", settings, settings["network"], limit)
         yield naming.NamedFigure(stem, figure)
 
 
-def _time_by_batch(axes: Axes, times: pd.DataFrame) -> None:
-    for phase in _phases(times):
-        rows = times[times["phase"] == phase]
-        # The update is one for all parts of a batch.
-        parts = 1.0 if phase == "step" else rows["accumulation"]
-        an_image = rows["seconds"] / (rows["batch"] / parts)
-        colour = style.PHASE_COLOURS[phase]
-        axes.plot(rows["batch"], an_image, "o", color=colour, ms=3.5, mew=0, alpha=0.4)
-        middle = an_image.groupby(rows["batch"]).median()
-        axes.plot(middle.index, middle, "o-", color=colour, ms=5, mec="white", mew=0.8)
-    scales.seconds_axis(axes, "time per image", 1)
-
-
-def _phases(times: pd.DataFrame) -> list[str]:
-    return [phase for phase in PHASES if (times["phase"] == phase).any()]
-
-
-def _memory_by_batch(axes: Axes, trials: pd.DataFrame) -> None:
-    done = trials[trials["outcome"] == "ok"]
-    axes.plot(
-        done["batch"], done["peak_bytes"] / MIB, "o", color=style.MUTED, ms=3.5, mew=0, alpha=0.5
-    )
-    middle = done.groupby("batch")["peak_bytes"].median() / MIB
-    axes.plot(middle.index, middle, "o-", color=style.UNLIMITED_COLOUR, ms=5, mec="white", mew=0.8)
-    axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
-    axes.set_ylabel("kernel's peak, with base (MiB)")
-
-
-def _lost_by_batch(panels: Sequence[Axes], trials: pd.DataFrame) -> None:
-    lost = trials[trials["outcome"].isin(list(scales.UNFINISHED_MARKS))]
-    at = {
-        str(outcome): tuple(float(batch) * MIB for batch in rows["batch"].unique())
-        for outcome, rows in lost.groupby("outcome")
-    }
+def batch_axis(panels: Sequence[Axes], trials: pd.DataFrame) -> None:
+    """Make log₂ axes of batches, with crosses at those that did not finish."""
     batches = sorted(trials["batch"].unique())
     if len(batches) > _MOST_TICKS:
-        batches = [float(2**n) for n in range(17) if batches[0] <= 2**n <= batches[-1]]
+        batches = [2.0**n for n in range(17) if batches[0] <= 2**n <= batches[-1]]
+    lost = lost_limits(trials.assign(limit_bytes=trials["batch"] * MIB, memory_bytes=0.0))
     for axes in panels:
         axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(batches))
+        axes.set_xticks(batches, [f"{batch:g}" for batch in batches])
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set_xlabel("batch (images)")
-        scales.draw_unfinished(axes, at, style.MUTED)
+        scales.draw_unfinished(axes, lost, style.INK)
