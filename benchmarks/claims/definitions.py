@@ -60,12 +60,6 @@ def _layers() -> Iterator[Claim]:
     yield says("if it has at least {} % of the extra time", _whole(100 * _LEAST_SHARE))
 
 
-def _report() -> Iterator[Claim]:
-    from edgebench.report.figures.gallery import _MOST
-
-    yield says("at most {} figures", str(_MOST))
-
-
 def _ledgers() -> Iterator[Claim]:
     from edgebench.measures.ledger import SMALL_BYTES, SMALL_SHARE
 
@@ -99,6 +93,5 @@ CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
     "docs/verbs/compare.md": _compare,
     "docs/verbs/layers.md": _layers,
     "docs/verbs/minimum.md": _minimum,
-    "docs/verbs/report.md": _report,
     "docs/explanation/why-numbers-differ.md": _ledgers,
 }
