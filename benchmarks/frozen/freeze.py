@@ -37,6 +37,7 @@ from click.testing import CliRunner  # noqa: E402
 
 from benchmarks.frozen.made_up import made_up  # noqa: E402
 from edgebench.errors import EdgebenchError  # noqa: E402
+from edgebench.results.sweep_reader import read_sweep  # noqa: E402
 
 STORE = Path(__file__).parent / "numbers"
 KEPT = ROOT / "results" / "vm-2core-24g"
@@ -219,8 +220,7 @@ def compare(sweep: Path, other: Path | None) -> Any:
 
 
 def _networks(sweep: Path) -> list[str]:
-    lines = (sweep / "trials.jsonl").read_text().splitlines()
-    settings = [json.loads(line)["settings"] for line in lines]
+    settings = [record.settings for record in read_sweep(sweep).records]
     named = ("+".join(s.get("networks") or ()) or s.get("network") for s in settings)
     return list(dict.fromkeys(name for name in named if name))
 

@@ -38,6 +38,7 @@ from edgebench.results.layout import (
     json_bytes,
     open_locked,
     read_json,
+    trials_file,
     whole_length,
 )
 from edgebench.results.trial_lines import read_records
@@ -264,7 +265,7 @@ def find_sweep(root: Path, device: str, fingerprint: str, *, finished: bool = Fa
     Folders that are damaged or made by a newer version are passed over.
     """
     parent = Path(root) / _check_name(device)
-    folders = [p for p in parent.glob("[!.]*") if (p / TRIALS).is_file()]
+    folders = [p for p in parent.glob("[!.]*") if trials_file(p)]
     for path in sorted(folders, reverse=True):
         with contextlib.suppress(ResultsError):
             resolved = read_json(path / RESOLVED)

@@ -25,6 +25,8 @@ from edgebench.safe_reading import open_to_read, read_file
 from edgebench.text import is_plain, safe_json
 
 TRIALS = "trials.jsonl"
+#: The same of a finished sweep that is kept: packed by ``gzip``.
+PACKED_TRIALS = f"{TRIALS}.gz"
 SCENARIO = "scenario.toml"
 RESOLVED = "resolved.json"
 ENVIRONMENT = "environment.json"
@@ -91,6 +93,15 @@ def check_schema(schema: object, path: Path) -> None:
             where=str(path),
             remedy=NEWER_REMEDY,
         )
+
+
+def trials_file(folder: Path) -> Path | None:
+    """Return the file of a results folder's records, as it is written or packed; None: no results.
+
+    A file that is written comes first: its sweep goes on.
+    """
+    files = (folder / TRIALS, folder / PACKED_TRIALS)
+    return next((file for file in files if file.is_file()), None)
 
 
 def whole_length(data: bytes) -> int:

@@ -29,6 +29,7 @@ from edgebench.results.layout import (
     EVENTS,
     LOGS,
     NETWORKS,
+    PACKED_TRIALS,
     READINGS,
     RESOLVED,
     SAMPLES,
@@ -39,6 +40,7 @@ from edgebench.results.layout import (
     most_values_in,
     parse_objects,
     read_json,
+    trials_file,
 )
 from edgebench.results.trial_lines import read_records
 from edgebench.safe_reading import open_to_read, read_end, read_file, read_text
@@ -187,7 +189,7 @@ def read_sweep(path: Path) -> Sweep:
         ResultsError: no results folder, or one that a newer version wrote.
     """
     path = Path(path)
-    if not (path / TRIALS).is_file():
+    if (file := trials_file(path)) is None:
         raise ResultsError("no results here", where=str(path), remedy=NO_RESULTS_REMEDY)
     # Asked first: a sweep that ends meanwhile then shows as complete rather than as cut short.
     running = is_being_written(path)
@@ -197,7 +199,7 @@ def read_sweep(path: Path) -> Sweep:
     networks = _read_or_warn(path / NETWORKS, warnings) if (path / NETWORKS).exists() else {}
     networks = _without_damage(networks, warnings)
     complete = _read_or_warn(path / COMPLETE, warnings) if (path / COMPLETE).exists() else None
-    own, timed, upward = _apart(read_records(path / TRIALS, warnings))
+    own, timed, upward = _apart(read_records(file, warnings))
     return Sweep(
         path=path,
         device=path.resolve().parent.name,
@@ -258,9 +260,10 @@ def sweep_folders(path: Path) -> list[Path]:
         ResultsError: none there.
     """
     path = Path(path)
-    if (path / TRIALS).is_file():
+    if trials_file(path):
         return [path]
-    found = [file.parent for depth in ("*", "*/*") for file in path.glob(f"{depth}/{TRIALS}")]
+    names = [f"{depth}/{name}" for depth in ("*", "*/*") for name in (TRIALS, PACKED_TRIALS)]
+    found = {file.parent for name in names for file in path.glob(name)}
     shown = [folder for folder in found if not folder.name.startswith(".")]
     if not shown:
         what = "no results here" if path.exists() else "no such folder"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +24,7 @@ from edgebench.records import (
 from edgebench.results.layout import (
     MOST_DAMAGED_LINES,
     MOST_LINE_BYTES,
+    PACKED_TRIALS,
     TRIALS,
     check_schema,
     parse_line,
@@ -31,6 +34,8 @@ from edgebench.safe_reading import open_to_read
 from edgebench.text import is_plain
 
 TORN = f"{TRIALS}: the last line is torn; its trial is not counted"
+#: A packed file that holds more is made to fill the memory.
+MOST_PACKED_BYTES = 256 << 20
 #: The fault of a line that can't be parsed.
 NO_JSON = "it is no JSON object"
 _Words = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
@@ -181,10 +186,10 @@ def _fault(error: msgspec.ValidationError) -> str:
 
 
 def read_records(path: Path, warnings: list[str]) -> list[TrialRecord]:
-    """The records of ``trials.jsonl``, one a trial: its final one, else its latest.
+    """Return the records of ``trials.jsonl``, one a trial: its final one, else its latest.
 
     Args:
-        path: the file.
+        path: the file, or one that ``gzip`` packed.
         warnings: gets a sentence for each damaged line, and each trial with several records.
 
     Raises:
@@ -192,9 +197,12 @@ def read_records(path: Path, warnings: list[str]) -> list[TrialRecord]:
     """
     try:
         with open_to_read(path) as file:
-            return _final(_whole(file, path, warnings), warnings)
-    except OSError as error:
-        raise ResultsError(f"can't read it: {error.strerror}", where=str(path)) from None
+            packed = path.name == PACKED_TRIALS
+            lines: BinaryIO = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]
+            return _final(_whole(lines, path, warnings), warnings)
+    except (OSError, EOFError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ResultsError(f"can't read it: {why}", where=str(path)) from None
 
 
 def _whole(file: BinaryIO, path: Path, warnings: list[str]) -> list[TrialRecord]:
@@ -205,6 +213,8 @@ def _whole(file: BinaryIO, path: Path, warnings: list[str]) -> list[TrialRecord]
     number = end = damaged = 0
     for lines in whole_lines(file):
         end += len(lines)
+        if path.name == PACKED_TRIALS and end > MOST_PACKED_BYTES:
+            raise ResultsError(f"{PACKED_TRIALS} holds too much", where=str(path))
         for line in lines.split(b"\n")[:-1]:
             number += 1
             record = parse_record(line, path) if line else NO_JSON

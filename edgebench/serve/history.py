@@ -25,7 +25,7 @@ from edgebench.answers.warnings import warned, warning_lines
 from edgebench.errors import ResultsError
 from edgebench.measures.machine.noise import trial_doubts
 from edgebench.records import TrialRecord
-from edgebench.results.layout import COMPLETE, TRIALS
+from edgebench.results.layout import COMPLETE, trials_file
 from edgebench.results.live.events import metric_of
 from edgebench.results.live.sweep import sweeps_below
 from edgebench.results.sweep_reader import Sweep, read_sweep
@@ -83,9 +83,11 @@ def recorded_version(path: Path) -> tuple[int, bool]:
         ResultsError: the sweep was removed meanwhile.
     """
     try:
-        return (path / TRIALS).stat().st_size, (path / COMPLETE).exists()
+        if file := trials_file(path):
+            return file.stat().st_size, (path / COMPLETE).exists()
     except FileNotFoundError:
-        raise _removed("sweep") from None
+        pass
+    raise _removed("sweep") from None
 
 
 def sweep_rows(root: Path) -> list[dict[str, Any]]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import shutil
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
 import edgebench
-from edgebench.results.layout import NETWORKS, TRIALS
+from edgebench.errors import ResultsError
+from edgebench.results import trial_lines
+from edgebench.results.layout import NETWORKS, PACKED_TRIALS, TRIALS
 from edgebench.results.live.sweep import SweepTail
-from edgebench.results.sweep_reader import read_sweep
+from edgebench.results.sweep_reader import read_sweep, sweep_folders
 from edgebench.safe_reading import MOST_BYTES
 from tests.results.damaged_records import (
     damaged,
@@ -61,6 +65,30 @@ def test_damage_is_told_with_line_and_key(
         assert len(found.sweeps[0].records) == len(lines) - 1
     finally:
         (folder / TRIALS).write_text(before)
+
+
+def test_packed_records_are_read_as_they_were(
+    made: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By gzip, of a sweep that is kept; cut in the middle or too large, it is refused in words."""
+    folder = Path(shutil.copytree(made["inference"], tmp_path / "sweep"))
+    plain = read_sweep(folder)
+    data = gzip.compress((folder / TRIALS).read_bytes())
+    (folder / TRIALS).unlink()
+    file = folder / PACKED_TRIALS
+    file.write_bytes(data)
+    packed = read_sweep(folder)
+    assert packed.records == plain.records
+    assert packed.warnings == plain.warnings
+    assert sweep_folders(tmp_path) == [folder]
+    for content in (data[: len(data) // 2], data[:20] + b"\0" * 50 + data[70:], b"text"):
+        file.write_bytes(content)
+        with pytest.raises(ResultsError, match="can't read it"):
+            read_sweep(folder)
+    file.write_bytes(data)
+    monkeypatch.setattr(trial_lines, "MOST_PACKED_BYTES", 1000)
+    with pytest.raises(ResultsError, match="holds too much"):
+        read_sweep(folder)
 
 
 @pytest.mark.heavy
