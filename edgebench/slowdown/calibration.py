@@ -8,7 +8,6 @@ docs/verbs/calibrate.md. A device without that file has assumed constants.
 from __future__ import annotations
 
 import json
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -17,6 +16,7 @@ from typing import Any
 
 from edgebench.boards.storage import StorageSpeed
 from edgebench.errors import MachineError, ResultsError
+from edgebench.records import is_number
 from edgebench.results.derived import write_derived
 from edgebench.safe_reading import read_file
 
@@ -201,7 +201,7 @@ def _constant(data: object, name: str) -> Constant | None:
         raise ValueError(f"{name} is no constant")
     found = Constant(**{f.name: data[f.name] for f in fields(Constant)})
     numbers = (found.value, found.low, found.high)
-    if not all(isinstance(n, (int, float)) and math.isfinite(n) for n in numbers):
+    if not all(map(is_number, numbers)):
         raise ValueError(f"{name} is no number")
     return found
 

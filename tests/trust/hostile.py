@@ -31,39 +31,13 @@ from edgebench.errors import EdgebenchError, MachineError
 from edgebench.run import command, trial_loop
 from edgebench.serve import app, history, limit_predictions, sweep_answer
 from tests.results.damaged_records import VERBS, sweeps
-from tests.trust.garbage import EVIL, HUGE, deep
+from tests.trust.garbage import VALUES, spoil, torn
 
 _MOST_S, _PATIENCE_S, _MOST_MIB = 60, 600, 500
-VALUES = (
-    *(*EVIL, *HUGE, None, True, [], {}, [[]], deep(90), "$x^", "$\\frac$", "<b>&", "=1+1"),
-    *("max", "100%", "-1", "1e400G", "[" * 999, "a.b" * 999, list(range(9999)), 2**53, "1" * 5000),
-)
-BYTES = (b"", b"\0" * 99, b"9" * 5000, b"[" * 10**5, b"\xff\xfe", b"1e999", b"NaN", b"\n" * 10**6)
 NESTED = (b"[" * 10**5, b"a" + b".a" * 10**5 + b" = 1", b"x = " + b"{a=" * 5000, b"[[a]]\n" * 9**5)
 SCENARIOS = sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml"))
 #: Readers of a case, each with its words.
 Readers = Iterator[tuple[str, Callable[[], object]]]
-
-
-def spoil(chance: random.Random, data: Any) -> Any:
-    """The data with one of its values replaced or taken away."""
-    keys: list[Any] = [*data] if isinstance(data, dict) else []
-    if isinstance(data, list):
-        keys = [*range(len(data))]
-    if not keys or chance.random() < 0.1:
-        return chance.choice(VALUES)
-    key = chance.choice(keys)
-    data[key] = spoil(chance, data[key])
-    if chance.random() < 0.1:
-        del data[key]
-    return data
-
-
-def torn(chance: random.Random, data: bytes) -> bytes:
-    """The bytes with some replaced, perhaps cut."""
-    at = chance.randrange(len(data) + 1)
-    made = data[:at] + chance.choice(BYTES) + data[at + chance.randrange(40) :]
-    return made[: chance.randrange(len(made) + 1)] if chance.random() < 0.3 else made
 
 
 def damage(chance: random.Random, file: Path) -> None:
