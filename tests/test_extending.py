@@ -58,26 +58,6 @@ ADDED = {
         """,
         "from edgebench.report.figures.gallery import STUDIES; print('nothing' in STUDIES)",
     ),
-    "remedy": (
-        "edgebench.remedies",
-        """
-        from edgebench.remedies.base import Remedy, with_settings
-
-        REMEDIES = (
-            Remedy(
-                name="nothing",
-                group="runtime",
-                title="does nothing",
-                costs="nothing",
-                source="nowhere",
-                unfit=lambda target: None,
-                setting=with_settings("pass", gc="default"),
-            ),
-        )
-        """,
-        "from edgebench.remedies import all_remedies;"
-        " print('nothing' in [remedy.name for remedy in all_remedies()])",
-    ),
 }
 
 

@@ -75,14 +75,5 @@ def copy_source(folder: Path) -> Path:
     return folder
 
 
-def install_really(folder: Path, source: Path) -> Path:
-    """A fresh environment with the base install, by pip, from that source; its Python."""
-    venv.EnvBuilder(with_pip=True).create(folder)
-    python = folder / "bin" / "python"
-    words = ["-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), str(source)]
-    subprocess.run([python, *words], check=True, capture_output=True, text=True)
-    return python
-
-
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()

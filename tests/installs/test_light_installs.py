@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from light import EXTRAS, ROOT, copy_source, install_lightly, install_really
+from light import EXTRAS, ROOT, install_lightly
 from made_sweep import Shape, make
 
 from edgebench import extras
@@ -264,23 +264,6 @@ def test_in_the_base_install(installed: Installer, places: dict[str, Path]):
 def test_in_each_extra(extra: str, installed: Installer, places: dict[str, Path]):
     """Likewise where one extra is there."""
     judge_all(telling((extra,)), (extra,), installed(extra), places)
-
-
-@pytest.mark.promise(
-    "In the base install and with each single extra every verb works, or names the extra to "
-    "install, and installing that one is enough."
-)
-@pytest.mark.long
-@pytest.mark.process
-def test_in_a_fresh_environment(tmp_path: Path, places: dict[str, Path]):
-    """The base install as pip makes it, from a copy of the source: every verb, and its help."""
-    source = copy_source(tmp_path / "source")
-    try:
-        python = install_really(tmp_path / "fresh", source)
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"pip can't install here: {error.stderr.strip().splitlines()[-1]}")
-    judge_all([one for one in CALLS if not one.cgroup], (), python, places)
-    check_help(python, places)
 
 
 @pytest.mark.process

@@ -8,7 +8,6 @@ import pytest
 from shared_sweeps import SharedSweep
 
 from edgebench.answers.warnings import sweep_warnings
-from edgebench.report.figures import memory_time
 from edgebench.results.results import Results, load
 from edgebench.results.watched import how_watched
 from edgebench.run.sweep import SweepOptions, run_sweep
@@ -83,17 +82,3 @@ def test_a_sweep_that_was_not_looked_into_is_in_no_doubt(shared_sweep: SharedSwe
     sweep = load(shared_sweep("command")).sweeps[0]
     assert how_watched(sweep) == "without memory.stat"
     assert sweep_warnings(sweep) == []
-
-
-@pytest.mark.own_cgroup
-def test_the_figure_over_time_shows_kinds_of_the_trial_that_has_them(asked: Results) -> None:
-    """Drawn beside the timed ones, and by its name; the timed trial's figure has no such lines."""
-    results = asked
-    own = results.sweeps[0].strategy_records[0].trial
-    drawn = {one.stem: one.figure for one in memory_time.figures(results)}
-    assert len(drawn) == 3
-    by_name = next(memory_time.figures(results, own)).figure
-    timed = next(memory_time.figures(results, results.sweeps[0].records[0].trial)).figure
-    told = [{line.get_label() for line in f.axes[0].get_lines()} for f in (by_name, timed)]
-    assert "anonymous (memory.stat)" in told[0]
-    assert "anonymous (memory.stat)" not in told[1]

@@ -78,22 +78,6 @@ def _if_has(text: str, words: str) -> str | None:
     return text if words in text else None
 
 
-def test_sort_and_filter(browser: Any, with_sweep: Served):
-    """Trials are sorted and filtered by what was set."""
-    page = Page(browser, with_sweep.address)
-    page.open("history")
-    page.find("#sweeps input[aria-label]")
-    rows = [row for row in page.all("#sweeps tbody tr") if "alexnet" in row.text]
-    rows[0].find_element("css selector", "input").click()
-    page.find("#trials tbody tr")
-    assert len(page.all("#trials tbody tr")) == 20
-    page.press("select[data-filter='network'] option[value='lenet']")
-    wait_for(lambda: len(page.all("#trials tbody tr")) == 10)
-    page.press("#trials button[data-column='wall_s']")
-    assert page.find("#trials th[aria-sort='ascending']")
-    assert page.faults() == []
-
-
 #: Names that a file may hold: each sets ``window.taken`` where it is run.
 HOSTILE = [
     "<script>window.taken=1</script>",

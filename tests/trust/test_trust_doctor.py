@@ -25,7 +25,6 @@ from edgebench.cgroups.kernel_checks import check_support, support_findings
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import (
     Hierarchy,
-    cpu_quota_above,
     find_parent,
     hierarchies,
     memory_high_above,
@@ -202,16 +201,6 @@ def test_the_tightest_throttle_counts(tmp_path: Path) -> None:
     assert memory_high_above(below) is None
     (below.parent / "memory.high").write_text("1000000\n")
     assert memory_high_above(below) == (1000000, below.parent / "memory.high")
-
-
-def test_the_tightest_quota_counts(tmp_path: Path) -> None:
-    """Half a core above a whole one is half a core."""
-    below = tmp_path / "slice"
-    below.mkdir()
-    (below / "cpu.max").write_text("100000 100000\n")
-    assert cpu_quota_above(2, below) == 1.0
-    (tmp_path / "cpu.max").write_text("50000 100000\n")
-    assert cpu_quota_above(2, below) == 0.5
 
 
 @pytest.mark.promise(
