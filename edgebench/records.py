@@ -107,7 +107,7 @@ WITH_PEAK = " and peak"
 
 
 class TrialRecord(Struct, frozen=True, gc=False):
-    """One line of ``trials.jsonl``. With a ``strategy`` it is that one's own trial, not timed.
+    """One line of ``trials.jsonl``. A record with a ``strategy`` is of a separate, untimed trial.
 
     Counters are None where the kernel doesn't report them.
 
@@ -123,13 +123,11 @@ class TrialRecord(Struct, frozen=True, gc=False):
         outcome: ``ok``, ``oom-killed``, ``accelerator-oom``, ``timeout``, ``failed``,
             ``harness-error``, ``interrupted``.
         started_utc: when it began.
-        strategy: the memory strategy of this separate trial. None: it is timed.
+        strategy: memory strategy of a separate trial. None: a timed trial.
         machine: which machine of a fleet made it. None: no fleet.
-        direction: a walk came to this limit from above (``down``) or below (``up``). None: no walk,
-            or no limit.
+        direction: of a walk, ``down`` or ``up``. None: no walk, or no limit.
         reason: why it did not end ``ok``, with phase and layer. None: it did.
-        ended_in: what it was doing when its limit ended it. None: no limit did, or it writes no
-            events.
+        ended_in: what it was doing when its limit ended it. None: no limit did, or no events.
         exit_code: of the workload's first process. None: a signal ended it.
         signal: what ended that process. None: it exited.
         wall_s: from the process's start to its end. None: never started.
@@ -142,17 +140,14 @@ class TrialRecord(Struct, frozen=True, gc=False):
         saturated: usage reached the limit, so the peak is not the demand.
         sampled_peak_bytes: highest sampled usage.
         swap_peak_bytes: most swap used. None: no swap accounting.
-        other_swap_bytes: by how much other swap areas grew meanwhile, whoever swapped; of a walk in
-            its first record. None: no swap file or zram of its own.
-        demand_bytes: what it needs without a limit, libraries aside; a network as a
-            whole: in its first round. None: limited, or not ``ok``.
-        demand_source: what that was computed from; with ``mapped_file``, libraries that it was
-            charged for are in it; without ``peak`` (earlier versions), what came and went between
-            two samples is not.
+        other_swap_bytes: by how much other swap areas grew meanwhile. None: no swap of its own.
+        demand_bytes: what it needs without a limit, without libraries. None: limited, or not
+            ``ok``.
+        demand_source: what that was computed from; with ``mapped_file`` it contains libraries that
+            the trial was charged for.
         undroppable_bytes: the part of the demand that only swap can hold. None: no demand.
         library_bytes: most pages of code that its processes had mapped, whoever was charged. None:
-            limited (but for ``measure --board``), not ``ok``, ended within some 50 ms, or
-            ``/proc/PID/smaps`` can't be read.
+            limited, not ``ok``, or too short to be looked at.
         base_bytes: usage after the runtime's import. None: no phase ``import``.
         gnu_time_maxrss_bytes: GNU time's largest resident set of one process. None: GNU time was
             killed too.
@@ -160,36 +155,32 @@ class TrialRecord(Struct, frozen=True, gc=False):
         major_faults: page faults that read from disk or swap.
         minor_faults: other page faults.
         swapped_in_bytes, swapped_out_bytes: read from swap, written to it.
-        refault_anon, refault_file: anonymous and file pages that were read again soon after they
-            were evicted.
+        refault_anon, refault_file: pages that were read again soon after they were evicted.
         io_read_bytes, io_write_bytes: read from block devices, written to them.
         oom_kills: processes of the cgroup that the kernel killed for lack of memory.
         killed_with_swap_free: at least half of its swap was free at the kill. None: no kill, or
             unknown.
         limit_hits: how often usage reached the limit.
-        collections_s: full garbage collections within rounds, and others of 1 ms or more. None: no
-            events.
-        throughput_per_s: from a command's output; of text generation, tokens of decoding. None: not
-            asked for, or not found.
+        collections_s: time of long garbage collections within rounds. None: no events.
+        throughput_per_s: rate that a command prints, or tokens of decoding. None: not asked for, or
+            not found.
         page_cache: ``cold`` (weights evicted before each round) or ``warm``. None: no weights.
         sampler: the sampler. None: it never started.
         watched: how it was watched. None: an older record; ``memory.stat`` was read every 10 ms.
         kill: memory and swap at the first kill. None: no kill at the trial's own limit.
         outside: what it left behind. None: no command or function.
-        growth: whether its memory still grew when it was stopped. None: no program that ``--for``
-            stopped, a limit, or less than a second.
+        growth: whether its memory still grew when it was stopped. None: it was not stopped, or
+            limited.
         storage: how disks were held to a speed. None: as they are.
-        files: the files that a program used. None: no program, none seen, or not looked for under a
-            limit.
+        files: the files that a program used. None: no program, or none seen.
         swap_ram: RAM that its swap took in zram or zswap. None: swap on a disk, or no limit.
         walk: of which walk this is a limit. None: the limit did not move.
-        working_set: None: no walk, or not its first record.
+        working_set: pages that steady rounds use. None: no walk, or not its first record.
         accelerator: its memory, and copies. None: it computed on the processor.
         phases: each phase's sum.
         round_counts: what each round read and wrote; none of a round that was cut.
         round_sources: where the kernel has each number of ``round_counts``.
-        notes: the worker's: versions, threads, a digest of each output, and what single kinds of
-            workload add.
+        notes: of the worker: versions, threads, a digest of each output, and more.
         noise: what disturbed the machine: steal, other programs' CPU use, throttling.
         doubts: why its numbers may be wrong, beside ``noise``.
         missing: key → why it is null.

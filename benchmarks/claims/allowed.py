@@ -89,7 +89,6 @@ PAGES: dict[str, tuple[str, ...]] = {
         *("touches 80 MiB under a limit of 64 MiB", "as of 6.18", "Until 6.11", "since 6.12 ("),
         *("about 6.16", "95 % interval. No row"),
     ),
-    "docs/reference/results.md": (*("within some 50 ms", "1 ms or more"),),
     "docs/reference/scenarios.md": ("at 80 % and 60 % of what",),
     "docs/verbs/calibrate.md": ("2 cores and 24 GB", "of 1 GiB, and with no swap"),
     "docs/verbs/layers.md": ("at 40 % of its demand",),

@@ -39,7 +39,7 @@ def _minimum() -> Iterator[Claim]:
     yield says("needs differ by more than {} %", _whole(100 * DIFFERS))
     yield says("until they are at most {} % apart", _whole(100 * (PRECISION - 1)))
     yield says("with swap, steps of {} % down", _whole(100 * (1 - _DOWN)))
-    yield says("is killed, to {} %", _whole(100 * (_KILL_PRECISION - 1)))
+    yield says("is killed, until two limits are {} % apart", _whole(100 * (_KILL_PRECISION - 1)))
     yield says("once the search has taken {} s", f"{_CONFIRM_S:g}")
     yield says("is stopped at {} times the unlimited time", f"{1 + _STOP * SLIGHT:.0f}")
     yield says("(1 + {} times the factor)", f"{_STOP:g}")
