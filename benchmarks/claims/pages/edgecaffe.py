@@ -36,14 +36,6 @@ def claims() -> Iterator[Claim]:
         len(killed),
     )
     yield table("medians of the trials that finished:", map(_row, SCHEDULES))
-    yield says(
-        "was {} % off the point's median (median over points); at points slowed 1.5 times or more, {} %.",
-        *(f"{e.farthest_repeat():.1f}", f"{e.farthest_repeat(1.5):.1f}"),
-    )
-    yield says(
-        "which is kept too, it was {} % (median over points)",
-        f"{e.farthest_repeat(of=e.AS_IS):.0f}",
-    )
     yield says("alone is {} MiB", f"{trials['base_bytes'].median() / MIB:.0f}")
     order = {schedule: e.slowed_by_half(schedule) for schedule in SCHEDULES}
     assert order["bulk"] == max(order.values())
