@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 
@@ -62,5 +63,5 @@ def claims() -> Iterator[Claim]:
 
 def _outcomes(scenario: str) -> list[str]:
     """Of all trials, those for strategies too."""
-    lines = (folder(scenario) / "trials.jsonl").read_text().splitlines()
-    return [json.loads(line)["outcome"] for line in lines]
+    with gzip.open(folder(scenario) / "trials.jsonl.gz", "rt") as lines:
+        return [json.loads(line)["outcome"] for line in lines]
