@@ -54,12 +54,10 @@ _KEYS = ("time", "mem_heap_B", "mem_heap_extra_B", "mem_stacks_B", "heap_tree")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The heap at ``time`` (in the file's unit). ``extra_bytes`` are the allocator's own."""
+    """The heap at ``time``, in ms."""
 
     time: int
     heap_bytes: int
-    extra_bytes: int
-    is_peak: bool
     stacks: tuple[Stack, ...]
 
 
@@ -67,7 +65,6 @@ class Snapshot:
 class MassifFile:
     """What a massif file holds; ``cut`` if its last snapshot was not whole and is left out."""
 
-    time_unit: str
     snapshots: tuple[Snapshot, ...]
     cut: bool
 
@@ -79,8 +76,7 @@ def parse_massif(text: str, where: str) -> MassifFile:
         ResultsError: it is no massif file, or a snapshot before the last one is broken.
     """
     head, *parts = _BORDER.split(text)
-    unit = _UNIT.search(head)
-    if not head.startswith("desc: ") or not unit:
+    if not head.startswith("desc: ") or not _UNIT.search(head):
         raise ResultsError("not a file of valgrind's massif, or cut short", where=where)
     snapshots: list[Snapshot] = []
     for number, part in enumerate(parts):
@@ -90,7 +86,7 @@ def parse_massif(text: str, where: str) -> MassifFile:
             if number < len(parts) - 1:
                 what = f"massif's snapshot {number} is broken: {error}"
                 raise ResultsError(what, where=where) from None
-    return MassifFile(unit[1], tuple(snapshots), cut=len(snapshots) < len(parts) or not parts)
+    return MassifFile(tuple(snapshots), cut=len(snapshots) < len(parts) or not parts)
 
 
 def _snapshot(part: str) -> Snapshot:
@@ -103,11 +99,11 @@ def _snapshot(part: str) -> Snapshot:
     figures = [fields[key] for key in _KEYS[:-1]]
     if wrong := [text for text in figures if not re.fullmatch(r"\d{1,19}", text)]:
         raise ValueError(f"{wrong[0][:20]!r} is no figure")
-    time, heap, extra, _ = map(int, figures)
+    time, heap, *_ = map(int, figures)
     tree = lines[len(_KEYS) :]
     if bool(tree) == (fields["heap_tree"] == "empty"):
         raise ValueError("its tree is missing, or there is one too many")
-    return Snapshot(time, heap, extra, fields["heap_tree"] == "peak", tuple(_leaves(tree)))
+    return Snapshot(time, heap, tuple(_leaves(tree)))
 
 
 def _leaves(lines: Sequence[str]) -> Iterator[Stack]:

@@ -64,16 +64,6 @@ _STACKS = 8
 
 
 @dataclass(frozen=True)
-class HeapCounters:
-    """Blocks and bytes, live and since the start."""
-
-    live_count: int
-    live_bytes: int
-    allocated_count: int
-    allocated_bytes: int
-
-
-@dataclass(frozen=True)
 class DumpStack:
     """Live bytes of one path of calls; the return addresses are innermost first."""
 
@@ -93,9 +83,13 @@ class CodeMapping:
 
 @dataclass(frozen=True)
 class Dump:
-    """One whole dump: the exact total, and the stacks that hold most, largest first."""
+    """One whole dump: exact totals, and the stacks that hold most, largest first.
 
-    total: HeapCounters
+    ``allocated_bytes`` are since the start.
+    """
+
+    live_bytes: int
+    allocated_bytes: int
     stacks: tuple[DumpStack, ...]
     mappings: tuple[CodeMapping, ...]
 
@@ -133,7 +127,7 @@ def parse_dump(text: str, where: str) -> Dump:
             start, end, offset = (int(mapping[n], 16) for n in (1, 2, 4))
             code.append(CodeMapping(start, end, offset, path))
     most = heapq.nlargest(_STACKS, stacks, key=lambda stack: stack.live_bytes)
-    return Dump(HeapCounters(*map(int, header.groups()[:4])), tuple(most), tuple(code))
+    return Dump(int(header[2]), int(header[4]), tuple(most), tuple(code))
 
 
 class Libraries:
@@ -189,7 +183,7 @@ def find_dumps(folder: Path) -> tuple[list[DumpFile], list[str]]:
             processes.setdefault(name[1] or "", []).append(file)
     most = max(
         processes.values(),
-        key=lambda files: max(file.dump.total.allocated_bytes for file in files),
+        key=lambda files: max(file.dump.allocated_bytes for file in files),
         default=[],
     )
     return sorted(most, key=lambda file: file.number), notes
@@ -213,7 +207,7 @@ def to_points(
     return tuple(
         HeapPoint(
             t_ns=t_ns,
-            live_bytes=file.dump.total.live_bytes,
+            live_bytes=file.dump.live_bytes,
             boundary=file.number if file.number in moments else None,
             stacks=largest(
                 Stack(stack.live_bytes, tuple(map(libraries.name, stack.addresses[:_FRAMES])))
