@@ -228,12 +228,3 @@ def test_a_name_that_is_no_name(parent: ParentCgroup, name: str):
     """A name can't lead out of the parent cgroup."""
     with pytest.raises(CgroupError, match="name"):
         parent.create(name) if name != ".." else parent.create("/../x")
-
-
-def test_what_it_describes(parent: ParentCgroup):
-    """The environment's record says version, path, controllers and why values are missing."""
-    described = parent.describe()
-    assert described["version"] == parent.version
-    assert "memory" in described["controllers"]
-    assert Path(described["path"]).is_dir()
-    assert not list(parent.path.glob(f"edgebench-{os.getpid()}-look"))

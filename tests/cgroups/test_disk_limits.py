@@ -175,19 +175,6 @@ def test_requests_and_writes_are_proved_too(
 
 @pytest.mark.own_cgroup
 @pytest.mark.root
-def test_a_disk_slower_than_declared_is_refused(
-    parent: ParentCgroup, limit: DiskLimit, file: Path
-) -> None:
-    """The message says what the disk does by itself, and what could be declared."""
-    fast = DiskLimit(limit.number, "disk", parse_storage("read=900GB/s"))
-    with pytest.raises(CgroupError, match=r"slower than declared .*: by itself disk reads") as slow:
-        prove_storage(parent, fast, file)
-    assert slow.value.remedy
-    assert "declare no more than it can do: read=" in slow.value.remedy
-
-
-@pytest.mark.own_cgroup
-@pytest.mark.root
 def test_files_are_probed_with_the_rights_of_their_owner(parent: ParentCgroup) -> None:
     """A user's weights are read; a link to what only root may read, or a FIFO, is refused."""
     words = ["read", "sequential:4096:1:0.1"]

@@ -32,6 +32,9 @@ CLIENTS = (
 )
 
 
+BUILT = "torch 2.0+cpu is built without it"
+
+
 class FakeNvmlError(Exception):
     """As NVML's own."""
 
@@ -87,47 +90,38 @@ def test_a_jetson_s_allocator_tells_clients(tmp_path: Path):
 
 
 def test_the_whole_machine_tells_what_no_cgroup_has(tmp_path: Path):
-    """RAM in use, and what is set aside for devices."""
+    """RAM in use, and what is set aside for devices: 0 of that is no figure of 0."""
     board = machine(tmp_path, meminfo=MEMINFO)
     assert SYSTEM_FIGURES["ram"].read(board) == 2_000_000 << 10
     assert SYSTEM_FIGURES["cma"].read(board) == 5536 << 10
     with pytest.raises(UnreadableError, match="nvmap"):
         SYSTEM_FIGURES["nvmap"].read(board)
-
-
-def test_without_cma_there_is_none(tmp_path: Path):
-    """0 set aside is no figure of 0."""
     text = MEMINFO.replace("CmaTotal:          65536", "CmaTotal:              0")
     with pytest.raises(UnreadableError, match="set aside"):
-        SYSTEM_FIGURES["cma"].read(machine(tmp_path, meminfo=text))
+        SYSTEM_FIGURES["cma"].read(machine(tmp_path / "without", meminfo=text))
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "driver", "says"),
     [
-        ("cuda: Optional[str] = None", "this torch has no CUDA: torch 2.0+cpu is built without it"),
-        ("cuda = None", "this torch has no CUDA: torch 2.0+cpu is built without it"),
-        ("cuda: Optional[str] = '12.6'", "no CUDA driver is installed"),
-        ("", "no CUDA driver is installed"),
+        ("cuda: Optional[str] = None", "libc.so.6", f"this torch has no CUDA: {BUILT}"),
+        ("cuda = None", "libc.so.6", f"this torch has no CUDA: {BUILT}"),
+        ("cuda: Optional[str] = '12.6'", "libno-such-driver.so.1", "no CUDA driver is installed"),
+        ("", "libno-such-driver.so.1", "no CUDA driver is installed"),
+        # A library that has none of the driver's functions can't be asked.
+        ("cuda = '12.6'", "libc.so.6", "no CUDA driver is installed"),
     ],
 )
-def test_torch_and_the_driver_are_asked_without_importing_it(line: str, says: str, tmp_path: Path):
+def test_torch_and_the_driver_are_asked_without_importing_it(
+    line: str, driver: str, says: str, tmp_path: Path
+):
     """Torch's own file says what it was built with; the driver's library whether it is there."""
     file = tmp_path / "version.py"
     file.write_text(f"__version__ = '2.0+cpu'\n{line}\n")
-    why = why_no_cuda(file, driver="libno-such-driver.so.1")
+    why = why_no_cuda(file, driver=driver)
     assert why is not None
     assert says in why[0]
     assert why[1]
-
-
-def test_a_library_that_is_no_driver_is_none(tmp_path: Path):
-    """What has none of its functions can't be asked."""
-    file = tmp_path / "version.py"
-    file.write_text("cuda = '12.6'\n")
-    why = why_no_cuda(file, driver="libc.so.6")
-    assert why is not None
-    assert "no CUDA driver" in why[0]
 
 
 def test_the_real_package_says_why_it_tells_nothing():

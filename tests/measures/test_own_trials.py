@@ -10,12 +10,13 @@ import pytest
 from edgebench.errors import ResultsError, ScenarioError
 from edgebench.measures import strategies
 from edgebench.measures.strategy import ErrorBar, Reading, Strategy, TrialData
-from edgebench.records import LimitSetting, TrialRecord
+from edgebench.records import LimitSetting
 from edgebench.results.point_facts import point_facts
 from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, SweepSummary, run_sweep
 from edgebench.scenario.points import PlannedTrial, Point, own_trials
 from edgebench.scenario.scenario import load_scenario
+from tests.quiet import Quiet
 
 SCENARIO = """
 schema = 1
@@ -72,29 +73,23 @@ class Absent(_Made):
 class Crashing(_Made):
     """Takes its workload with it, and leaves nothing."""
 
-    name = "crashing"
+    name, words = "crashing", ("false",)
 
     def wrap(
         self, command: Sequence[str], env: Mapping[str, str], folder: Path
     ) -> tuple[list[str], dict[str, str]]:
-        """A word that fails."""
-        return ["false"], dict(env)
+        """Words that leave nothing."""
+        return list(self.words), dict(env)
 
 
-class Slow(_Made):
+class Slow(Crashing):
     """Runs past its limit."""
 
-    name = "slow"
-
-    def wrap(
-        self, command: Sequence[str], env: Mapping[str, str], folder: Path
-    ) -> tuple[list[str], dict[str, str]]:
-        """A word that takes long."""
-        return ["sleep", "100000"], dict(env)
+    name, words = "slow", ("sleep", "100000")
 
 
-class _Silent:
-    """A progress that tells nothing but remembers what was said."""
+class _Silent(Quiet):
+    """Remembers what was said."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -104,15 +99,6 @@ class _Silent:
 
     def begin(self, folder: Path, total: int, done: int) -> None:
         self.total = total
-
-    def planned(self, total: int) -> None:
-        self.total = total
-
-    def trial(self, request: object) -> None: ...
-
-    def moved(self, limits: object) -> None: ...
-
-    def finished(self, record: TrialRecord) -> None: ...
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from edgebench.measures.strategies.cgroup import CANT_RESET, KernelMark, Sampled
 from edgebench.measures.strategies.engines import ALLOCATIONS, TorchAllocations
 from edgebench.measures.strategies.gnu_time import GnuTimeStrategy
 from edgebench.measures.strategies.process import Malloc, Process, Proportional, ResidentAndSwapped
-from edgebench.measures.strategy import ErrorBar, Reading, SpanReading, TrialData
+from edgebench.measures.strategy import ErrorBar, Reading, SpanReading, Strategy, TrialData
 from edgebench.measures.view import view_of
 from edgebench.records import LimitSetting, SamplerReport, TrialRecord, Watching
 from edgebench.workloads.recorder import NO_DESCRIPTORS
@@ -117,11 +117,6 @@ def test_between_rare_samples_usage_stays_the_same() -> None:
         assert {span.peak_bytes for span in Sampled().read(even).spans} == {None}
 
 
-def test_no_samples_is_said() -> None:
-    """No table, no peak."""
-    assert Sampled().read(TrialData([], record())).missing
-
-
 def test_the_process_by_its_own_looks() -> None:
     """Resident by the reset mark; with swap, proportional and malloc's count by the ends."""
     seen = TrialData(layer_events(), record(), cpus=2)
@@ -135,16 +130,18 @@ def test_the_process_by_its_own_looks() -> None:
     assert Malloc().read(seen).peak_bytes == full["heap_used_bytes"]
 
 
-def test_a_worker_that_never_looked_is_said() -> None:
-    """As after a kill before the first boundary."""
-    assert Process().read(TrialData([], record())).missing
-
-
-def test_gnu_times_figure_or_why_not() -> None:
-    """From the record; None is no 0."""
+def test_gnu_times_figure_is_the_record_s() -> None:
+    """As it stands there."""
     told = GnuTimeStrategy().read(TrialData([], record(gnu_time_maxrss_bytes=7)))
     assert told.peak_bytes == 7
-    assert GnuTimeStrategy().read(TrialData([], record())).missing
+
+
+@pytest.mark.parametrize("strategy", [Sampled(), Process(), GnuTimeStrategy(), Analytic()])
+def test_where_nothing_was_seen_there_is_no_peak(strategy: Strategy) -> None:
+    """As after a kill before the first boundary, without samples or a report: None, and why."""
+    reading = strategy.read(TrialData([], record()))
+    assert reading.peak_bytes is None
+    assert reading.missing["peak_bytes"]
 
 
 def boundaries(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
