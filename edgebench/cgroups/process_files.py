@@ -16,7 +16,8 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +32,7 @@ _SMAPS_LINE = re.compile(
     r"|(Rss|Pss|Referenced|Anonymous|AnonHugePages): +(\d+) kB)",
     re.MULTILINE,
 )
+_NO_FILE = "0"
 #: Permissions and name of a file that ``maps`` shows.
 _MAPPED_FILE = re.compile(r"^[0-9a-f]+-[0-9a-f]+ (\S+) \S+ \S+ [1-9]\d* +(/.*)$", re.MULTILINE)
 _FLAGS = re.compile(r"^flags:\s+([0-7]+)$", re.MULTILINE)
@@ -61,27 +63,17 @@ class _Mapping:
     rights: str
     device: str
     inode: str
-    sizes: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def is_file(self) -> bool:
-        return self.inode != "0"
-
-    def size(self, name: str) -> int:
-        return self.sizes.get(name, 0)
+    sizes: Counter[str] = field(default_factory=Counter)
 
 
-def _mappings(smaps: str) -> Iterator[_Mapping]:
-    mapping: _Mapping | None = None
+def _mappings(smaps: str) -> list[_Mapping]:
+    mappings: list[_Mapping] = []
     for rights, device, inode, name, kib in _SMAPS_LINE.findall(smaps):
-        if name and mapping:
-            mapping.sizes[name] = int(kib) * 1024
-        elif rights:
-            if mapping:
-                yield mapping
-            mapping = _Mapping(rights, device, inode)
-    if mapping:
-        yield mapping
+        if rights:
+            mappings.append(_Mapping(rights, device, inode))
+        elif mappings:
+            mappings[-1].sizes[name] = int(kib) * 1024
+    return mappings
 
 
 def _read_smaps(pid: int) -> str:
@@ -121,7 +113,7 @@ class _File:
     """One file, as several processes map it."""
 
     is_code: bool = False
-    resident: dict[int, int] = field(default_factory=dict)
+    resident: Counter[int] = field(default_factory=Counter)
     proportional: int = 0
 
     @property
@@ -179,13 +171,12 @@ def mapped_in(smaps: Iterable[str], memory_devices: Collection[str]) -> MappedFi
     files: dict[tuple[str, str], _File] = {}
     for process, text in enumerate(smaps):
         for mapping in _mappings(text):
-            if mapping.is_file:
+            if mapping.inode != _NO_FILE:
                 file = files.setdefault((mapping.device, mapping.inode), _File())
-                changed = mapping.size("Anonymous")
-                unchanged = max(0, mapping.size("Rss") - changed)
+                changed = mapping.sizes["Anonymous"]
                 file.is_code |= "x" in mapping.rights
-                file.resident[process] = file.resident.get(process, 0) + unchanged
-                file.proportional += max(0, mapping.size("Pss") - changed)
+                file.resident[process] += max(0, mapping.sizes["Rss"] - changed)
+                file.proportional += max(0, mapping.sizes["Pss"] - changed)
     sums = {"library": 0, "own": 0, "shared": 0}
     for (device, _), file in files.items():
         is_shared = device in memory_devices
@@ -236,11 +227,11 @@ def touched_in(*smaps: str) -> TouchedPages:
     """
     anonymous = file = huge = 0
     for mapping in (mapping for text in smaps for mapping in _mappings(text)):
-        touched = mapping.size("Referenced")
-        unchanged = mapping.size("Rss") - mapping.size("Anonymous")
-        of_file = min(touched, unchanged) if mapping.is_file else 0
+        touched = mapping.sizes["Referenced"]
+        unchanged = mapping.sizes["Rss"] - mapping.sizes["Anonymous"]
+        of_file = min(touched, unchanged) if mapping.inode != _NO_FILE else 0
         file, anonymous = file + of_file, anonymous + touched - of_file
-        huge += min(touched, mapping.size("AnonHugePages"))
+        huge += min(touched, mapping.sizes["AnonHugePages"])
     return TouchedPages(anonymous, file, huge)
 
 

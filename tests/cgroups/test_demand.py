@@ -81,6 +81,8 @@ def test_without_a_look_it_never_exceeds_what_is_charged() -> None:
     # A program that ends at once: the kernel's statistics show nothing of it yet.
     assert demand_of(columns(anon=0, shmem=0, file=0)) == Demand()
     assert demand_of({"t_ns": [], "anon_bytes": []}) == Demand()
+    # What is given back later was needed.
+    assert demand_of({"t_ns": [0, 9], "anon_bytes": [30, 4]}) == Demand(30, 30, "sampled anon")
 
 
 def rows(**sizes: list[int]) -> dict[str, list[int]]:
@@ -105,6 +107,8 @@ def rows(**sizes: list[int]) -> dict[str, list[int]]:
         # Weights that stay mapped count beside it, shared memory once.
         ({"anon": [6, 6], "file": [90, 90], "mapped_file": [90, 90], "peak": [96, 136]}, 136, 46),
         ({"anon": [6, 6], "file": [40, 40], "shmem": [40, 40], "peak": [46, 86]}, 86, 86),
+        # Also those that a sample saw before the mark rose, and not after it.
+        ({"anon": [6, 6], "file": [90, 90], "mapped_file": [90, 30], "peak": [96, 136]}, 136, 46),
         # A mark that stays says nothing of what was cached when it was set.
         ({"anon": [6, 6], "file": [0, 0], "peak": [46, 46]}, 46, 46),
         ({"anon": [6, 6, 6], "file": [0, 90, 0], "peak": [6, 96, 96]}, 6, 6),
