@@ -88,14 +88,27 @@ def test_a_disk_that_is_not_held_is_refused(monkeypatch: pytest.MonkeyPatch, hel
     with pytest.raises(CgroupError, match="15% off"):
         prove(monkeypatch, disk, "read=100MB/s")
     assert disk.asked == 3
+    # The best of them is told.
+    with pytest.raises(CgroupError, match="12% off"):
+        prove(monkeypatch, Disk(FAST, reading(80), reading(88), reading(held)), "read=100MB/s")
     assert prove(monkeypatch, Disk(FAST, reading(held), reading(100)), "read=100MB/s")
 
 
-def test_a_disk_slower_than_declared_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("own", "declared", "can", "lower"),
+    [
+        (reading(90), "read=100MB/s", "by itself disk reads 90.0 MB/s", "read=72MB/s"),
+        (reading(3.6864, 900), "read_iops=1000", "reads 900 times 4 KiB a second", "read_iops=720"),
+    ],
+)
+def test_a_disk_slower_than_declared_is_named(
+    monkeypatch: pytest.MonkeyPatch, own: ProbeResult, declared: str, can: str, lower: str
+) -> None:
     """The message has what the disk does by itself, and a speed to declare that it can keep."""
     with pytest.raises(CgroupError, match="slower than declared") as caught:
-        prove(monkeypatch, Disk(reading(90), reading(90)), "read=100MB/s")
-    assert "read=72MB/s" in str(caught.value.remedy)
+        prove(monkeypatch, Disk(own, own), declared)
+    assert can in caught.value.what
+    assert lower in str(caught.value.remedy)
 
 
 @pytest.mark.parametrize(("iops", "fault"), [(1000, None), (1200, "20% off"), (800, "20% off")])
