@@ -188,6 +188,7 @@ def limits_table(answer: WorkloadAnswer, *, every: bool = False, peaks: bool = F
     sizes = size_cells([row.limit_bytes for row in rows])
     rates = [row.throughput_per_s for row in rows]
     times = time_cells([row.time_s or row.stopped_s for row in rows])
+    reads_again = any(row.read_again_bytes for row in rows)
     columns = [
         [cell or "none" for cell in sizes],
         [f"{row.finished}/{row.trials}" for row in rows],
@@ -197,7 +198,7 @@ def limits_table(answer: WorkloadAnswer, *, every: bool = False, peaks: bool = F
         ["" if rate is None else f"{rate:.3g}" for rate in rates],
         [slowdown(row.slower) for row in rows],
         size_cells([row.peak_bytes if peaks else None for row in rows]),
-        size_cells([row.read_again_bytes for row in rows]),
+        size_cells([row.read_again_bytes if reads_again else None for row in rows]),
         [row.mark for row in rows],
     ]
     titles = ["limit", "ok", "time", "start", "round", f"{answer.unit or 'lines'}/s", "slower"]

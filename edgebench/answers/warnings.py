@@ -74,7 +74,7 @@ _DOUBTS: Mapping[str, tuple[WarningKind, str]] = {
     "events_dropped": (WarningKind.EVENTS, "too many events"),
     "notes_left_out": (WarningKind.EVENTS, "notes too large"),
     "no_reading": (WarningKind.EVENTS, "no reading of {names}"),
-    "other_swap_area": (WarningKind.SWAP, "{swap_bytes} in {names}"),
+    "other_swap_area": (WarningKind.SWAP, "{names}"),
     "uncounted_swap_ram": (WarningKind.SWAP, "{taken_bytes} of RAM"),
     "unsteady_rounds": (WarningKind.WALK, "rounds don't repeat"),
     "walk_refused": (WarningKind.WALK, "{names}"),
@@ -189,7 +189,7 @@ def _line(kind: WarningKind, group: list[Warned]) -> str:
         seconds=seconds(largest("seconds")),
         size=size(largest("size")),
         times=f"{largest('times'):.2f} times",
-        what="; ".join(whats),
+        what=_listed([*whats]),
     )
     places: dict[str, dict[str, None]] = {}
     for one in group:

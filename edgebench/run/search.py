@@ -144,22 +144,27 @@ class LimitSearch(Planner):
         sizes = [need.total_bytes for need in needs]
         if not sizes or any(record.outcome != "ok" for record in unlimited):
             return []
+        base = median_pace(unlimited, self.pace)
         grows = unmeasured(unlimited).growth is not None
         varies = differs(min(sizes), max(sizes)) and not grows
-        if len(unlimited) < (rules.most_unlimited if varies else rules.unlimited):
+        tried, factor = self.tried(planned, records), self._goal.factor(base)
+        # Slow with all that it needs: the one trial without a limit may have been fast by luck.
+        roomy = [one for one in tried if one.ok and one.limit_bytes >= max(sizes)]
+        is_odd = len(self._limits) > 1 and not all(one.is_fast(factor) for one in roomy)
+        wanted = rules.most_unlimited if varies else max(rules.unlimited, 1 + is_odd)
+        if len(unlimited) < wanted:
             return [self._trial(planned, self._unlimited.id, rules.timeout_s)]
         if grows or not (rules.searches or len(self._limits) == 1):
             # No limit says anything about a need that isn't known.
             return []
-        base = median_pace(unlimited, self.pace)
         known = _Known(
             candidates=[*self._limits.values()],
-            tried=self.tried(planned, records),
+            tried=tried,
             need_bytes=max(sizes),
             held_bytes=max(r.undroppable_bytes or max(sizes) for r in unlimited),
             peak_bytes=max(r.peak_bytes or 0 for r in unlimited),
             least_bytes=least_to_give(needs),
-            factor=self._goal.factor(base),
+            factor=factor,
             swap=self._unlimited.limits,
         )
         limit = self._next_limit(known, is_late=_spent_s(records) > _CONFIRM_S)

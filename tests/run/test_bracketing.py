@@ -260,6 +260,26 @@ def test_a_need_that_was_told_too_small_is_no_end(needs: float, stops: bool):
     assert len(world.planned) <= 20
 
 
+def test_a_lucky_trial_without_a_limit_is_not_the_only_one():
+    """The first was twice as fast by chance; what has all that it needs can't be slow."""
+    made = points(minimum_scenario(MinimumRequest("lenet")))
+
+    class Lucky(World):
+        """A network's search, which makes one trial without a limit."""
+
+        def make(self, planned: PlannedTrial) -> TrialRecord:
+            made = super().make(planned)
+            seconds = 0.9 if len(self.records) == 0 else 1.2
+            phases = [replace(phase, wall_s=seconds) for phase in made.phases]
+            return replace(made, phases=phases)
+
+    world = Lucky(made, lambda share: 1.0, killed_below=0.98)
+    planner = LimitSearch(made, SearchGoal(), ALONE)
+    world.explore(planner)
+    unlimited = [one for one in world.planned if one.point_id == made[0].id]
+    assert len(unlimited) == 2
+
+
 def test_a_limit_that_one_trial_made_slightly_too_slow_is_tried_again():
     """1.18 times as slow at 128 MiB by chance, once: the second trial says that it is not."""
     made = candidates()
