@@ -21,7 +21,6 @@ pytestmark = pytest.mark.root
 #: Verbs that write into the folder that they are started in; the trials of the others are in
 #: test_trust_workloads.py.
 _WRITERS = (
-    "fit results",
     "report results --markdown",
     "export results -o trials.csv",
     "init lenet --out new.toml",
