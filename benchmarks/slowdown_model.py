@@ -5,28 +5,40 @@ with every point, and a table. Points are symmetric: those that were slowed 1.5 
 are said to be. A network that is predicted tells nothing of itself but what a use names. Chosen on
 validation-one-thread: the ramp of misses (``miss_curve._RAMP``). Chosen on all three sweeps: the
 reach of intervals (``computed._REACH``).
+
+The use ``probe`` knows of a walk what ``predict --probe`` makes: its unlimited rounds, the working
+set and the visit nearest to 0.8 of that. Lower bounds, at tighter limits, are scored as answers.
+
+``python benchmarks/slowdown_model.py --times`` prints the CPU seconds of ``predict``: the first
+time that a sweep is read, a later time, and of a network that never ran.
 """
 
 from __future__ import annotations
 
 import json
+import resource
+import shutil
+import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from claims.kept import folder
 from report import RESULTS, write
 
+from edgebench.results.miss_curve import MissCurve as Counted
 from edgebench.results.results import load
 from edgebench.results.rounds import START
 from edgebench.slowdown.computed import Computed, ComputedPhase
 from edgebench.slowdown.context import DeviceData, device_data
 from edgebench.slowdown.curves import WHOLES, Curve, shown_phase
+from edgebench.slowdown.fit import fit_curve
 from edgebench.slowdown.miss_curve import counted_by_workload
-from edgebench.slowdown.models.interpolated import Interpolated
 from edgebench.slowdown.workload import CannotPredictError
 
 ONE, TWO, FREE = "validation-one-thread", "validation-two-threads", "validation"
@@ -35,6 +47,8 @@ SWEEPS = (ONE, TWO, FREE)
 STORAGES = ("validation-storage", "validation-zram")
 SLOWED = 1.5
 KNOWN, WORKING_SET, NEVER, COUNTED = "unlimited known", "working set", "never run", "counted"
+#: And the part of the working set that a probe leaves.
+PROBE, PROBED = "probe", 0.8
 LEFT_OUT, NOTHING, NEAREST = "a limit left out", "not slowed", "nearest network"
 _LEVEL, _DRAWS, _SEED = 0.9, 2000, 54
 
@@ -74,28 +88,41 @@ def score_sweep(sweep: str) -> list[Scored]:
     counted = counted_by_workload(results)
     found = []
     for data in device_data(results)[0]:
-        computed = Computed(data.curves, data.context, counted=counted)
+        computed = Computed(data, counted=counted)
         for curve in (one for one in data.curves if one.phase in WHOLES and len(one.limits)):
-            found += _score_curve(sweep, curve, data, computed)
+            found += _score_curve(sweep, curve, data, computed, counted)
     return found
 
 
 def _score_curve(
-    sweep: str, curve: Curve, data: DeviceData, computed: Computed
+    sweep: str,
+    curve: Curve,
+    data: DeviceData,
+    computed: Computed,
+    counted: Mapping[str, Counted],
 ) -> Iterator[Scored]:
-    own = [one for one in data.curves if one.trials_key == curve.trials_key]
     bare = replace(curve.unseen(), working_set_bytes=None, workload="")
     asked = {
         KNOWN: bare,
         WORKING_SET: replace(bare, working_set_bytes=curve.working_set_bytes),
-        NEVER: bare.unseen(with_unlimited=False),
+        NEVER: replace(bare, unlimited_seconds=bare.limit_bytes, demand_bytes=None),
     }
     if not curve.working_set_bytes or curve.phase == START:
         del asked[WORKING_SET]
     try:
-        phases = {use: computed.phase(one, own) for use, one in asked.items()}
+        phases = {use: computed.phase(one) for use, one in asked.items()}
     except CannotPredictError:
         return
+    probed_bytes = float("inf")
+    if WORKING_SET in asked and curve.workload in counted:
+        aim = np.log(PROBED * (curve.working_set_bytes or 1.0))
+        probed_bytes = min(curve.limits.tolist(), key=lambda limit: abs(np.log(limit) - aim))
+        visit = counted[curve.workload]
+        points = tuple(p for p in visit.points if abs(p.limit_bytes / probed_bytes - 1) < 0.005)
+        at = curve.limit_bytes == probed_bytes
+        kept = replace(curve, limit_bytes=curve.limit_bytes[at], seconds=curve.seconds[at])
+        known = {curve.workload: replace(visit, points=points)}
+        phases[PROBE] = Computed(data, counted=known).phase(kept)
     about = curve.settings
     name = f"{curve.workload_network} {about['schedule']} {about['loader']}"
     stage = shown_phase(curve.phase, about)
@@ -115,23 +142,25 @@ def _score_curve(
             return Scored(sweep, use, *where, measured_s, said_s, slowed, held)
 
         for use, phase in phases.items():
+            if use == PROBE and limit == probed_bytes:
+                continue
             said_s = float(phase.seconds(at)[0])
-            yield scored(use, said_s, phase.unlimited_s, _is_held(phase, limit, measured_s))
+            yield scored(use, said_s, phase.round.unlimited_s, _is_held(phase, limit, measured_s))
         yield scored(NOTHING, curve.unlimited_s)
         nearest = _nearest(curve, limit, data.curves)
         if nearest is not None:
             yield scored(NEAREST, nearest * curve.unlimited_s)
         kept = curve.without(limit)
         if stage != START and len(kept.limits):
-            phase = computed.phase(kept, own)
+            phase = computed.phase(kept)
             if phase.misses.tightest_bytes and limit >= phase.misses.tightest_bytes:
                 said_s = float(phase.seconds(at)[0])
                 yield scored(COUNTED, said_s, curve.unlimited_s, _is_held(phase, limit, measured_s))
         try:
-            said = Interpolated.of(kept).predict(kept, at)
+            said = fit_curve(kept).slowdown(at)
         except CannotPredictError:
             continue
-        yield scored(LEFT_OUT, float(said.slowdown[0]) * curve.unlimited_s)
+        yield scored(LEFT_OUT, float(said[0]) * curve.unlimited_s)
 
 
 def _is_held(phase: ComputedPhase, limit: float, measured_s: float) -> bool:
@@ -167,17 +196,16 @@ def score_storages() -> list[Scored]:
     found = []
     for sweep in STORAGES:
         for data in device_data(load(folder(sweep)))[0]:
-            computed = Computed(here.curves, here.context, data.context, counted)
+            computed = Computed(here, data, counted)
             for curve in (one for one in data.curves if one.phase == "total"):
                 source = sources.get(_place(curve))
                 if source is None:
                     continue
-                own = [one for one in here.curves if one.trials_key == source.trials_key]
-                phase = computed.phase(source, own)
+                phase = computed.phase(source)
                 said = phase.seconds(curve.limits)
                 for limit, slowdown, said_s in zip(curve.limits, curve.medians, said, strict=True):
                     measured_s = float(slowdown * curve.unlimited_s)
-                    slowed = max(slowdown, said_s / phase.unlimited_s) >= SLOWED
+                    slowed = max(slowdown, said_s / phase.round.unlimited_s) >= SLOWED
                     if slowed and limit * 1.005 >= phase.misses.tightest_bytes:
                         storage = f"{data.swap_kind} {data.storage}"
                         where = (" ".join(_place(curve)), curve.workload_network, "steady")
@@ -219,8 +247,31 @@ def table(points: Sequence[Scored]) -> Iterator[tuple[str, ...]]:
         yield (*key, str(len(own)), str(networks), ends, f"{p90:.0f} %", held)
 
 
+def print_times() -> None:
+    """Print the CPU seconds of ``predict`` on the quick start's sweep, in new processes."""
+    sweep = folder("quickstart")
+    with TemporaryDirectory() as name:
+        copy = Path(name) / sweep.parent.name
+        shutil.copytree(sweep, copy / sweep.name)
+        for file in sweep.parent.glob("calibration-*.json"):
+            shutil.copy(file, copy)
+        for words, network in (
+            *(("first", "resnet18"), ("later", "resnet18"), ("never run", "squeezenet1_1")),
+        ):
+            verb = ("-m", "edgebench", "predict", network, "--memory", "80M,120M")
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            command = [sys.executable, *verb, "--results", str(copy)]
+            subprocess.run(command, check=True, capture_output=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            print(f"{words:10} {cpu_s:5.1f} s")
+
+
 def main() -> None:
     """Score, and write."""
+    if sys.argv[1:] == ["--times"]:
+        print_times()
+        return
     file = RESULTS / "slowdown_model.json"
     kept: dict[str, Any] = json.loads(file.read_text())["data"] if file.exists() else {}
     names = sys.argv[1:] or [*SWEEPS, "storages"]

@@ -134,7 +134,7 @@ class Computed:
         free_s = curve.unlimited_s if ran else seconds_of_others(workload, curve.phase, self._here)
         misses = None
         if counted := self._counted.get(curve.workload):
-            misses = counted_curve(counted, curve.demand_bytes)
+            misses = counted_curve(counted, curve.working_set_bytes or curve.demand_bytes)
         if misses is None:
             # In a fresh process the kernel takes clean pages of mapped weights, not the idle
             # runtime.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -109,51 +109,6 @@ def _throughputs(results: Results) -> pd.DataFrame:
     named = counted["network"].where(counted["network"].notna(), counted["command"])
     seconds = 1 / counted["throughput_per_s"]
     return counted.copy().assign(network=named, pipeline=named, phase=THROUGHPUT, seconds=seconds)
-
-
-class UnlimitedTwins:
-    """Unlimited times of the same workload as limited ones: with the same swap if there are some.
-
-    Args:
-        times: one row per trial, network and phase.
-        keys: the columns that make two rows comparable; one is ``workload``.
-        any_swap: a workload's id → that of all that differ from it in their swap alone.
-    """
-
-    def __init__(
-        self, times: pd.DataFrame, keys: Sequence[str], any_swap: Mapping[str, str]
-    ) -> None:
-        self._unlimited = times[times["memory_bytes"].isna()]
-        limited = times[times["memory_bytes"].notna()]
-        alike = times.assign(workload=times["workload"].map(any_swap))
-        self._index: npt.NDArray[np.int64] = self._unlimited.index.to_numpy()
-        self._numbers: list[dict[Any, Any]] = []
-        self._rows: list[Mapping[Any, Any]] = []
-        for rows in (times, alike):
-            numbers = pd.Series(numbered(rows, keys), rows.index)
-            self._numbers.append(numbers.to_dict())
-            self._rows.append(self._unlimited.groupby(numbers.loc[self._unlimited.index]).indices)
-        self._limited = {self._numbers[-1][row] for row in limited.index}
-
-    def rows_of(self, row: int) -> npt.NDArray[np.int64]:
-        """The index of those that are alike in all keys to a limited row, given by its own."""
-        for numbers, rows in zip(self._numbers, self._rows, strict=True):
-            if numbers[row] in rows:
-                alike: npt.NDArray[np.int64] = self._index[rows[numbers[row]]]
-                return alike
-        return self._index[:0]
-
-    def alone(self) -> Iterator[npt.NDArray[np.int64]]:
-        """The index of those that no limited row is alike to, whatever the swap; in groups."""
-        alone = {n: at for n, at in self._rows[-1].items() if n not in self._limited}
-        for at in sorted(alone.values(), key=lambda at: int(at[0])):
-            yield self._index[at]
-
-
-def numbered(frame: pd.DataFrame, columns: Sequence[str]) -> npt.NDArray[np.int64]:
-    """The same number for rows that are alike in these columns, where missing is a value too."""
-    groups = frame.groupby(list(columns), dropna=False, sort=False)
-    return np.asarray(groups.ngroup(), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,116 +227,157 @@ def shown_phase(phase: str, settings: Mapping[str, Any]) -> str:
 
 @once_for_results
 def curves(results: Results) -> list[Curve]:
-    """Every curve that has an unlimited time and at least one limit with a finished trial.
+    """Return every curve that has an unlimited time and a limit with a finished trial.
 
     Raises:
         ResultsError: there is none, with the reason.
     """
-    times = seconds_by_trial(results)
-    made = [*_paired([*_curves(times, results)], results)]
-    if not made:
+    times, about, found = _times_by_key(results), _about_trials(results), []
+    for key, limited in times.limited.items():
+        if unlimited := times.twins(key):
+            lost, walked, needs = about[limited[0]["sweep"], limited[0]["workload"]]
+            curve = _made(limited[0], limited, unlimited, lost)
+            found.append(replace(curve, walked=walked, working_set_bytes=needs))
+    if not found:
         _say_why_none(results)
-    return made
+    return _paired(found, results)
 
 
 @once_for_results
 def unlimited_curves(results: Results) -> list[Curve]:
-    """Every curve of a workload with rounds that finished without a limit and below none."""
-    times = seconds_by_trial(results)
-    with_rounds = times[times["kind"].isin(WITH_ROUNDS)]
-    twins, made = UnlimitedTwins(with_rounds, _KEYS, _any_swap(results)), _CurveMaker(times)
-    return [made.curve([], rows, int(rows[0])) for rows in twins.alone()]
+    """Return every curve of a workload with rounds that finished without a limit and below none."""
+    times = _times_by_key(results)
+    limited = {times.with_any_swap(key) for key in times.limited}
+    return [
+        _made(rows[0], [], rows)
+        for key, rows in times.unlimited_any_swap.items()
+        if key not in limited and rows[0]["kind"] in WITH_ROUNDS
+    ]
 
 
 @once_for_results
 def killed_curves(results: Results) -> list[Curve]:
-    """Every curve of a workload that was tried below limits and finished at none."""
-    times, trials = seconds_by_trial(results), results.trials
-    any_swap = _any_swap(results)
-    limited = trials[trials["memory_bytes"].notna() & trials["network"].notna()]
-    unlimited = times[times["memory_bytes"].isna()]
-    without_swap = unlimited["workload"].map(any_swap)
-    finished = (limited["outcome"] == "ok").to_numpy(dtype=bool)
-    found, maker = [], _CurveMaker(times)
-    groups: Mapping[Any, Any] = limited.groupby(["sweep", "workload"], sort=False).indices
-    for (sweep, workload), places in sorted(groups.items(), key=lambda one: int(one[1][0])):
-        if finished[places].any():
+    """Return every curve of a workload that was tried below limits and finished at none."""
+    times, trials, found = _times_by_key(results), results.trials, []
+    names = ["sweep", "workload", "outcome", "limit_bytes", "memory_bytes", *SWAP]
+    limited = trials.loc[trials["memory_bytes"].notna() & trials["network"].notna(), names]
+    for (sweep, workload), every in limited.groupby(["sweep", "workload"], sort=False):
+        if (every["outcome"] == "ok").any() or not (lost := lost_limits(every)):
             continue
-        every = limited.iloc[places]
-        if not (lost := lost_limits(every)):
-            continue
-        alike = without_swap == any_swap[str(workload)]
-        own = unlimited[(unlimited["sweep"] == sweep) & alike]
-        same = own[own["workload"] == workload]
         swap = _plain(every[list(SWAP)].iloc[0].dropna().to_dict())
-        for _, rows in (same if len(same) else own).groupby(["network", "phase"], sort=False):
-            at = rows.index.to_numpy()
-            made = maker.curve([], at, int(at[0]), lost)
+        alike = times.any_swap[str(workload)]
+        groups = {
+            key: rows
+            for key, rows in times.unlimited.items()
+            if key[0] == sweep and times.any_swap[key[2]] == alike
+        }
+        same = {key: rows for key, rows in groups.items() if key[2] == workload} or groups
+        by_phase: _Rows = {}
+        for key, rows in same.items():
+            by_phase.setdefault(key[3:], []).extend(rows)
+        for rows in by_phase.values():
+            made = _made(rows[0], [], rows, lost)
             settings = {k: v for k, v in made.settings.items() if k not in SWAP} | swap
             found.append(replace(made, settings=settings, workload=str(workload)))
     return found
 
 
+_Rows = dict[tuple[Any, ...], list[Mapping[Any, Any]]]
+
+
+@dataclass(frozen=True)
+class _Times:
+    """Rows of :func:`seconds_by_trial` by sweep, device, workload, network and phase.
+
+    ``any_swap`` is of a workload's id that of all that differ from it in their swap alone.
+    """
+
+    any_swap: Mapping[str, str]
+    limited: _Rows = field(default_factory=dict)
+    unlimited: _Rows = field(default_factory=dict)
+    unlimited_any_swap: _Rows = field(default_factory=dict)
+
+    def with_any_swap(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the key of all that differ in their swap alone."""
+        return (*key[:2], self.any_swap[key[2]], *key[3:])
+
+    def twins(self, key: tuple[Any, ...]) -> list[Mapping[Any, Any]]:
+        """Return unlimited rows alike to a limited one: with the same swap, if there are some."""
+        own = self.unlimited.get(key)
+        return own or self.unlimited_any_swap.get(self.with_any_swap(key), [])
+
+
 @once_for_results
-def _any_swap(results: Results) -> dict[str, str]:
+def _times_by_key(results: Results) -> _Times:
     keys = (key for sweep in results.sweeps for key in workloads_of(sweep.columns)[1])
-    return {key.id: key.any_swap.id for key in keys}
-
-
-def _curves(times: pd.DataFrame, results: Results) -> Iterator[Curve]:
-    limited = times[times["memory_bytes"].notna()]
-    twins, made = UnlimitedTwins(times, _KEYS, _any_swap(results)), _CurveMaker(times)
-    about, index = _about_trials(results), limited.index.to_numpy()
-    groups: Mapping[Any, Any] = limited.groupby(_KEYS, dropna=False, sort=False).indices
-    for at in sorted(groups.values(), key=lambda at: int(at[0])):
-        rows = index[at]
-        unlimited, first = twins.rows_of(int(rows[0])), int(rows[0])
-        # A convolution is of no network.
-        if not len(unlimited) or pd.isna(made.columns["network"][first]):
-            continue
-        key = made.columns["sweep"][first], made.columns["workload"][first]
-        lost, walked, needs = about[key]
-        curve = made.curve(rows, unlimited, first, lost)
-        yield replace(curve, walked=walked, working_set_bytes=needs)
-
-
-def _paired(found: list[Curve], results: Results) -> Iterator[Curve]:
-    """The curves; those of walks with the steady slowdown that facts know of each limit."""
-    measured = _walked_slowdowns(results) if any(curve.walked for curve in found) else {}
-    totals = {_walk_of(curve): curve for curve in found if curve.walked and curve.phase == "total"}
-    factors = {}
-    for walk, curve in totals.items():
-        known = measured.get(walk, {})
-        pairs = zip(curve.limits, curve.medians, strict=True)
-        factors[walk] = {limit: known.get(limit, median) / median for limit, median in pairs}
-    for curve in found:
-        own = factors.get(_walk_of(curve)) if curve.phase not in (START, THROUGHPUT) else None
-        if own is None or not curve.walked:
-            yield curve
+    times = _Times({key.id: key.any_swap.id for key in keys})
+    frame = seconds_by_trial(results)
+    names = dict.fromkeys([*_KEYS, *_SETTINGS, "kind", "trial", "memory_bytes", "seconds"])
+    # A convolution is of no network.
+    rows = frame.loc[frame["network"].notna(), [*names, "workload_demand_bytes"]]
+    for row in rows.to_dict("records"):
+        key = tuple(row[name] for name in _KEYS)
+        if pd.isna(row["memory_bytes"]):
+            times.unlimited.setdefault(key, []).append(row)
+            times.unlimited_any_swap.setdefault(times.with_any_swap(key), []).append(row)
         else:
-            scale = np.array([own.get(limit, 1.0) for limit in curve.limit_bytes])
-            yield replace(curve, seconds=curve.seconds * scale)
+            times.limited.setdefault(key, []).append(row)
+    return times
 
 
-def _walk_of(curve: Curve) -> tuple[str, str]:
-    return str(curve.settings["sweep"]), curve.workload
+def _made(
+    like: Mapping[Any, Any],
+    limited: Iterable[Mapping[Any, Any]],
+    unlimited: Iterable[Mapping[Any, Any]],
+    lost: dict[str, tuple[float, ...]] | None = None,
+) -> Curve:
+    """Return a curve with the settings of the row ``like``."""
+    rows = sorted(limited, key=lambda row: (row["memory_bytes"], row["trial"]))
+    demands = [d for row in unlimited if not pd.isna(d := row["workload_demand_bytes"])]
+    settings = _plain({name: like[name] for name in _SETTINGS if not pd.isna(like[name])})
+    return Curve(
+        network=like["network"],
+        phase=like["phase"],
+        workload=like["workload"],
+        # Results from before storage could be held stay what they were.
+        settings={k: v for k, v in settings.items() if (k, v) != ("storage", AS_IS)},
+        limit_bytes=np.array([row["memory_bytes"] for row in rows], dtype=np.float64),
+        seconds=np.array([row["seconds"] for row in rows], dtype=np.float64),
+        unlimited_seconds=np.array([row["seconds"] for row in unlimited], dtype=np.float64),
+        demand_bytes=float(np.median(demands)) if demands else None,
+        lost_bytes=lost or {},
+    )
 
 
-def _walked_slowdowns(results: Results) -> dict[tuple[str, str], dict[float, float]]:
-    """Sweep and workload → limit in bytes → steady slowdown, of workloads that were walked."""
-    found: dict[tuple[str, str], dict[float, float]] = {}
+def _paired(found: list[Curve], results: Results) -> list[Curve]:
+    """Scale the seconds of walks to the steady slowdown that facts know of each limit."""
+    if not any(curve.walked for curve in found):
+        return found
+    measured: dict[tuple[str, str], dict[float, float]] = {}
     for name, points in facts_of_points(results).items():
         for point in points:
             if point.steady_relative and point.limit_bytes and "total" in point.slowdowns:
-                own = found.setdefault((name, point.key.id), {})
-                own[float(point.limit_bytes)] = point.slowdowns["total"]
-    return found
+                known = measured.setdefault((name, point.key.id), {})
+                known[float(point.limit_bytes)] = point.slowdowns["total"]
+    factors: dict[tuple[str, str], dict[float, float]] = {}
+    for curve in found:
+        if curve.walked and curve.phase == "total":
+            walk = curve.settings["sweep"], curve.workload
+            known, pairs = measured.get(walk, {}), zip(curve.limits, curve.medians, strict=True)
+            factors[walk] = {limit: known.get(limit, median) / median for limit, median in pairs}
+    paired = []
+    for curve in found:
+        scales = factors.get((curve.settings["sweep"], curve.workload), {})
+        if curve.walked and curve.phase not in (START, THROUGHPUT):
+            scale = np.array([scales.get(limit, 1.0) for limit in curve.limit_bytes])
+            curve = replace(curve, seconds=curve.seconds * scale)
+        paired.append(curve)
+    return paired
 
 
-_AboutTrials = tuple[dict[str, tuple[float, ...]], bool, float | None]
-
-
-def _about_trials(results: Results) -> dict[tuple[str, str], _AboutTrials]:
+def _about_trials(
+    results: Results,
+) -> dict[tuple[str, str], tuple[dict[str, tuple[float, ...]], bool, float | None]]:
     """Of each workload's trials: limits without an end, whether they were walked, working set."""
     trials = results.trials
     is_lost = trials["outcome"].isin(LOST).to_numpy(dtype=bool)
@@ -397,47 +393,6 @@ def _about_trials(results: Results) -> dict[tuple[str, str], _AboutTrials]:
             float(np.median(known)) if len(known) else None,
         )
     return found
-
-
-class _CurveMaker:
-    """Makes curves of rows of :func:`seconds_by_trial`, by their index; reads each column once."""
-
-    def __init__(self, times: pd.DataFrame) -> None:
-        self.columns = {
-            name: times[name].to_numpy(dtype=object) for name in dict.fromkeys([*_KEYS, *_SETTINGS])
-        }
-        self._trial = times["trial"].to_numpy(dtype=object)
-        self._memory, self._seconds, self._demand = (
-            times[name].to_numpy(dtype=np.float64, na_value=np.nan)
-            for name in ("memory_bytes", "seconds", "workload_demand_bytes")
-        )
-
-    def curve(
-        self,
-        limited: Iterable[int],
-        unlimited: npt.NDArray[np.int64],
-        like: int,
-        lost: dict[str, tuple[float, ...]] | None = None,
-    ) -> Curve:
-        """A curve with the settings of the row ``like``."""
-        in_order = sorted(limited, key=lambda row: (self._memory[row], self._trial[row]))
-        rows = np.array(in_order, dtype=np.int64)
-        demands = self._demand[unlimited]
-        demands = demands[~np.isnan(demands)]
-        first = {name: column[like] for name, column in self.columns.items()}
-        plain = _plain({name: first[name] for name in _SETTINGS if not pd.isna(first[name])})
-        return Curve(
-            network=first["network"],
-            phase=first["phase"],
-            workload=first["workload"],
-            # Results from before storage could be held stay what they were.
-            settings={k: v for k, v in plain.items() if (k, v) != ("storage", AS_IS)},
-            limit_bytes=self._memory[rows],
-            seconds=self._seconds[rows],
-            unlimited_seconds=self._seconds[unlimited],
-            demand_bytes=float(np.median(demands)) if len(demands) else None,
-            lost_bytes=lost or {},
-        )
 
 
 def _plain(settings: Mapping[Any, Any]) -> dict[str, Any]:

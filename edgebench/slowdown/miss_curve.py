@@ -99,14 +99,17 @@ def cyclic_curve(
     return MissCurve(source, limits, np.array([float(again), 0.0]), np.zeros(2), float(free))
 
 
-def counted_curve(counted: Counted, demand_bytes: float | None) -> MissCurve | None:
-    """Return the curve of counted bytes; None where no visits agree."""
+def counted_curve(counted: Counted, used_bytes: float | None) -> MissCurve | None:
+    """Return the curve of counted bytes; None where no visits agree.
+
+    Where nothing was counted above a limit, nothing is read again from ``used_bytes`` up.
+    """
     points = sorted(counted.known, key=lambda one: one.limit_bytes)
     if not points:
         return None
     rows = [(p.limit_bytes, p.round_bytes, p.faults or 0) for p in points]
-    if demand_bytes is not None and demand_bytes > rows[-1][0]:
-        rows.append((round(demand_bytes), 0, 0))
+    if used_bytes is not None and used_bytes > rows[-1][0]:
+        rows.append((round(used_bytes), 0, 0))
     limits, again, faults = (
         np.array(column, dtype=np.float64) for column in zip(*rows, strict=True)
     )
