@@ -14,6 +14,7 @@ from edgebench.cli.options import results_argument
 from edgebench.cli.output import print_next, print_warnings, typed_path
 from edgebench.errors import ResultsError, UsageError
 from edgebench.extras import need
+from edgebench.results.csv_export import FRACTIONS, trials_csv
 from edgebench.results.workload_key import brief_names
 from edgebench.text import csv_cell
 
@@ -77,12 +78,17 @@ def export(
         loaded, text = _points(results, kind)
         _deliver(loaded.warnings, text.encode(), "the sweep's points", "edgebench show", output)
         return
-    need("pandas", *(["pyarrow"] if kind == "parquet" else []))
     loaded = load(results)
     frame = frame or _FRAMES[0]
+    follows = f"edgebench plot {typed_path(results)}"
+    if (frame, kind) == (_FRAMES[0], "csv"):
+        _check_trials(loaded, only)
+        text, rows = trials_csv(loaded.sweeps, only)
+        _deliver(loaded.warnings, text.encode(), f"{rows} rows of {frame}", follows, output)
+        return
+    need("pandas", *(["pyarrow"] if kind == "parquet" else []))
     table = whole_numbers(_frame(loaded, frame, only))
     data, what = _encoded(table, kind), f"{len(table)} rows of {frame}"
-    follows = f"edgebench plot {typed_path(results)}"
     _deliver(loaded.warnings, data, what, follows, output)
 
 
@@ -128,7 +134,7 @@ def _points(results: Path, kind: str) -> tuple[Results, str]:
 def whole_numbers(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with bytes and counts as integers, of which some may be missing."""
     floats = frame.select_dtypes("float64")
-    seconds = [name for name in floats if str(name).endswith(("_s", "_share", "_quota", "_c"))]
+    seconds = [name for name in floats if str(name).endswith(FRACTIONS)]
     counts = floats.drop(columns=seconds)
     known = {name: counts[name].dropna() for name in counts}
     whole = [k for k, v in known.items() if (v % 1 == 0).all() and (v.abs() < 2.0**63).all()]
@@ -136,7 +142,8 @@ def whole_numbers(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _check_trials(loaded: Results, only: tuple[str, ...]) -> None:
-    unknown = sorted(set(only) - set(loaded.trials["trial"]))
+    known = {record.trial for sweep in loaded.sweeps for record in sweep.records}
+    unknown = sorted(set(only) - known)
     if unknown:
         raise ResultsError(
             f"no trial {', '.join(unknown)}",

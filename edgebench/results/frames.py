@@ -1,16 +1,14 @@
 """Frames of phases, and what all frames share: their columns and types.
 
 Identity columns are strings and ``int64``; whatever may be missing is ``float64`` with NaN (exact
-up to 2**53), so that arithmetic, fits and figures need no special case.
+up to 2**53), so that arithmetic, fits and figures need no special case. pandas is imported where a
+frame is made: the columns' names are also those of CSV, which needs none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-import numpy as np
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from edgebench.records import LimitSetting, PhaseSum, TrialRecord, field_kinds
 from edgebench.results.columns import PARTS
@@ -18,6 +16,9 @@ from edgebench.results.rounds import STEADY, round_stages
 from edgebench.results.sweep_reader import Sweep, settings_columns
 from edgebench.results.trial_lines import SETTING_TYPES
 from edgebench.results.workload_key import HELD
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Which trial it is.
 #: ``workload`` is :attr:`edgebench.results.workload_key.WorkloadKey.id`.
@@ -121,16 +122,20 @@ def typed(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataF
 
 def typed_columns(columns: Mapping[str, list[Any]]) -> pd.DataFrame:
     """Columns as a frame, each of its one type, also when empty."""
+    import pandas as pd
+
     frame = pd.DataFrame({name: _column(name, values) for name, values in columns.items()})
     return frame.reset_index(drop=True)
 
 
 def _column(name: str, values: list[Any]) -> pd.Series[Any]:
+    import pandas as pd
+
     if name in INTEGERS:
         return pd.Series(values, dtype="int64")
     kinds = set(map(type, values))
     if name in TEXTS or any(issubclass(kind, str) for kind in kinds):
-        return pd.Series([np.nan if v is None else v for v in values], dtype="object")
+        return pd.Series([float("nan") if v is None else v for v in values], dtype="object")
     if bool in kinds or name in TRUTHS:
         return pd.Series(values, dtype="boolean")
     return pd.Series(values, dtype="float64")

@@ -132,6 +132,29 @@ def test_csv_is_exact_and_whole_numbers_are_whole(tmp_path: Path):
     assert [float(row["wall_s"]) for row in rows] == edgebench.load(path).trials["wall_s"].tolist()
 
 
+@pytest.mark.parametrize(
+    "name", ["20261121T103950Z-quickstart-0491e2", "20261128T010948Z-training-limits-54d2ba"]
+)
+def test_csv_of_trials_is_the_frame(name: str):
+    """Made without pandas, it has the frame's columns and values, of all trials or of some."""
+    path = Path(__file__).parents[2] / "results" / "vm-2core-24g" / name
+    frame = edgebench.load(path).trials
+    written = pd.read_csv(io.StringIO(run_export(path).stdout), dtype={"trial": str})
+    assert list(written) == list(frame)
+    for column in frame.columns.drop("started_utc"):
+        there, known = frame[column].notna() & (frame[column] != ""), written[column].notna()
+        assert there.tolist() == known.tolist(), column
+        assert frame[column][there].tolist() == written[column][known].tolist(), column
+    some = pd.read_csv(
+        io.StringIO(run_export(path, "--trial", "0003").stdout), dtype={"trial": str}
+    )
+    assert some["trial"].tolist() == ["0003"]
+    assert (
+        some["workload_demand_bytes"].tolist()
+        == frame["workload_demand_bytes"][frame["trial"] == "0003"].tolist()
+    )
+
+
 def test_every_frame_can_be_written_and_read_back(tmp_path: Path):
     """Each frame as CSV, one in each format, with as many rows."""
     path = make_sweep(tmp_path)
