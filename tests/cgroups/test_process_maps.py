@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -244,6 +244,38 @@ def test_the_files_of_a_program_are_those_it_maps_or_reads(files: dict[str, Path
         pytest.skip("the temporary folder is on no disk")
     assert found == {"mapped": True, "read": False, "both": True, "changed": False}
     assert watch.processes == 1
+
+
+def test_what_was_read_is_shared_among_the_files_that_were_open(
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By their sizes, from the look that saw the first; what no look saw is of who read most.
+
+    One reads 1000 bytes with files of 1 and 3 MiB open, another 60 with the first; 100 more later.
+    """
+    monkeypatch.setattr(process_files, "_PROC", tmp_path / "proc")
+    watch = FilesWatch(cast("Any", SimpleNamespace(pids=lambda: (7, 8))), wanted=True)
+
+    def show(pid: int, read: int, *names: str) -> None:
+        process = tmp_path / "proc" / str(pid)
+        for folder in ("fd", "fdinfo", f"task/{pid}"):
+            (process / folder).mkdir(parents=True, exist_ok=True)
+        for number, name in enumerate(names):
+            (process / "fdinfo" / str(number)).write_text("pos:\t0\nflags:\t0100000\n")
+            (process / "fd" / str(number)).unlink(missing_ok=True)
+            (process / "fd" / str(number)).symlink_to(files[name])
+        for io in (process / "io", process / "task" / str(pid) / "io"):
+            io.write_text(f"rchar: {read}\nwchar: 9\n")
+
+    for reads in ((500, 40), (1500, 100)):
+        show(7, reads[0], "read", "both")
+        show(8, reads[1], "read")
+        watch.look()
+    sizes = {files["read"]: MIB, files["both"]: 3 * MIB}
+    assert list(watch.read_bytes(sizes).values()) == [250 + 60, 750]
+    show(9, 1700)
+    watch.see_all(9)
+    assert list(watch.read_bytes(sizes).values()) == [275 + 60, 825]
 
 
 def test_the_words_of_a_command_name_files(files: dict[str, Path], tmp_path: Path) -> None:
