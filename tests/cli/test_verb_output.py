@@ -25,7 +25,6 @@ QUICK = str(DEVICE / "20261121T103950Z-quickstart-0491e2")
 CONVOLUTIONS = str(DEVICE / "20261121T153055Z-conv-batch-934c2e")
 CELLS = 80
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
-_ALLOCATE = ("python3", "-I", "-S", "-c", "b = bytearray(50 << 20)")
 #: The words of a verb, and how its first line begins.
 VERBS = [
     (("show", QUICK), "alexnet   needs 463 MiB   give 254 MiB + 2 GiB swap   26x below 185 MiB"),
@@ -40,10 +39,6 @@ VERBS = [
         ("layers", "alexnet", "--from", QUICK, "--no-figure"),
         "alexnet at 185 MiB   6.62 s a round, 26.0x (+6.43 s)   needs 463 MiB",
     ),
-]
-MEASURED = [
-    (("measure", "--memory", "300M", "--verbose", "--", *_ALLOCATE), "python3 -I -S -c"),
-    (("measure", "--memory", "40M", "--", *_ALLOCATE), "python3 -I -S -c"),
 ]
 
 
@@ -90,23 +85,6 @@ def name_of(words: tuple[str, ...]) -> str:
 def test_the_answer_is_first_and_fits(words: tuple[str, ...], first: str, home: Path):
     """Verbs that read a kept sweep, or none: sentence first, at most 80 cells, values whole."""
     check_output(words, first, home)
-
-
-@pytest.mark.own_cgroup
-@pytest.mark.parametrize(("words", "first"), MEASURED, ids=["limited", "killed"])
-def test_a_measurement_is_a_list(words: tuple[str, ...], first: str, home: Path):
-    """A real command, below a limit, and killed at it."""
-    check_output(words, first, home)
-
-
-# Where root can have swap, the doctor tries it for a moment.
-@pytest.mark.exclusive
-@pytest.mark.own_cgroup
-def test_doctor_answers_first_and_fits(home: Path):
-    """Whether this machine can measure; remedies fit too."""
-    for words in (("doctor",), ("doctor", "--verbose")):
-        lines, _ = in_terminal(words, home)
-        assert lines[0].startswith("  ok ")
 
 
 def test_nothing_printed_controls_the_terminal(capsys: pytest.CaptureFixture[str]):

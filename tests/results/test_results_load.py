@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -211,29 +208,6 @@ def test_nothing_there_says_what_to_do(tmp_path: Path):
         with pytest.raises(ResultsError, match=words) as caught:
             edgebench.load(path)
         assert "edgebench run" in str(caught.value)
-
-
-@pytest.mark.process
-def test_a_machine_without_pandas_is_told_what_to_install(tmp_path: Path):
-    """Frames name the extra; loading itself needs no pandas."""
-    path = make_sweep(tmp_path)
-    code = (
-        "import sys; sys.modules['pandas'] = None\n"
-        "import edgebench\n"
-        f"loaded = edgebench.load({str(path)!r}); assert len(loaded.sweeps[0].records) == 9\n"
-        "from edgebench.errors import MachineError\n"
-        "try: loaded.trials\n"
-        "except MachineError as error: print(error)\n"
-    )
-    root = str(Path(__file__).parents[2])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": root},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "[plot]" in done.stdout
 
 
 @pytest.mark.parametrize(

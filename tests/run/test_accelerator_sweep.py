@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 from accelerator_fakes import ACTIVATION_BYTES
-from click.testing import CliRunner
 
-from edgebench.cli import cli
 from edgebench.records import SCHEMA
 from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, run_sweep
@@ -86,11 +84,3 @@ def test_frames_tell_it(results: Results):
     peaks = trials.loc[trials["outcome"] == "ok", "accelerator_peak_allocated_bytes"]
     assert set(peaks) == {ACTIVATION_BYTES}
     assert lost_limits(trials.assign(limit_bytes=7.0)) == {"accelerator-oom": (7.0,)}
-
-
-def test_show_tells_it(results: Results):
-    """Where it ended so, and what it computed on."""
-    done = CliRunner().invoke(cli, ["show", str(results.path)])
-    assert done.exit_code == 0, done.output
-    assert "1 accelerator-oom" in done.stdout
-    assert "accelerator 32.0 MiB" in done.stdout

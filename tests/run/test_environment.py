@@ -39,17 +39,6 @@ def test_the_real_machine_is_captured_as_plain_data():
 
 
 @pytest.mark.process
-def test_a_place_describes_the_cgroup():
-    """What the place says of itself is taken over unchanged."""
-
-    class Place:
-        def describe(self) -> dict[str, object]:
-            return {"version": 2, "path": "/a"}
-
-    assert capture(Place())["cgroup"] == {"version": 2, "path": "/a"}
-
-
-@pytest.mark.process
 def test_an_empty_machine_gives_reasons_not_guesses(plain_machine: PlainMachine):
     """With no file to read, values are None and each reason names the file."""
     captured = capture(machine=SystemFiles(plain_machine({})))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -124,21 +121,3 @@ def test_where_no_trial_can_tell_the_need_a_new_sweep_begins(tmp_path: Path) -> 
     *failed, last = outcomes(tmp_path / "results")
     assert {outcome for sweep in failed for outcome in sweep} == {"failed"}
     assert {*last} <= {"ok", "oom-killed"}
-
-
-@pytest.fixture
-def strange_name(tmp_path: Path) -> Iterator[None]:
-    """A process elsewhere whose name the kernel cuts within a letter."""
-    program = tmp_path / "v1模型推理服务"
-    program.symlink_to("/bin/sleep")
-    with subprocess.Popen([program, "300"], start_new_session=True) as process:
-        yield
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-@pytest.mark.usefixtures("strange_name")
-def test_a_process_elsewhere_with_any_name_changes_nothing(tmp_path: Path) -> None:
-    """It can belong to anybody."""
-    assert "finished" in call("measure", "--", "true")[0]
-    words = ("minimum", "--results", str(tmp_path), "--confirm", "0", "--", "true")
-    assert call(*words)[1] is None

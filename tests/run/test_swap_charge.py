@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.answers.ends import reason_words
 from edgebench.answers.trial import trial_fields
 from edgebench.cgroups.swap import Compressed, SwapRam, SwapState, swap_ram
 from edgebench.errors import CgroupError, MachineError
-from edgebench.records import Doubt, KillReport, LimitSetting, SwapRamReport, TrialRecord
+from edgebench.records import Doubt, LimitSetting, TrialRecord
 from edgebench.run.command import measure_command
 from edgebench.run.swap_charge import FAST_DISK, SwapCharge
 
@@ -159,18 +158,6 @@ def test_a_refused_limit_is_tried_again_and_kills_in_the_end() -> None:
     for _ in range(100):
         charge.step()
     assert group.killed
-
-
-@pytest.mark.parametrize(
-    ("taken", "words"),
-    [(76, "its data hardly compress there"), (20, "nothing could be reclaimed")],
-)
-def test_a_kill_with_room_in_zram_has_its_cause(taken: int, words: str) -> None:
-    """What does not compress gains no memory by lying there."""
-    kill = KillReport(swap_allowed_bytes=1024 * MIB, swap_free_bytes=944 * MIB)
-    kept = SwapRamReport("zram", taken * MIB, limit_least_bytes=100 * MIB)
-    killed = record(kill=kill, killed_with_swap_free=True, swap_ram=kept)
-    assert words in reason_words(killed)
 
 
 def test_a_walk_leaves_its_limits_alone_and_says_so() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,9 +14,6 @@ from edgebench.results.folder import ResultsFolder
 from edgebench.results.point_facts import point_facts
 from edgebench.results.results import load
 from edgebench.run.launch import GoneError, launch
-from edgebench.run.session import open_session
-from edgebench.run.trial import TrialFiles, run_trial
-from edgebench.run.trial_record import TrialRequest
 from edgebench.scenario.workloads import CommandWorkload
 from edgebench.slowdown.curves import curves
 from edgebench.workloads.recorder import NO_DESCRIPTORS
@@ -94,24 +88,3 @@ def test_the_throughput_is_fitted_and_drawn(swept: Path) -> None:
     (figure,) = gallery.STUDIES["throughput"](results)
     assert figure.stem == "throughput-lines"
     assert figure.figure.axes[0].get_ylabel() == "lines per second"
-
-
-@pytest.mark.own_cgroup
-def test_files_are_charged_to_the_trial_that_reads_them(tmp_path: Path) -> None:
-    """Another process read the file before; a trial that evicts it pays for its pages."""
-    weights = tmp_path / "weights.bin"
-    weights.write_bytes(os.urandom(24 * MIB))
-    os.sync()
-    # These pages are charged to this process.
-    weights.read_bytes()
-    code = f"data = open({str(weights)!r}, 'rb').read(); print('rate 3')"
-    settings = {"kind": "command", "command": [sys.executable, "-I", "-S", "-c", code]}
-    settings |= {"files": [str(tmp_path)], "throughput_pattern": "rate (.+)"}
-    folder = tmp_path / "trial"
-    folder.mkdir()
-    with open_session() as session:
-        request = TrialRequest("0001", "p1", 0, 0, settings, LimitSetting())
-        record = run_trial(session.setup, request, TrialFiles.scratch(folder))
-    assert record.throughput_per_s == 3, json.dumps(record.to_json())
-    # The pages, and the copy that the program reads them into.
-    assert (record.peak_bytes or 0) > 44 * MIB

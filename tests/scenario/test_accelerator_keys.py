@@ -7,11 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from msgspec import structs
 from scenario_making import COMMAND, CONVOLUTION, INFERENCE, TRAINING, load_text, with_key
 
-from edgebench.cli import cli
 from edgebench.errors import MachineError, ScenarioError
 from edgebench.run.scenario_trials import need_accelerators
 from edgebench.scenario.points import points, points_digest
@@ -105,27 +103,3 @@ def test_a_machine_without_cuda_is_told_before_anything_runs(
     with pytest.raises(MachineError, match="this torch has no CUDA"):
         need_accelerators(points(scenario))
     need_accelerators(points(load_text(tmp_path, INFERENCE)))
-
-
-def test_check_names_accelerators_and_their_limits(tmp_path: Path):
-    """One row, where a point computes on one."""
-    text = with_key(with_key(INFERENCE, "workload", BOTH), "limits", LIMITS)
-    load_text(tmp_path, text)
-    done = CliRunner().invoke(cli, ["run", "--dry-run", str(tmp_path / "given.toml")])
-    assert done.exit_code == 0
-    (row,) = [line for line in done.stdout.splitlines() if line.strip().startswith("accelerator")]
-    assert row.split(maxsplit=1)[1] == "none, cuda, cuda of 4.00 GiB"
-
-
-@pytest.mark.parametrize(("line", "flag"), [(BOTH, " --dry-run"), ('accelerator = "none"', "")])
-def test_what_would_be_refused_does_not_come_next(
-    line: str, flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Without CUDA the warning says what to mend, and below it stands `--dry-run` again."""
-    reason = "this torch has no CUDA", "install another"
-    monkeypatch.setattr("edgebench.scenario.preview.why_no_cuda", lambda: reason)
-    load_text(tmp_path, with_key(with_key(INFERENCE, "workload", line), "limits", 'swap = "none"'))
-    file = tmp_path / "given.toml"
-    done = CliRunner().invoke(cli, ["run", "--dry-run", str(file)])
-    assert done.exit_code == 0
-    assert done.stderr.endswith(f"next: edgebench run {file}{flag}\n")

@@ -165,30 +165,6 @@ def test_no_name_runs_in_any_output(browser: Any, hostile: Path, tmp_path: Path)
     assert not [cell for cell in cells if is_formula(cell)]
 
 
-@pytest.mark.parametrize(
-    ("width", "name", "theme"), [(360, "phone", "dark"), (1440, "laptop", "light")]
-)
-def test_widths_and_themes(browser: Any, with_sweep: Served, width: int, name: str, theme: str):
-    """Nothing is wider than a phone, and the chosen theme is kept over a reload."""
-    page = Page(browser, with_sweep.address)
-    # A window can't be made as narrow as a phone; the browser can pretend.
-    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
-    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    try:
-        page.open()
-        page.driver.execute_script(f"localStorage.setItem('theme', '{theme}')")
-        for view in ("answer", "live", "new", "history"):
-            page.open(view)
-            page.find(f"#{view} h2")
-            wait_for(lambda: page.text("#status") != "Connecting …")
-            wide = page.driver.execute_script("return document.documentElement.scrollWidth")
-            assert wide <= width
-            kept = page.driver.execute_script("return document.documentElement.dataset.theme")
-            assert kept == theme
-    finally:
-        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
 def test_keyboard_and_screen_reader(browser: Any, with_sweep: Served):
     """Tab reaches every view and control in order; each control and picture has a name."""
     page = Page(browser, with_sweep.address)

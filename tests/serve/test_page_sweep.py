@@ -68,14 +68,6 @@ def test_a_sweep_runs_in_a_process_of_its_own(tmp_path: Path):
 
 
 @pytest.mark.process
-def test_a_refused_scenario_fails_with_its_words(tmp_path: Path):
-    """What `edgebench run` said is kept for the page."""
-    page_sweep = page_sweep_of(tmp_path)
-    page_sweep.start("bad", "schema = 1\n")
-    assert "is missing" in str(polled(page_sweep, "failed").error)
-
-
-@pytest.mark.process
 def test_one_sweep_at_a_time_until_it_is_stopped(tmp_path: Path, go_on: Path):
     """A second start is refused with the name of the first; after its end another one starts."""
     page_sweep = page_sweep_of(tmp_path)

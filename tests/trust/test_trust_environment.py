@@ -117,6 +117,8 @@ def test_what_only_we_decide_on(strange: Path, tmp_path: Path):
     ours = (tmp_path, tmp_path / "new" / "below", file, Path("/tmp"))
     theirs = (strange, strange / "new", Path("/tmp/not-there-yet"), tmp_path / "link")
     assert [is_own_place(path) for path in (*ours, *theirs)] == [True] * 4 + [False] * 4
+    file.chmod(0o620)
+    assert not is_own_place(file)
     os.chown(file, STRANGER, STRANGER)
     assert not is_own_place(file)
     assert not is_own_place(file / "below")
