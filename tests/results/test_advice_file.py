@@ -19,6 +19,7 @@ TRIED = {
     "ratio": 0.3,
     "low": 0.25,
     "high": 0.36,
+    "finished": 2,
     "trials": 3,
     "seconds": 0.2,
     "changes": "",
@@ -61,7 +62,7 @@ def test_what_is_kept_is_read_back(sweep: Path):
     assert found is not None
     assert found.typed == ("export MALLOC_MMAP_THRESHOLD_=131072",)
     assert [one.name for one in found.tried] == ["mmap-threshold", "one-thread"]
-    assert found.tried[0].ratio == 0.3
+    assert (found.tried[0].ratio, found.tried[0].finished) == (0.3, 2)
 
 
 @pytest.mark.parametrize(
