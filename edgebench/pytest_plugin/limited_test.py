@@ -20,7 +20,7 @@ import pytest
 from edgebench.cgroups.kernel_checks import check_limit
 from edgebench.identity import caller_identity
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.echo import echo_to
+from edgebench.run.output_rate import echo_to
 from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest

@@ -1,17 +1,19 @@
-"""What a program gets done in a second, read from what it prints."""
+"""A program's output: shown while it runs, and what it gets done in a second, read from it."""
 
 from __future__ import annotations
 
+import codecs
 import json
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from edgebench.processes import SYSTEM_ENVIRONMENT
 from edgebench.records import PhaseSum
+from edgebench.text import printable
 from edgebench.throughput import generates_text, reads_throughput
 
 #: Why a throughput is missing.
@@ -118,3 +120,32 @@ def _number(text: str) -> float | None:
         return float(text.replace(",", ""))
     except ValueError:
         return None
+
+
+def echo_to(stream: TextIO) -> Callable[[bytes], None]:
+    """Return what writes a workload's output to the stream as it comes.
+
+    A pipe or a file gets the same bytes. A terminal would obey the control codes in them: it gets
+    those as ``\\x1b``, but for newlines, tabs, and the carriage returns of progress bars.
+    """
+    if not stream.isatty():
+        return lambda data: _write(stream, data)
+    # A character may come in two pieces.
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def show(data: bytes) -> None:
+        stream.write("\r".join(map(printable, decoder.decode(data).split("\r"))))
+        stream.flush()
+
+    return show
+
+
+def _write(stream: TextIO, data: bytes) -> None:
+    stream.flush()
+    if (binary := getattr(stream, "buffer", None)) is None:
+        # A notebook's has none: text it is.
+        stream.write(data.decode(errors="replace"))
+        stream.flush()
+        return
+    binary.write(data)
+    binary.flush()

@@ -22,7 +22,7 @@ from edgebench.run.storage import weights_of
 from edgebench.run.trial import TrialFiles, run_trials
 from edgebench.run.trial_loop import Progress, TrialLoop
 from edgebench.run.trial_record import TrialRequest, harness_error_record, unavailable_record
-from edgebench.run.walked_limits import WalkedLimits, workload_points
+from edgebench.run.walk_control import WalkedLimits, workload_points
 from edgebench.scenario.libraries import libraries, runtime_of
 from edgebench.scenario.points import PlannedTrial, Point, asked_sizes, limits_of
 from edgebench.scenario.scenario import Scenario

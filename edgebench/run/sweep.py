@@ -208,7 +208,7 @@ def _finished(
     sweep: PlannedSweep, options: SweepOptions, progress: Progress
 ) -> SweepSummary | None:
     """Return what a finished sweep came to, if the planner wants no further trial of it."""
-    from edgebench.run.finished_sweep import finished_sweep
+    from edgebench.run.recorded_trials import finished_sweep
 
     device = options.device_folder
     found = finished_sweep(options.results, device, sweep.fingerprint, sweep.points)

@@ -11,10 +11,10 @@ import gzip
 import os
 import time
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -412,9 +412,11 @@ def _most_resident(used: FilesWatch, report: GnuTime | None) -> int | None:
 
 
 def _limits_of(setting: LimitSetting) -> Limits:
-    same: dict[str, Any] = {
-        one.name: getattr(setting, one.name, one.default) for one in fields(Limits)
-    }
     cores = tuple(sorted(os.sched_getaffinity(0)))[: setting.cores] if setting.cores else None
-    swap_bytes = 0 if setting.swap_kind == "none" else setting.swap_bytes
-    return Limits(**{**same, "cores": cores, "swap_bytes": swap_bytes})
+    return Limits(
+        memory_bytes=setting.memory_bytes,
+        swap_bytes=0 if setting.swap_kind == "none" else setting.swap_bytes,
+        cores=cores,
+        cpu_quota=setting.cpu_quota,
+        memory_high_bytes=setting.memory_high_bytes,
+    )

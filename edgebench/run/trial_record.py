@@ -40,8 +40,7 @@ from edgebench.text import printable
 from edgebench.throughput import reads_throughput
 
 if TYPE_CHECKING:
-    from edgebench.run.walk_control import WalkControl
-    from edgebench.run.walked_limits import WalkedLimits
+    from edgebench.run.walk_control import WalkControl, WalkedLimits
 
 #: What samples tell of the demand.
 _SAMPLED = ("demand_bytes", "demand_source", "undroppable_bytes")

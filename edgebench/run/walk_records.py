@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from edgebench.records import DEMAND, Doubt, TrialRecord, WalkReport, is_count
 from edgebench.run.pace import visited
-from edgebench.run.walk_control import WalkControl, WalkStep
-from edgebench.run.walked_limits import WalkedLimits
+from edgebench.run.walk_control import WalkControl, WalkedLimits, WalkStep
 from edgebench.safe_files import write
 from edgebench.spans import collections_s, events_to_phases
 

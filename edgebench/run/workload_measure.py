@@ -12,8 +12,8 @@ from edgebench.errors import UsageError
 from edgebench.records import TrialRecord
 from edgebench.run.asked_limits import AskedLimits
 from edgebench.run.command import measure_command, measure_once
-from edgebench.run.echo import echo_to
 from edgebench.run.function import function_settings
+from edgebench.run.output_rate import echo_to
 from edgebench.units import parse_duration
 
 _REMEDY = 'give a command, as "python3 train.py" or ["python3", "train.py"], or a function'

@@ -34,11 +34,9 @@ from edgebench.run.pace import (
     start_of_rounds,
     visited,
 )
-from edgebench.run.swap_charge import SwapCharge
-from edgebench.run.swap_watch import SwapWatch, group_swap
-from edgebench.run.walk_control import WalkStep
+from edgebench.run.swap_watch import SwapCharge, SwapWatch, group_swap
+from edgebench.run.walk_control import WalkedLimits, WalkStep, killed_limit, points_after_kill
 from edgebench.run.walk_records import walk_records
-from edgebench.run.walked_limits import WalkedLimits, killed_limit, points_after_kill
 from edgebench.scenario.walk import Visit, Visited
 from edgebench.swap_areas import SwapArea
 

@@ -13,7 +13,7 @@ from edgebench.cgroups.swap import Compressed, SwapRam, SwapState, swap_ram
 from edgebench.errors import CgroupError, MachineError
 from edgebench.records import Doubt, LimitSetting, TrialRecord
 from edgebench.run.command import measure_command
-from edgebench.run.swap_charge import FAST_DISK, SwapCharge
+from edgebench.run.swap_watch import FAST_DISK, SwapCharge
 
 MIB = 1 << 20
 LIMIT = 228 * MIB

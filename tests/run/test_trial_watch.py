@@ -11,7 +11,7 @@ import pytest
 from edgebench.cgroups.swap import SwapState
 from edgebench.records import LimitSetting
 from edgebench.run import accelerator_watch, trial_watch
-from edgebench.run.swap_charge import FAST_DISK
+from edgebench.run.swap_watch import FAST_DISK
 from edgebench.run.trial_record import TrialRequest
 from edgebench.run.trial_watch import TrialWatch
 
