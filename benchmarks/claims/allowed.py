@@ -120,9 +120,7 @@ PAGES: dict[str, tuple[str, ...]] = {
         "until about 64 images",
         "basic CNN until 4 to 16",
     ),
-    "docs/how-to/training.md": (
-        *("at 85, 70 and 55 % of its demand", "of 32 and 64 channels with pooling, 128 nodes"),
-    ),
+    "docs/how-to/training.md": ("at 85, 70 and 55 % of its demand",),
     "docs/studies/hyperparameters.md": (
         *("5 to 11 trials a data set", "up to 512 MiB"),
         "intervals of 95 %, HC3",
