@@ -126,8 +126,8 @@ PAGES: dict[str, tuple[str, ...]] = {
         "intervals of 95 %, HC3",
     ),
     "docs/explanation/slowdown-model.md": (
-        *("slowed 1.5 times or more, or said to be", "reads held to 100 MB/s"),
-        *("One walk at 100 MB/s", "up to 88 %", "16 MiB", "2.7 MB", "within 3 %", "within 8 %"),
+        *("that were slowed 1.5 times or more", "reads held to 100 MB/s"),
+        *("one walk at 100 MB/s", "up to 88 %", "16 MiB", "2.7 MB", "within 3 %", "within 8 %"),
         *("more than 2 times", "by 1.5 times at most"),
     ),
 }

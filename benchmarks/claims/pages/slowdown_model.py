@@ -11,7 +11,7 @@ PAGE = "docs/explanation/slowdown-model.md"
 SWEEPS = ("validation-one-thread", "validation-two-threads", "validation")
 _USES = (
     ("steady", "not slowed", "no limit slows anything"),
-    ("steady", "nearest network", "as the network that needs most nearly as much"),
+    ("steady", "nearest network", "as slow as the network with the most similar need"),
     ("steady", "counted", "counted bytes"),
     ("steady", "working set", "working set"),
     ("steady", "unlimited known", "layer table, unlimited time known"),
@@ -27,8 +27,15 @@ def scored() -> dict[tuple[str, str, str], list[str]]:
 
 def claims() -> Iterator[Claim]:
     """In the page's order."""
-    yield table("Medians are over workloads, of each", _table())
+    yield table("of each one's median.", _table())
     found = scored()
+    networks = [
+        int(found[s, stage, u][1])
+        for s in SWEEPS
+        for stage, u, _ in _USES
+        if (s, stage, u) in found
+    ]
+    yield says("Medians are over {} to {} networks", min(networks), max(networks))
     slow = found["validation-storage", "steady", "file read=50MB/s,disk=ram"]
     few = found["validation-storage", "steady", "file read=300MB/s,read_iops=5000,disk=ram"]
     zram = found["validation-zram", "steady", "zram as-is"]
@@ -45,7 +52,7 @@ def _table() -> Iterator[tuple[str, ...]]:
     found = scored()
     for stage, use, words in _USES:
         own = [found.get((sweep, stage, use)) for sweep in SWEEPS]
-        yield (words, *(f"{_error(o)} % · {o[3]} · {o[1]}" if o else "-" for o in own))
+        yield (words, *(f"{_error(o)} % ({o[3]})" if o else "-" for o in own))
     held = [
         [found[sweep, stage, "unlimited known"][4] for stage in ("steady", "start")]
         for sweep in SWEEPS
