@@ -29,9 +29,13 @@ def scenario_from_flags(
     Raises:
         UsageError: a value is not possible; names the flag that sets it.
     """
+    network = workload.get("network")
+    subject = network_name(network) if network else PurePath(workload["command"][0]).name
+    # In letters, digits and hyphens, without a folder.
+    plain = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")
     tables = {
         "schema": SCHEMA,
-        "name": _scenario_name(verb, workload),
+        "name": f"{verb}-{plain}"[:64].strip("-"),
         **keys,
         "workload": {key: value for key, value in workload.items() if value is not None},
         "limits": dict(limits),
@@ -41,14 +45,6 @@ def scenario_from_flags(
     except ValidationError as error:
         faults = faults_of(error, Scenario, tables, "")
         raise flag_error(faults, verb) from error
-
-
-def _scenario_name(verb: str, workload: Mapping[str, Any]) -> str:
-    """The verb, and the network or program in letters, digits and hyphens, without a folder."""
-    network = workload.get("network")
-    subject = network_name(network) if network else PurePath(workload["command"][0]).name
-    plain = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")
-    return f"{verb}-{plain}"[:64].strip("-")
 
 
 def inference_workload(request: object, **keys: Any) -> dict[str, Any]:

@@ -81,13 +81,19 @@ def this_machine() -> MachineCapacity:
 def preview(scenario: Scenario, machine: MachineCapacity) -> Preview:
     """The scenario's points, how many trials that makes, and what would fail or be ignored here."""
     made = points(scenario)
-    walked = walks(made, scenario.repeats) if scenario.limits.plan == WALK else 0
-    trials = walked + _fresh_trials(scenario, made)
+    limits = scenario.limits
+    walked = walks(made, scenario.repeats) if limits.plan == WALK else 0
+    fresh = len(made) * scenario.repeats
+    if limits.plan == WALK:
+        fresh = sum(has_start(point, limits.starts) for point in made)
+    trials = walked + fresh
     asked = [(name, point) for name in scenario.strategies for point in made]
     looked_at = [pair for pair in asked if has_own_trial(*pair)]
     own = min(len(looked_at), len(scenario.strategies) * trials)
     own_s = scenario.memory.timeout_s or scenario.timeout_s
     obstacles = list(_obstacles(scenario, made, machine))
+    command = scenario.workload
+    absent = {name: with_own_trial()[name].unavailable() for name in scenario.strategies}
     return Preview(
         name=scenario.name,
         fingerprint=scenario.fingerprint(),
@@ -98,9 +104,8 @@ def preview(scenario: Scenario, machine: MachineCapacity) -> Preview:
         walks=walked,
         warnings=[
             *_about_limits(scenario, machine),
-            *_about_cpu(scenario, machine),
-            *_about_boards(scenario),
-            *_about_programs(scenario),
+            *(_about_command(command) if isinstance(command, CommandWorkload) else ()),
+            *(f"strategy {n} will be left out: {why}" for n, why in absent.items() if why),
             *obstacles,
         ],
         obstacles=obstacles,
@@ -115,39 +120,29 @@ def _obstacles(
     if version and (refused := refused_limit(version, asked_sizes(made))):
         yield f"{refused.what}: {refused.remedy}"
     yield from _about_swap(scenario, machine)
-    yield from _about_storage(scenario, machine)
-    yield from _about_libraries(made)
+    held = [label for label in scenario.limits.storage if label != AS_IS]
+    if held and not machine.root:
+        yield f"storage can be held to {held[0]} only as root: use sudo, or {AS_IS_REMEDY}"
+    if lacking := missing({name for point in made for name in libraries(point.settings)}):
+        yield f"{' and '.join(lacking)} not installed: {install(*lacking)}"
     yield from _about_code(made)
-    yield from _about_accelerators(made)
-
-
-def _fresh_trials(scenario: Scenario, made: Sequence[Point]) -> int:
-    """How many timed trials are no walks."""
-    limits = scenario.limits
-    if limits.plan == WALK:
-        return sum(has_start(point, limits.starts) for point in made)
-    return len(made) * scenario.repeats
+    if any(point.settings.get("accelerator") == CUDA for point in made) and (why := why_no_cuda()):
+        yield f"{why[0]}: {why[1]}"
 
 
 def _about_limits(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]:
-    sizes = {limit.label: limit.memory_bytes for limit in scenario.limits.settings()}
-    for label, size in sizes.items():
+    """What of its limits this machine does not have, and what a board's name does not emulate."""
+    limits = list(scenario.limits.settings())
+    for label, size in {at.label: at.memory_bytes for at in limits}.items():
         if size is not None and size > machine.ram_bytes:
             ram = format_size(machine.ram_bytes)
             yield f"limit {label} has no effect: this machine has {ram} of RAM; leave it out"
-
-
-def _about_cpu(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]:
     for cores in scenario.limits.cores or ():
         if cores > machine.cores:
             yield f"cores = {cores}: this machine has only {machine.cores}, which will be used"
     for quota in scenario.limits.cpu_quota or ():
         if quota >= machine.cores:
             yield f"cpu_quota = {quota:g} has no effect: this machine has {machine.cores} cores"
-
-
-def _about_boards(scenario: Scenario) -> Iterator[str]:
-    limits = scenario.limits.settings()
     for name, kind in dict.fromkeys((at.board, at.swap_kind) for at in limits):
         if name:
             board = find_board(name)
@@ -177,26 +172,6 @@ def _about_room(scenario: Scenario, free_bytes: int, place: str) -> Iterator[str
         yield f"a swap file of {format_size(swap.size)} won't fit: {free} are free {place}"
 
 
-def _about_storage(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]:
-    held = [label for label in scenario.limits.storage if label != AS_IS]
-    if held and not machine.root:
-        yield f"storage can be held to {held[0]} only as root: use sudo, or {AS_IS_REMEDY}"
-
-
-def _about_programs(scenario: Scenario) -> Iterator[str]:
-    if isinstance(scenario.workload, CommandWorkload):
-        yield from _about_command(scenario.workload)
-    for name in scenario.strategies:
-        if reason := with_own_trial()[name].unavailable():
-            yield f"strategy {name} will be left out: {reason}"
-
-
-def _about_libraries(made: Sequence[Point]) -> Iterator[str]:
-    wanted = {name for point in made for name in libraries(point.settings)}
-    if lacking := missing(wanted):
-        yield f"{' and '.join(lacking)} not installed: {install(*lacking)}"
-
-
 def _about_code(made: Sequence[Point]) -> Iterator[str]:
     """Modules of the user's that are not there; none is imported."""
     named = {n: one for p in made for n, one in (p.settings.get("references") or {}).items()}
@@ -209,11 +184,6 @@ def _about_code(made: Sequence[Point]) -> Iterator[str]:
                 f"no module {module!r} is found from {reference.folder}: go to the folder that "
                 "holds it, or install it"
             )
-
-
-def _about_accelerators(made: Sequence[Point]) -> Iterator[str]:
-    if any(point.settings.get("accelerator") == CUDA for point in made) and (why := why_no_cuda()):
-        yield f"{why[0]}: {why[1]}"
 
 
 def _about_command(workload: CommandWorkload) -> Iterator[str]:

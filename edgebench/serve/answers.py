@@ -158,7 +158,9 @@ class SweepAnswers:
         async with self._one_at_a_time.setdefault(about, asyncio.Lock()):
             path = find_sweep(self.root, name)
             version, kept = recorded_version(path), self._kept.get(key)
-            if kept and (kept.version == version or _is_fresh(kept, version)):
+            # What was made of fewer trials is shown for a while of a sweep that goes on.
+            is_fresh = kept and not version[1] and time.monotonic() - kept.made_s < _RUNNING_S
+            if kept and (kept.version == version or is_fresh):
                 return kept.data
             helper = self.quick if about == "answer" else self.slow
             data = await helper.ask_text(about, sweep=str(path), **details)
@@ -172,9 +174,3 @@ class SweepAnswers:
 def _joined(first: dict[str, Any], rest: bytes) -> bytes:
     """The keys of both; the rest, which may be large, stays as it is."""
     return json.dumps(first).encode()[:-1] + b", " + rest[1:]
-
-
-def _is_fresh(kept: _Kept, version: tuple[int, bool]) -> bool:
-    """Whether to show what was made of fewer trials of a sweep that goes on."""
-    is_complete = version[1]
-    return not is_complete and time.monotonic() - kept.made_s < _RUNNING_S

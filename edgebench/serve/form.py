@@ -165,7 +165,8 @@ class FormFiles:
     def keys(self, kind: str, keys: Sequence[Key]) -> list[Key]:
         """A workload's keys; those of training with the data sets and checkpoints at hand."""
         if kind != "training":
-            return [_with_generators(key) if key.name == "network" else key for key in keys]
+            known = {"network": _GENERATORS}
+            return [replace(k, choices=(*k.choices, *known.get(k.name, ()))) for k in keys]
         sets = tuple(name for name in DATA_SETS if name not in FROM_FOLDER or self._has(name))
         fitted = [replace(key, choices=sets) if key.name == "data" else key for key in keys]
         if found := self._named(CHECKPOINT_SUFFIXES):
@@ -231,10 +232,6 @@ class FormFiles:
         return str(self.folder / name)
 
 
-def _with_generators(key: Key) -> Key:
-    return replace(key, choices=(*key.choices, *_GENERATORS))
-
-
 class UnnamedFileError(ValueError):
     """A value of the workload's ``key`` that names no permitted file; its text says why."""
 
@@ -262,7 +259,9 @@ def form_tables(files: FormFiles) -> dict[str, Any]:
         for name, info in fields.items()
         if name != _WORKLOAD
         for model in tables_in(info.annotation)
-        if _can_be_filled_in(model)
+        # The form has all keys that the table needs.
+        if {info.alias or n for n, info in model.model_fields.items() if info.is_required()}
+        <= {key.name for key in keys_of(model)}
     }
     return {_WORKLOAD: shown, _TOP: [asdict(key) for key in keys_of(Scenario)], **rest}
 
@@ -322,16 +321,11 @@ def _strange_keys(sent: Mapping[str, Any], known: Mapping[str, Any]) -> list[str
             shown = [{"name": "kind"}, *shown[kind]]
         names = {key["name"] for key in shown}
         # No key of the form takes a table or a list of tables.
-        bad = [key for key in values if key not in names or not _is_plain(values[key])]
+        plain = {
+            key
+            for key, value in values.items()
+            if all(isinstance(one, str | int | float) for one in as_list(value))
+        }
+        bad = [key for key in values if key not in names & plain]
         strange += [f"{table}.{key}" for key in bad]
     return strange
-
-
-def _is_plain(value: Any) -> bool:
-    return all(isinstance(one, str | int | float) for one in as_list(value))
-
-
-def _can_be_filled_in(model: type[BaseModel]) -> bool:
-    """Whether the form has all keys that the table needs."""
-    needed = {info.alias or n for n, info in model.model_fields.items() if info.is_required()}
-    return needed <= {key.name for key in keys_of(model)}
