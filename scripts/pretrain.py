@@ -15,8 +15,7 @@ from safetensors.torch import save_file
 from torch.nn.functional import cross_entropy
 
 from edgebench.layers.known_networks import LeNet
-from edgebench.workloads.training.data_sources import load_digits
-from edgebench.workloads.training.dataset import Examples, steps_of, widened
+from edgebench.workloads.training.data_sources import Examples, load_digits, steps_of, widened
 
 TARGET = Path(__file__).parents[1] / "scenarios" / "lowpower" / "lenet-digits-0-4.safetensors"
 KNOWN, EDGE, BATCH, EPOCHS, RATE, SEED = 5, 28, 32, 20, 0.1, 1

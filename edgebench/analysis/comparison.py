@@ -106,11 +106,11 @@ class SweepComparison:
         return statistics.median(least) if least else None
 
     def repeats_for(self, ratio: float) -> int | None:
-        """About how many repeats a side it takes to find such a ratio of the middle one."""
+        """Estimate how many repeats a side it takes to find such a ratio of the middle one."""
         return self._repeats(self.least_times_ratio, ratio)
 
     def repeats_for_all(self, ratio: float) -> int | None:
-        """The same of all times together."""
+        """Estimate the same for all times together."""
         return self._repeats(self.overall.least_ratio if self.overall else None, ratio)
 
     def _repeats(self, least: float | None, ratio: float) -> int | None:
@@ -125,20 +125,35 @@ class SweepComparison:
 ALPHA = 0.05
 
 
+#: Quantity → its words for a ratio above and below 1, where they are not those of a time.
+_VERDICT_WORDS: dict[str, dict[Verdict, Verdict]] = {
+    "demand": {"slower": "more", "faster": "less"},
+    THROUGHPUT: {"slower": "faster", "faster": "slower"},
+}
+
+
 def judged_rows(rows: Sequence[PointComparison], threshold: float) -> list[PointComparison]:
-    """The rows with p corrected for their number, and with verdicts."""
+    """Correct p for the number of rows, and add verdicts."""
     tested = [index for index, row in enumerate(rows) if row.p is not None]
     corrected = dict(zip(tested, holm_correction([rows[i].p or 0.0 for i in tested]), strict=True))
     judged = []
     for index, row in enumerate(rows):
         if index in corrected:
             row = replace(row, p=corrected[index])
-        judged.append(row if row.quantity == "viable" else _with_verdict(row, threshold))
+        low, high = row.ratio_low, row.ratio_high
+        if row.quantity == "viable":
+            judged.append(row)
+        elif row.p is None or low is None or high is None:
+            judged.append(replace(row, verdict="unsure"))
+        else:
+            verdict = ratio_verdict(row.ratio or 1.0, low, high, threshold, p=row.p)
+            words = _VERDICT_WORDS.get(row.quantity, {})
+            judged.append(replace(row, verdict=words.get(verdict, verdict)))
     return judged
 
 
 def holm_correction(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: each p as if it were the only comparison made."""
+    """Correct p by Holm's step-down method: each as if it were the only comparison made."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     corrected, floor = [0.0] * len(p_values), 0.0
     for rank, index in enumerate(order):
@@ -150,7 +165,7 @@ def holm_correction(p_values: Sequence[float]) -> list[float]:
 def ratio_verdict(
     ratio: float, low: float, high: float, threshold: float, *, p: float = 0.0
 ) -> Verdict:
-    """The verdict on a time; ``p`` is corrected, 0 where the interval alone decides."""
+    """Judge a time; ``p`` is corrected, 0 where the interval alone decides."""
     worse, better = ratio > 1 + threshold, ratio < 1 / (1 + threshold)
     if not (worse or better):
         # Threshold is half of the change that repeats must be able to tell.
@@ -159,16 +174,3 @@ def ratio_verdict(
     # An outlier can move the mean one way and the median the other.
     sure = p <= ALPHA and (low > 1 if worse else high < 1)
     return ("slower" if worse else "faster") if sure else "unsure"
-
-
-def _with_verdict(row: PointComparison, threshold: float) -> PointComparison:
-    low, high = row.ratio_low, row.ratio_high
-    if row.p is None or low is None or high is None:
-        return replace(row, verdict="unsure")
-    verdict = ratio_verdict(row.ratio or 1.0, low, high, threshold, p=row.p)
-    words: dict[Verdict, Verdict] = {}
-    if row.quantity == "demand":
-        words = {"slower": "more", "faster": "less"}
-    elif row.quantity == THROUGHPUT:
-        words = {"slower": "faster", "faster": "slower"}
-    return replace(row, verdict=words.get(verdict, verdict))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgebench.errors import ResultsError, UsageError
-from edgebench.results.point_facts import PointFacts, point_facts
+from edgebench.results.point_facts import point_facts
 from edgebench.results.spread import Spread
 from edgebench.results.sweep_reader import Sweep
 from edgebench.results.workload_key import WorkloadKey
@@ -39,7 +39,7 @@ class DevicesRow:
     points: tuple[DevicePoint, ...]
 
     def of(self, device: str) -> DevicePoint | None:
-        """The device's own."""
+        """Return the device's point."""
         return next((point for point in self.points if point.device == device), None)
 
 
@@ -58,7 +58,7 @@ class EnoughAnswer:
 
 
 def device_rows(sweeps: Sequence[Sweep]) -> list[DevicesRow]:
-    """Every limit that at least two devices have, in the order of the first one's points.
+    """List the limits that at least two devices have, in the order of the first one's points.
 
     Raises:
         UsageError: there are fewer than two devices.
@@ -73,11 +73,13 @@ def device_rows(sweeps: Sequence[Sweep]) -> list[DevicesRow]:
     rows: dict[tuple[WorkloadKey, str], DevicesRow] = {}
     for sweep in sweeps:
         for point in point_facts(sweep):
-            own = DevicesRow(point.workload, point.limits.label, (_point(sweep.device, point),))
             # A share's bytes follow from the device's own demand, so the label pairs them.
             key = point.key, point.limits.label
-            row = rows.setdefault(key, replace(own, points=()))
-            rows[key] = replace(row, points=(*row.points, *own.points))
+            row = rows.get(key) or DevicesRow(point.workload, point.limits.label, ())
+            seconds = point.times_s.get("total")
+            figures = (point.limit_bytes, point.outcomes, seconds, point.slowdown)
+            here = DevicePoint(sweep.device, *figures)
+            rows[key] = replace(row, points=(*row.points, here))
     shared = [row for row in rows.values() if len(row.points) > 1]
     if not shared:
         raise ResultsError(
@@ -88,32 +90,19 @@ def device_rows(sweeps: Sequence[Sweep]) -> list[DevicesRow]:
     return shared
 
 
-def _point(device: str, point: PointFacts) -> DevicePoint:
-    seconds = point.times_s.get("total")
-    return DevicePoint(device, point.limit_bytes, point.outcomes, seconds, point.slowdown)
-
-
 def enough_answers(rows: Sequence[DevicesRow], within_s: float) -> list[EnoughAnswer]:
-    """For each workload and device whether it takes no more than ``within_s``; such come first."""
+    """Find which devices take at most ``within_s`` for each workload; these come first."""
     answers = []
     for workload in dict.fromkeys(row.workload for row in rows):
-        own = [row for row in rows if row.workload == workload]
-        devices = dict.fromkeys(point.device for row in own for point in row.points)
-        made = [_enough(device, workload, own, within_s) for device in devices]
-        answers += sorted(made, key=lambda one: one.seconds is None)
+        workload_rows = [row for row in rows if row.workload == workload]
+        of_devices = []
+        for device in dict.fromkeys(point.device for row in workload_rows for point in row.points):
+            fast = [
+                (point.limit_bytes or _WORST, row.limit_label, point.seconds.median)
+                for row in workload_rows
+                if (point := row.of(device)) and point.finished and point.seconds
+                if point.seconds.median <= within_s
+            ]
+            of_devices.append(EnoughAnswer(device, workload, *(min(fast)[1:] if fast else ())))
+        answers += sorted(of_devices, key=lambda answer: answer.seconds is None)
     return answers
-
-
-def _enough(
-    device: str, workload: str, rows: Iterable[DevicesRow], within_s: float
-) -> EnoughAnswer:
-    fast = [
-        (point.limit_bytes or _WORST, row.limit_label, point.seconds.median)
-        for row in rows
-        if (point := row.of(device)) and point.finished and point.seconds
-        if point.seconds.median <= within_s
-    ]
-    if not fast:
-        return EnoughAnswer(device, workload)
-    _, label, seconds = min(fast)
-    return EnoughAnswer(device, workload, label, seconds)

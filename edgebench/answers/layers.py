@@ -19,7 +19,7 @@ from edgebench.answers.table import (
 from edgebench.text import printable
 
 if TYPE_CHECKING:
-    from edgebench.analysis.layer_costs.table import LayerCostTable, LayerRow, PassCost
+    from edgebench.analysis.layer_table import LayerCostTable, LayerRow, PassCost
 
 #: Layers named in one line, and those with less than this share are summed up with the others.
 _NAMED, _LEAST_SHARE = 3, 0.05

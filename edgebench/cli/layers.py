@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.analysis.layer_costs.selection import SORTS
+from edgebench.analysis.layer_table import SORTS
 from edgebench.answers.layers import layer_warnings
 from edgebench.boards.board import emulation_words
 from edgebench.boards.storage import AS_IS, storage_words
@@ -29,8 +29,8 @@ from edgebench.extras import need
 from edgebench.results.workload_key import brief_names
 
 if TYPE_CHECKING:
-    from edgebench.analysis.layer_costs.peaks import LayerPeakTable
-    from edgebench.analysis.layer_costs.table import LayerCostTable, PassCost
+    from edgebench.analysis.layer_costs import LayerPeakTable
+    from edgebench.analysis.layer_table import LayerCostTable, PassCost
     from edgebench.results.results import Results
     from edgebench.run.sweep import SweepSummary
 
@@ -105,9 +105,8 @@ def layers(
     The trials are stored as a sweep, for show, plot and export. With --from nothing is measured:
     NETWORK, --memory, --schedule, --loader and --batch then choose what is shown.
     """
-    from edgebench.analysis.layer_costs.builder import layer_cost_tables
-    from edgebench.analysis.layer_costs.peaks import layer_peak_tables
-    from edgebench.analysis.layer_costs.selection import costs_at_limits, matching_tables
+    from edgebench.analysis.layer_costs import layer_cost_tables, layer_peak_tables
+    from edgebench.analysis.layer_table import costs_at_limits, matching_tables
     from edgebench.cli.layers_output import LayerView, print_layers
     from edgebench.results.results import latest, load
 
@@ -222,6 +221,6 @@ def _workload(table: LayerCostTable) -> str:
 
 
 def _schema() -> dict[str, int]:
-    from edgebench.analysis.layer_costs.table import LAYERS_SCHEMA
+    from edgebench.analysis.layer_table import LAYERS_SCHEMA
 
     return {"schema": LAYERS_SCHEMA}

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.analysis.layer_costs.selection import sorted_layers
+from edgebench.analysis.layer_table import sorted_layers
 from edgebench.answers.layers import layer_name, layers_headline, layers_table
 from edgebench.answers.table import Table, size_cells
 from edgebench.cli.output import print_headline, print_lines, print_table
 from edgebench.units import format_limit
 
 if TYPE_CHECKING:
-    from edgebench.analysis.layer_costs.peaks import LayerPeakTable
-    from edgebench.analysis.layer_costs.table import LayerCostTable, LayerRow, PassCost
+    from edgebench.analysis.layer_costs import LayerPeakTable
+    from edgebench.analysis.layer_table import LayerCostTable, LayerRow, PassCost
 
 
 @dataclass(frozen=True)

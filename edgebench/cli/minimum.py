@@ -15,7 +15,7 @@ from edgebench.cli import options
 from edgebench.cli.minimum_output import print_minimum, print_minimum_json
 from edgebench.cli.options import offer_networks, search_settings
 from edgebench.errors import EdgebenchError, MachineError, MemoryBudgetError, UsageError
-from edgebench.layers.model_files import is_model_file
+from edgebench.layers.references import is_model_file
 from edgebench.processes import find_program
 from edgebench.text import printable
 from edgebench.units import format_duration

@@ -28,7 +28,7 @@ from edgebench.cli.output import (
 from edgebench.errors import UsageError
 
 if TYPE_CHECKING:
-    from edgebench.analysis.reconcile.reconciliation import LayerLedgers, Reconciliation
+    from edgebench.analysis.reconciliation import LayerLedgers, Reconciliation
     from edgebench.measures.ledger import Ledger
 
 _MIB = 1 << 20
@@ -59,7 +59,7 @@ def reconcile(
     terms that were measured by themselves; what is left is unexplained. What the sweep lacks is
     named, with how to get it.
     """
-    from edgebench.analysis.reconcile.reconciliation import reconcile_sweep
+    from edgebench.analysis.reconciliation import reconcile_sweep
     from edgebench.results.results import latest, load
 
     measured = _measured(source, **measuring)
@@ -95,7 +95,7 @@ def _measured(source: str, results: Path, **described: Any) -> Path | None:
     from edgebench.cli.run_output import refuse_unexpected
     from edgebench.run.sweep import SweepOptions, run_sweep
     from edgebench.scenario.flag_scenario import scenario_from_flags
-    from edgebench.workloads.engines.registry import TORCH, engines_for
+    from edgebench.workloads.engines.engine import TORCH, engines_for
 
     workload = {"kind": "inference", "network": source, **described}
     in_torch = engines_for(source) == (TORCH,)

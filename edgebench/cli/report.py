@@ -82,7 +82,7 @@ def _next(sweep: Sweep) -> str:
 
 def _is_comparable(earlier: Path, sweep: Sweep) -> bool:
     """Whether ``compare`` takes both as they are: they have points of one storage in common."""
-    from edgebench.analysis.shared_points import shared_points
+    from edgebench.analysis.compare import shared_points
     from edgebench.results.sweep_reader import read_sweep
 
     try:

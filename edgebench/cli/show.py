@@ -114,7 +114,7 @@ def study_tables(loaded: Results) -> list[StudyTable]:
     Raises:
         ResultsError: it has data for none.
     """
-    from edgebench.analysis.studies.registry import STUDIES
+    from edgebench.analysis.studies import STUDIES
 
     made: list[StudyTable] = []
     for tables in STUDIES.values():

@@ -86,7 +86,7 @@ def _blamed(loaded: Results, found: tuple[WorkloadFacts, ...]) -> Mapping[str, s
     if not any(one.slowed for one in found):
         return {}
     try:
-        from edgebench.analysis.layer_costs.builder import layer_cost_tables
+        from edgebench.analysis.layer_costs import layer_cost_tables
 
         tables, _ = layer_cost_tables(loaded)
     except (EdgebenchError, ModuleNotFoundError):

@@ -67,7 +67,7 @@ class CudaRuntime:
         torch.cuda.synchronize()
 
     def mark(self) -> Any:
-        """A moment on its own clock, behind everything that was asked of it before."""
+        """Mark a moment on its own clock, behind everything that was asked of it before."""
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         event.record()
         return event
@@ -107,7 +107,7 @@ class AcceleratorUse:
     peak_reserved_bytes: int = 0
 
     def __add__(self, other: AcceleratorUse) -> AcceleratorUse:
-        """Copies of both, and the larger peaks."""
+        """Add the copies of both, and take the larger peaks."""
         return AcceleratorUse(
             self.to_bytes + other.to_bytes,
             self.to_s + other.to_s,
@@ -145,12 +145,12 @@ class Accelerator:
         self._pending: list[tuple[bool, int, Any, Any]] = []
 
     def to_accelerator(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor in its memory."""
+        """Copy the tensor into its memory."""
         with self._copied(True, tensor.nbytes):
             return tensor.to(self._runtime.place)
 
     def to_host(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor in the host's memory."""
+        """Copy the tensor into the host's memory."""
         with self._copied(False, tensor.nbytes):
             return tensor.to("cpu")
 
@@ -171,11 +171,11 @@ class Accelerator:
         self._runtime.wait()
 
     def figures(self) -> AllocatorFigures:
-        """The figures of torch's allocator now."""
+        """Read the figures of torch's allocator."""
         return self._runtime.figures()
 
     def use_since_last(self) -> AcceleratorUse:
-        """Copies and peaks since the last call; :meth:`wait` comes before it."""
+        """Return the copies and peaks since the last call; :meth:`wait` comes before it."""
         figures = self._runtime.figures()
         self._runtime.reset_peaks()
         use = AcceleratorUse(

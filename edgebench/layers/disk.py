@@ -15,7 +15,7 @@ _CHUNK_BYTES = 8 << 20
 
 
 def digest(checkpoint: Path) -> str:
-    """SHA-256 of a file, which tells a changed checkpoint from the same one.
+    """Compute a file's SHA-256, which tells a changed checkpoint from the same one.
 
     Raises:
         WorkloadError: it can't be read.
@@ -25,22 +25,22 @@ def digest(checkpoint: Path) -> str:
 
     from edgebench.safe_reading import open_to_read
 
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     try:
         with open_to_read(checkpoint) as file:
             while chunk := file.read(1 << 20):
-                found.update(chunk)
+                sha256.update(chunk)
     except OSError as error:
         raise WorkloadError(
             f"a checkpoint can't be read: {error.strerror}",
             where=str(checkpoint),
             remedy=f"ls -l {checkpoint}",
         ) from error
-    return found.hexdigest()
+    return sha256.hexdigest()
 
 
 def refuse_large_files(files: Iterable[Path]) -> None:
-    """A network in files is read into memory before any trial, so it must fit there.
+    """Refuse a network in files that does not fit into memory, where it is read before any trial.
 
     Raises:
         WorkloadError: it is larger than what is free; or one is not there.
@@ -101,7 +101,7 @@ def read_through(files: Iterable[Path]) -> None:
 
 
 def weights_in(folders: Iterable[str | Path]) -> tuple[Path, ...]:
-    """All weights files in networks' folders and the folders below."""
+    """List all weights files in networks' folders and the folders below."""
     return tuple(
         file
         for folder in sorted(set(folders), key=str)

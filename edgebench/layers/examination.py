@@ -11,7 +11,7 @@ import itertools
 import json
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,8 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from edgebench.errors import EdgebenchError, WorkloadError
-from edgebench.layers.cut import Cut, LayerPart, Place, cut, watching
-from edgebench.layers.empty_network import EmptyNetwork, empty_network, seeded_network
 from edgebench.layers.input_specs import parse_inputs
-from edgebench.layers.layer_table import LayerTableRow
+from edgebench.layers.network import Cut, LayerPart, Place, cut, watching
 from edgebench.layers.references import KNOWN, ModelReference
 from edgebench.layers.samples import (
     CallArguments,
@@ -36,8 +34,54 @@ from edgebench.layers.samples import (
     run_model,
     tensors_in,
 )
-from edgebench.layers.sources import NetworkSource, network_source, seeded
+from edgebench.layers.sources import (
+    EmptyNetwork,
+    NetworkSource,
+    empty_network,
+    network_source,
+    seeded,
+    seeded_network,
+)
 from edgebench.units import format_size
+
+
+@dataclass(frozen=True)
+class LayerTableRow:
+    """One layer. Bytes at the network's own precision; ``flops`` of one forward pass.
+
+    ``part`` names the module whose weights it uses: two layers may share one. A row of a
+    container's own parameters has type ``… (own)`` and no output. ``live_…_bytes`` are the
+    tensors alive before, at most during, and after its execution, the network's input among them
+    and weights not; ``workspace_bytes`` is what convolutions copy beside the most of these.
+    ``tied_bytes``: of its weights those that other parts use too, by name; they are loaded once.
+    """
+
+    order: int
+    name: str
+    type: str
+    part: str
+    parameter_bytes: int
+    buffer_bytes: int
+    output_bytes: int
+    flops: int
+    live_before_bytes: int = 0
+    live_peak_bytes: int = 0
+    live_after_bytes: int = 0
+    workspace_bytes: int = 0
+    file: str | None = None
+    file_bytes: int = 0
+    tied_bytes: dict[str, int] = field(default_factory=dict)
+
+
+def table_with_sizes(rows: Sequence[LayerTableRow]) -> dict[str, Any]:
+    """Return a network's table and sizes for a manifest; a part used twice counts once."""
+    first = {row.part: row for row in reversed(rows)}.values()
+    return {
+        "table": [asdict(row) for row in rows],
+        "parameter_bytes": sum(row.parameter_bytes for row in first),
+        "file_bytes": sum(row.file_bytes for row in first),
+    }
+
 
 #: A network that is run for real needs its weights, and about as much again for its work.
 _REAL_SHARE = 1.5
@@ -60,51 +104,45 @@ class ExaminedNetwork:
 
 
 def reference_of(name: str, settings: Mapping[str, Any]) -> ModelReference:
-    """The reference that settings (or a request) give for a network; by default a known one."""
-    found = (settings.get("references") or {}).get(name)
-    return ModelReference.from_json(found) if found else ModelReference(KNOWN, name, name)
+    """Return the reference that settings (or a request) give; by default a known network's."""
+    reference = (settings.get("references") or {}).get(name)
+    return ModelReference.from_json(reference) if reference else ModelReference(KNOWN, name, name)
 
 
 def sample_of(
     source: NetworkSource, model: nn.Module, settings: Mapping[str, Any], batch: int
 ) -> Sample:
-    """The network's input: as ``input`` or ``prompt`` describe it, or the network itself.
+    """Make the network's input as ``input`` or ``prompt`` describe it, or the network itself.
 
     Raises:
-        WorkloadError: nothing describes it.
+        WorkloadError: nothing describes it; or a prompt, of a network that has no vocabulary or
+            takes fewer tokens.
     """
     seed = settings.get("seed", 0)
     if described := settings.get("input"):
         return make_sample(parse_inputs(described), batch, seed)
-    if prompt := settings.get("prompt"):
-        return _prompt(source.name, model, (batch, prompt), settings.get("new_tokens", 0), seed)
-    return source.own_sample(model, batch, settings.get("image"), seed)
-
-
-def _prompt(
-    name: str, model: nn.Module, shape: tuple[int, int], new_tokens: int, seed: int
-) -> Sample:
-    """A prompt for text generation: batch × tokens, drawn from the vocabulary.
-
-    Raises:
-        WorkloadError: it has no vocabulary, or can't take so many tokens.
-    """
+    prompt = settings.get("prompt")
+    if not prompt:
+        return source.own_sample(model, batch, settings.get("image"), seed)
     config: Any = getattr(model, "config", None)
     words = getattr(config, "vocab_size", None)
     if not isinstance(words, int):
         raise WorkloadError(
             "it generates no text: its configuration has no vocab_size",
-            where=name,
+            where=source.name,
             remedy="leave prompt and new_tokens out, or name a language model: transformers:gpt2",
         )
-    most = getattr(config, "max_position_embeddings", None)
-    if isinstance(most, int) and shape[1] + new_tokens > most:
+    most, new_tokens = (
+        getattr(config, "max_position_embeddings", None),
+        settings.get("new_tokens", 0),
+    )
+    if isinstance(most, int) and prompt + new_tokens > most:
         raise WorkloadError(
-            f"a prompt of {shape[1]} tokens and {new_tokens} new ones: it takes {most} at most",
-            where=name,
+            f"a prompt of {prompt} tokens and {new_tokens} new ones: it takes {most} at most",
+            where=source.name,
             remedy="make prompt or new_tokens smaller",
         )
-    tokens = torch.randint(words, shape, generator=seeded(seed))
+    tokens = torch.randint(words, (batch, prompt), generator=seeded(seed))
     # The layer table has no cache: its bytes are measured, and a row of their own in ledgers.
     return CallArguments(kwargs={"input_ids": tokens, "use_cache": False})
 
@@ -120,32 +158,32 @@ def examine(name: str, settings: Mapping[str, Any], batch: int = 1) -> ExaminedN
     empty = empty_network(source, seed)
     sample = sample_of(source, empty.model, settings, batch)
     try:
-        found, rows = _cut_and_table(empty.model, _on_meta(sample), empty)
+        network_cut, rows = _cut_and_table(empty.model, _on_meta(sample), empty)
     except Exception as error:
         if not source.has_weights:
             raise _cant_run(source, empty.model, sample, error) from error
         refuse_too_large(source.name, empty.model)
         model = seeded_network(source, seed, weights=False)
         try:
-            found, rows = _cut_and_table(model, sample, empty)
+            network_cut, rows = _cut_and_table(model, sample, empty)
         except EdgebenchError:
             raise
         except Exception as real_error:
             raise _cant_run(source, model, sample, real_error) from real_error
-        found = Cut.from_json(found.to_json(), empty.model)
-    return ExaminedNetwork(source, empty, found, found.tied_places(empty.tied), rows)
+        network_cut = Cut.from_json(network_cut.to_json(), empty.model)
+    return ExaminedNetwork(source, empty, network_cut, network_cut.tied_places(empty.tied), rows)
 
 
 def _cut_and_table(
     model: nn.Module, sample: Sample, empty: EmptyNetwork
 ) -> tuple[Cut, list[LayerTableRow]]:
     # Of copies: a network may write into its input.
-    found = cut(model, map_sample(sample, torch.clone))
-    return found, table_of(model, map_sample(sample, torch.clone), found, empty.tied)
+    network_cut = cut(model, map_sample(sample, torch.clone))
+    return network_cut, table_of(model, map_sample(sample, torch.clone), network_cut, empty.tied)
 
 
 def cut_of(source: NetworkSource, model: nn.Module, sample: Sample) -> Cut:
-    """The cut of a network on ``meta``.
+    """Cut a network on ``meta``.
 
     Raises:
         WorkloadError: it can't run on such an input.
@@ -157,12 +195,11 @@ def cut_of(source: NetworkSource, model: nn.Module, sample: Sample) -> Cut:
 
 
 def _on_meta(sample: Sample) -> Sample:
-    """The same shapes and types without memory."""
     return map_sample(sample, lambda tensor: tensor.to("meta"))
 
 
 def refuse_too_large(name: str, model: nn.Module) -> None:
-    """A network that has to be in memory as a whole must fit there.
+    """Refuse a network that has to be in memory as a whole and does not fit there.
 
     Raises:
         WorkloadError: it needs more than is free.
@@ -188,33 +225,44 @@ def _cant_run(
 
 
 def cut_file(folder: Path, settings: Mapping[str, Any]) -> Path:
-    """Where the cut is kept for the worker: another input may take another path."""
+    """Name the file that keeps the cut for the worker: another input may take another path."""
     key = json.dumps([settings.get("input"), settings.get("image")])
     return folder / f"cut-{hashlib.sha256(key.encode()).hexdigest()[:12]}.json"
 
 
 def table_of(
-    model: nn.Module, sample: Sample, found: Cut, tied: Sequence[Sequence[str]]
+    model: nn.Module, sample: Sample, network_cut: Cut, tied: Sequence[Sequence[str]]
 ) -> list[LayerTableRow]:
-    """The layers of a cut network in the order of their calls; on ``meta`` nothing takes memory.
+    """List the layers of a cut network in the order of their calls; ``meta`` takes no memory.
 
     FLOPs count multiplications and additions of matrix products, convolutions and attention
     (``torch.utils.flop_counter``); other operations count as none. ``tied``: groups of names that
     are one tensor.
     """
     tied_bytes: dict[str, dict[str, int]] = {}
-    for name, places in found.tied_places(tied).items():
+    for name, places in network_cut.tied_places(tied).items():
         for part_name, _ in places:
-            tied_bytes.setdefault(part_name, {})[name] = found.tensor_at(places[0]).nbytes
+            tied_bytes.setdefault(part_name, {})[name] = network_cut.tensor_at(places[0]).nbytes
     rows: list[LayerTableRow] = []
     inside: list[tuple[int, int]] = []
     counter, alive = FlopCounterMode(display=False), _Liveness(sample, model)
 
     def enter(part: LayerPart) -> None:
         inside.append((len(rows), counter.get_total_flops()))
-        row = _row(len(rows), part)
-        tied_here = tied_bytes.get(part.name, {})
-        rows.append(replace(row, live_before_bytes=alive.now_bytes, tied_bytes=tied_here))
+        tensors = {id(tensor): tensor for tensor in part.tensors().values()}.values()
+        row = LayerTableRow(
+            order=len(rows),
+            name=part.name or "(network)",
+            type=type(part.module).__name__ + (" (own)" if part.own_only else ""),
+            part=part.name,
+            parameter_bytes=sum(t.nbytes for t in tensors if isinstance(t, nn.Parameter)),
+            buffer_bytes=sum(t.nbytes for t in tensors if not isinstance(t, nn.Parameter)),
+            output_bytes=0,
+            flops=0,
+            live_before_bytes=alive.now_bytes,
+            tied_bytes=tied_bytes.get(part.name, {}),
+        )
+        rows.append(row)
         alive.restart()
 
     def leave(part: LayerPart, output: Any) -> None:
@@ -230,24 +278,9 @@ def table_of(
             )
 
     # Not inference mode: under it, operations made of others would not show what these make.
-    with counter, alive, torch.no_grad(), watching(found.parts.values(), enter, leave):
+    with counter, alive, torch.no_grad(), watching(network_cut.parts.values(), enter, leave):
         run_model(model, sample)
     return rows
-
-
-def _row(order: int, part: LayerPart) -> LayerTableRow:
-    own = " (own)" if part.own_only else ""
-    tensors = {id(tensor): tensor for tensor in part.tensors().values()}.values()
-    return LayerTableRow(
-        order=order,
-        name=part.name or "(network)",
-        type=type(part.module).__name__ + own,
-        part=part.name,
-        parameter_bytes=sum(t.nbytes for t in tensors if isinstance(t, nn.Parameter)),
-        buffer_bytes=sum(t.nbytes for t in tensors if not isinstance(t, nn.Parameter)),
-        output_bytes=0,
-        flops=0,
-    )
 
 
 class _Liveness(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -276,8 +309,13 @@ class _Liveness(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if isinstance(leaf, torch.Tensor):
                 self._count(leaf)
         if func is torch.ops.aten.convolution.default:
-            size = self.now_bytes + _convolution_copies(args[0], args[1], output)
-            self.working_bytes = max(self.working_bytes, size)
+            # oneDNN computes in a layout of its own (ATen/native/mkldnn/Conv.cpp): copies of
+            # weights, input and output first; then the plain output beside its copy, the others
+            # being gone. That output, counted as alive already, is made after the computation.
+            inside, weight = args[:2]
+            copied_input = 0 if inside.shape[1] <= _PLAIN_CHANNELS else inside.nbytes
+            copies = max(weight.nbytes + copied_input, output.nbytes)
+            self.working_bytes = max(self.working_bytes, self.now_bytes + copies)
         return output
 
     def _count(self, tensor: torch.Tensor) -> None:
@@ -289,19 +327,8 @@ class _Liveness(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.now_bytes += storage.nbytes()
         self.peak_bytes = max(self.peak_bytes, self.now_bytes)
         self.working_bytes = max(self.working_bytes, self.now_bytes)
-        weakref.finalize(storage, self._gone, key, storage.nbytes())
+        weakref.finalize(storage, self._forget, key, storage.nbytes())
 
-    def _gone(self, key: int, size_bytes: int) -> None:
+    def _forget(self, key: int, size_bytes: int) -> None:
         self._known.discard(key)
         self.now_bytes -= size_bytes
-
-
-def _convolution_copies(inside: torch.Tensor, weight: torch.Tensor, output: torch.Tensor) -> int:
-    """Bytes that a convolution holds at its peak beside its input, weights and output.
-
-    oneDNN computes in a layout of its own (ATen/native/mkldnn/Conv.cpp): copies of weights,
-    input and output first; then the plain output beside its copy, the others being gone.
-    """
-    copied_input = 0 if inside.shape[1] <= _PLAIN_CHANNELS else inside.nbytes
-    # The plain output, counted as alive already, is made only after the computation.
-    return max(weight.nbytes + copied_input, output.nbytes)

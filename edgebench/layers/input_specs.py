@@ -52,47 +52,37 @@ class InputSpec:
     value: bool | int | float | str | None = None
 
     def batched(self, batch: int) -> InputSpec:
-        """With its first size taken so many times."""
+        """Multiply its first size by the batch."""
         if not self.shape:
             return self
         return replace(self, shape=(self.shape[0] * batch, *self.shape[1:]))
 
     def value_as(self, dtype: str, name: str) -> Any:
-        """Its value as one of this type.
+        """Return its value as one of this type.
 
         Raises:
             UsageError: the type has no such value.
         """
         value = self.value
-        fits = (
-            isinstance(value, str)
-            if dtype == STRING
-            else isinstance(value, bool)
-            if dtype == "bool"
-            else _fits_integers(value, dtype)
-            if "int" in dtype
-            else isinstance(value, (int, float)) and not isinstance(value, bool)
-        )
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        example = f"{name}=1"
+        if dtype == STRING:
+            fits, example = isinstance(value, str), f"'{name}={STRING} \"hello\"'"
+        elif dtype == "bool":
+            fits, example = isinstance(value, bool), f"{name}=true"
+        elif "int" in dtype:
+            bits, signed = int(dtype.rpartition("int")[2]), not dtype.startswith("u")
+            lowest = -(1 << (bits - 1)) if signed else 0
+            fits = is_number and isinstance(value, int) and lowest <= value < lowest + (1 << bits)
+        else:
+            fits = is_number
         if not fits:
-            raise _refused(name, f"{value!r} is no value of {dtype}", _value_example(name, dtype))
+            raise _refused(name, f"{value!r} is no value of {dtype}", f"--input {example}")
         return float(value) if isinstance(value, int) and "float" in dtype else value
 
 
-def _fits_integers(value: object, dtype: str) -> bool:
-    if not isinstance(value, int) or isinstance(value, bool):
-        return False
-    bits = int(dtype.rpartition("int")[2])
-    unsigned = dtype.startswith("u")
-    return (0 if unsigned else -(1 << (bits - 1))) <= value < 1 << (bits - (not unsigned))
-
-
-def _value_example(name: str, dtype: str) -> str:
-    value = {STRING: f'{STRING} "hello"', "bool": "true"}.get(dtype, "1")
-    return f"--input {name}={value}" if dtype != STRING else f"--input '{name}={value}'"
-
-
 def parse_inputs(given: str | Mapping[str, str]) -> dict[str, InputSpec]:
-    """Every input by its name in ``forward``; the name of a single text is :data:`ONLY`.
+    """Parse every input by its name in ``forward``; a single text's name is :data:`ONLY`.
 
     Raises:
         UsageError: not an input.
@@ -102,7 +92,7 @@ def parse_inputs(given: str | Mapping[str, str]) -> dict[str, InputSpec]:
 
 
 def named_inputs(texts: tuple[str, ...]) -> str | dict[str, str] | None:
-    """What ``--input`` was given: ``name=int64 1x128 <32000``, or one input without a name.
+    """Parse the values of ``--input``: ``name=int64 1x128 <32000``, or one without a name.
 
     Raises:
         UsageError: several, and one of them has no name.
@@ -152,16 +142,16 @@ def _spec(name: str, text: str) -> InputSpec:
 
 
 def _text_spec(name: str, text: str) -> InputSpec | None:
-    """``string "hello"``, with a shape between them or without; None: it is no text."""
-    found = _TEXT.fullmatch(text)
-    words = found["head"].split() if found else []
-    if not found or words[:1] not in ([STRING], []):
+    """Parse ``string "hello"``, with a shape between them or without; None: it is no text."""
+    match = _TEXT.fullmatch(text)
+    words = match["head"].split() if match else []
+    if not match or words[:1] not in ([STRING], []):
         return None
     shape = words[1] if len(words) == 2 else None
     if len(words) > 2 or (shape and not _SHAPE.fullmatch(shape)):
         raise _refused(name, f"{text!r} is no input", f'write {STRING} 1x2 "hello"')
     sizes = tuple(map(int, shape.split("x"))) if shape else None
-    return InputSpec(STRING, sizes, value=found["text"])
+    return InputSpec(STRING, sizes, value=match["text"])
 
 
 def _constant(name: str, dtype: str, sizes: tuple[int, ...] | None, fill: str) -> InputSpec:

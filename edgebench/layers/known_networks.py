@@ -25,7 +25,7 @@ _SCHEMAS = (
 
 
 def import_torchvision() -> ModuleType:
-    """Torchvision's ``models``; classification networks need none of the missing operators."""
+    """Import torchvision's ``models``; these networks need none of the missing operators."""
     try:
         from torchvision import models
     except RuntimeError:
@@ -44,7 +44,7 @@ def register_torchvision() -> None:
 
 
 def construct(name: str) -> nn.Module:
-    """The network in evaluation mode.
+    """Construct the network, in evaluation mode.
 
     Raises:
         WorkloadError: no such network.
@@ -71,7 +71,7 @@ def import_for(networks: Sequence[str] | None) -> None:
 
 
 def input_shape(name: str, batch: int, image: int | None = None) -> tuple[int, int, int, int]:
-    """Shape of the network's input: batch, channels, height, width."""
+    """Return the shape of the network's input: batch, channels, height, width."""
     channels, side = _INPUTS.get(name, (3, 224))
     return (batch, channels, image or side, image or side)
 

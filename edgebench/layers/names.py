@@ -64,7 +64,7 @@ NETWORKS: tuple[str, ...] = tuple(sorted(_FAMILY_OF))
 
 
 def family_of(network: str) -> str:
-    """The family a network belongs to: those built alike, whose errors go together.
+    """Return a network's family: the networks built alike, whose errors go together.
 
     Any other network is a family of its own. A pipeline (``a+b``) is one of all its families.
     """

@@ -1,19 +1,241 @@
-"""A network whose layers have memory only while they are loaded."""
+"""A network cut into layers, which have memory only while they are loaded.
+
+A layer is one call of a module that is run as a whole: a module without children, or one that
+uses its children's weights without calling them (multi-head attention, Swin's attention). A
+module that owns parameters beside children it calls (class tokens, layer scales) has a layer
+for these parameters alone: they are needed from its entry to its exit. A forward pass shows
+which modules it really calls.
+"""
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.cut import Call, Cut, LayerPart, Place
+from edgebench.layers.samples import Sample, named_tensors, run_model
 from edgebench.layers.tensor_files import Tensors
+
+#: Modules that torch runs as one operator unless they, or what is in them, have hooks.
+FUSED = (nn.TransformerEncoderLayer,)
+#: A part, and a tensor's name in it.
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class LayerPart:
+    """A module that is loaded and executed as one.
+
+    Attributes:
+        own_only: just the module's own tensors, since its children are parts of their own.
+        silent: modules in it that are never called, though their own tensors are used.
+    """
+
+    name: str
+    module: nn.Module
+    own_only: bool
+    silent: tuple[str, ...] = ()
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Its parameters and buffers by their names in the module."""
+        tensors = named_tensors(self.module, not self.own_only)
+        for child in self.silent:
+            inside = named_tensors(self.module.get_submodule(child), False)
+            tensors |= {f"{child}.{name}": tensor for name, tensor in inside.items()}
+        return tensors
+
+    def full_name(self, key: str) -> str:
+        """Return a tensor's name in the whole network."""
+        return f"{self.name}.{key}" if self.name else key
+
+
+@dataclass(frozen=True)
+class Call:
+    """One layer: a call of a forward pass; ``order`` counts from 0."""
+
+    order: int
+    part: LayerPart
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A network's parts by name, and its layers in the order of their calls."""
+
+    parts: dict[str, LayerPart]
+    calls: tuple[Call, ...]
+
+    def to_json(self) -> str:
+        """Write it as text, for another instance of the network."""
+        parts = {part.name: [part.own_only, *part.silent] for part in self.parts.values()}
+        return json.dumps({"parts": parts, "calls": [call.part.name for call in self.calls]})
+
+    @classmethod
+    def from_json(cls, text: str, model: nn.Module) -> Cut:
+        """Read what :meth:`to_json` wrote, for this instance of the network."""
+        data = json.loads(text)
+        parts = {
+            name: LayerPart(name, model.get_submodule(name), own_only, tuple(silent))
+            for name, (own_only, *silent) in data["parts"].items()
+        }
+        return cls(parts, tuple(Call(n, parts[name]) for n, name in enumerate(data["calls"])))
+
+    def tied_places(self, tied: Sequence[Sequence[str]]) -> dict[str, list[Place]]:
+        """Each tensor that several places use (tied weights): its name → these places.
+
+        ``tied``: groups of full names that are one tensor.
+        """
+        places = {
+            part.full_name(key): (part.name, key)
+            for part in self.parts.values()
+            for key in part.tensors()
+        }
+        used_in = {group[0]: [places[name] for name in group if name in places] for group in tied}
+        return {name: used for name, used in used_in.items() if len(used) > 1}
+
+    def tensor_at(self, place: Place) -> torch.Tensor:
+        """Return the tensor at a place."""
+        part, key = place
+        return self.parts[part].tensors()[key]
+
+
+def cut(model: nn.Module, sample: Sample) -> Cut:
+    """Cut the model by two forward passes of ``sample`` (both may be on ``meta``).
+
+    A model that can't run on such an input raises its own error.
+    """
+    uses = _Uses()
+    with ExitStack() as stack, torch.inference_mode(), uses:
+        for module in model.modules():
+            handle = module.register_forward_pre_hook(lambda module, _: uses.called.add(module))
+            stack.callback(handle.remove)
+        run_model(model, sample)
+    parts = {part.name: part for part in _parts(model, "", uses, set())}
+    calls: list[Call] = []
+    with (
+        watching(
+            parts.values(), lambda p: calls.append(Call(len(calls), p)), lambda p, output: None
+        ),
+        torch.inference_mode(),
+    ):
+        run_model(model, sample)
+    return Cut(parts, tuple(calls))
+
+
+@contextmanager
+def watching(
+    parts: Iterable[LayerPart],
+    enter: Callable[[LayerPart], None],
+    leave: Callable[[LayerPart, Any], None],
+) -> Iterator[None]:
+    """Call ``enter`` before each call of a part, and ``leave`` with its output after it.
+
+    Both run in the thread that runs the forward pass.
+    """
+
+    def watch(part: LayerPart) -> None:
+        module = part.module
+        if not isinstance(module, FUSED):
+            before = module.register_forward_pre_hook(lambda module, args: enter(part))
+            after = module.register_forward_hook(lambda module, args, output: leave(part, output))
+            stack.callback(before.remove)
+            stack.callback(after.remove)
+            return
+        # With a hook on it, torch would leave its one operator for the many.
+        forward = module.forward
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            enter(part)
+            output = forward(*args, **kwargs)
+            leave(part, output)
+            return output
+
+        module.__dict__["forward"] = watched
+        stack.callback(module.__dict__.pop, "forward")
+
+    with ExitStack() as stack:
+        for part in parts:
+            watch(part)
+        yield
+
+
+class _Uses(TorchFunctionMode):
+    """The modules that a forward pass calls, and the tensors that its operators are given.
+
+    Attention uses weights without a call of the module that has them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called: set[nn.Module] = set()
+        self._used: set[int] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        leaves = tree_leaves((args, kwargs or {}))
+        self._used.update(id(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor))
+        return func(*args, **(kwargs or {}))
+
+    def used_of(self, module: nn.Module, recurse: bool) -> bool:
+        """Whether it used one of the module's tensors."""
+        return any(id(tensor) in self._used for tensor in named_tensors(module, recurse).values())
+
+
+def _parts(module: nn.Module, name: str, uses: _Uses, done: set[nn.Module]) -> Iterator[LayerPart]:
+    if module in done:
+        # The same module under a second name is the same part.
+        return
+    done.add(module)
+    called = module in uses.called
+    if called and _is_whole(module, name, uses):
+        yield LayerPart(name, module, own_only=False)
+        return
+    # Modules that own tensors beside children they call.
+    silent = tuple(_silent(module, "", uses)) if called else ()
+    if called and (named_tensors(module, False) or silent):
+        yield LayerPart(name, module, own_only=True, silent=silent)
+    for child_name, child in module.named_children():
+        yield from _parts(child, f"{name}.{child_name}" if name else child_name, uses, done)
+
+
+def _silent(module: nn.Module, prefix: str, uses: _Uses) -> Iterator[str]:
+    """Modules in it, below none that is called, of which own tensors are used."""
+    for name, child in module.named_children():
+        if child not in uses.called:
+            if uses.used_of(child, False):
+                yield prefix + name
+            yield from _silent(child, f"{prefix}{name}.", uses)
+
+
+def _is_whole(module: nn.Module, name: str, uses: _Uses) -> bool:
+    """No children, or most weights in it are used without calling the child that has them."""
+    children = list(module.children())
+    if not children or isinstance(module, FUSED):
+        return True
+    # Used, though neither it nor (for a mere list of modules) a module in it was called.
+    silent = [
+        child
+        for child in children
+        if uses.used_of(child, True) and not any(m in uses.called for m in child.modules())
+    ]
+    calls_inside = any(m in uses.called for m in module.modules() if m is not module)
+    if not silent or not calls_inside:
+        return bool(silent)
+    mine = sum(parameter.nbytes for parameter in module.parameters(recurse=False))
+    return bool(name) and 2 * (mine + sum(map(_size, silent))) >= _size(module)
+
+
+def _size(module: nn.Module) -> int:
+    return sum(parameter.nbytes for parameter in module.parameters())
+
 
 PREPARE_AGAIN = "start the sweep again; it makes the weights that are missing"
 
@@ -53,29 +275,31 @@ class LayeredNetwork:
         self,
         name: str,
         model: nn.Module,
-        found: Cut,
+        network_cut: Cut,
         files: Mapping[str, Path],
         loader: Callable[[Path], Tensors],
         shared: Sequence[SharedFile] = (),
     ) -> None:
         self.name = name
         self.model = model
-        self.cut = found
+        self.cut = network_cut
         self._files = dict(files)
         self._loader = loader
-        self._empty = {part.name: part.tensors() for part in found.parts.values()}
-        tied = [places for one in shared for places in one.places.values()]
+        self._empty = {part.name: part.tensors() for part in network_cut.parts.values()}
+        tied = [places for file in shared for places in file.places.values()]
         tied_places = {place for places in tied for place in places}
         self._own = {
             part: {key: t for key, t in tensors.items() if (part, key) not in tied_places}
             for part, tensors in self._empty.items()
         }
-        self._shared = {part: [one for one in shared if part in one.parts] for part in found.parts}
+        self._shared = {
+            part: [file for file in shared if part in file.parts] for part in network_cut.parts
+        }
         # The first place of each: all its names are the same memory.
         self._tied_bytes = sum(self._empty[part][key].nbytes for (part, key), *_ in tied)
         #: Who needs a part's or a shared file's weights now: a part called twice counts twice.
-        self._users: dict[str | Path, int] = dict.fromkeys(found.parts, 0)
-        self._users |= {one.path: 0 for one in shared}
+        self._users: dict[str | Path, int] = dict.fromkeys(network_cut.parts, 0)
+        self._users |= {file.path: 0 for file in shared}
         self._locks = {what: threading.Lock() for what in self._users}
         lacking = [part for part, tensors in self._own.items() if tensors and part not in files]
         if lacking:
@@ -84,8 +308,8 @@ class LayeredNetwork:
     @property
     def weight_bytes(self) -> int:
         """Bytes of all its tensors when they are loaded; those with several names count once."""
-        own = sum(tensor.nbytes for tensors in self._own.values() for tensor in tensors.values())
-        return own + self._tied_bytes
+        untied = sum(tensor.nbytes for tensors in self._own.values() for tensor in tensors.values())
+        return untied + self._tied_bytes
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -93,7 +317,7 @@ class LayeredNetwork:
         return self.cut.calls
 
     def first_calls(self) -> list[Call]:
-        """The first call of each part: loading these loads all of it."""
+        """Return the first call of each part: loading these loads all of the network."""
         first: dict[str, Call] = {}
         for call in self.calls:
             first.setdefault(call.part.name, call)

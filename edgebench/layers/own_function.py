@@ -36,16 +36,26 @@ class OwnFunction:
         self._module, self._function = module or Path(reference.path or "").stem, function
 
     def import_code(self) -> ModuleType:
-        """The user's module.
+        """Import the user's module.
 
         Raises:
             WorkloadError: no such module, or it fails.
         """
         self._look_in_folder()
+        name, path = self._module, self.reference.path
         try:
-            if self.reference.path:
-                return _module_of_file(self._module, self.reference.path)
-            return importlib.import_module(self._module)
+            if not path:
+                return importlib.import_module(name)
+            imported = sys.modules.get(name)
+            if imported is not None and getattr(imported, "__file__", None) == path:
+                return imported
+            spec = importlib.util.spec_from_file_location(name, path)
+            if spec is None or spec.loader is None:
+                raise ImportError(f"{path} is no Python file")
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            spec.loader.exec_module(module)
+            return module
         except (Exception, SystemExit) as error:
             lacking = error.name if isinstance(error, ModuleNotFoundError) else None
             if lacking and f"{self._module}.".startswith(f"{lacking}."):
@@ -54,23 +64,23 @@ class OwnFunction:
             raise self._failed(f"import {self._module}", error) from error
 
     def function(self) -> Callable[..., Any]:
-        """The function itself, which takes the arguments of the reference and of edgebench.
+        """Return the function, which takes the arguments of the reference and of edgebench.
 
         Raises:
             WorkloadError: no such module or function, or it takes other arguments.
         """
-        found: Any = getattr(self.import_code(), self._function, None)
-        if found is None:
+        target: Any = getattr(self.import_code(), self._function, None)
+        if target is None:
             names = [name for name in vars(self.import_code()) if not name.startswith("_")]
             guess = did_you_mean(self._function, names)
             where = Path(self.reference.path).name if self.reference.path else self._module
             hint = f"did you mean {where}:{guess}?" if guess else self._how
             what = f"module {self._module} has no {self._function!r}"
             raise WorkloadError(what, remedy=hint)
-        if not callable(found):
-            what = f"{self.name} is no function, but {found!r:.60}"
+        if not callable(target):
+            what = f"{self.name} is no function, but {target!r:.60}"
             raise WorkloadError(what, remedy=self._how)
-        function: Callable[..., Any] = found
+        function: Callable[..., Any] = target
         # A class is made with the reference's arguments; edgebench's are for what it makes.
         passed = () if inspect.isclass(function) else self._passed
         _check_arguments(function, dict(self.reference.arguments), self.name, passed)
@@ -92,7 +102,6 @@ class OwnFunction:
             raise self._failed(code, error) from error
 
     def _failed(self, code: str, error: BaseException) -> WorkloadError:
-        """The user's own words, and how to see more of them."""
         words = str(error).strip().splitlines() or ["no message"]
         folder = self.reference.folder
         go = f"cd {shlex.quote(folder)} && " if folder and folder != str(Path.cwd()) else ""
@@ -112,21 +121,8 @@ class OwnFunction:
             sys.path.insert(0, folder)
 
 
-def _module_of_file(name: str, path: str) -> ModuleType:
-    found = sys.modules.get(name)
-    if found is not None and getattr(found, "__file__", None) == path:
-        return found
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def required_arguments(function: Callable[..., Any]) -> list[str]:
-    """Names of the arguments that a call has to give."""
+    """Name the arguments that a call has to give."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -138,10 +134,14 @@ def required_arguments(function: Callable[..., Any]) -> list[str]:
 def _check_arguments(
     function: Callable[..., Any], given: dict[str, Any], name: str, passed: Sequence[str]
 ) -> None:
-    lacking = [one for one in required_arguments(function)[len(passed) :] if one not in given]
+    lacking = [
+        argument
+        for argument in required_arguments(function)[len(passed) :]
+        if argument not in given
+    ]
     if lacking:
         sign = "&" if given else "?"
-        more = "&".join(f"{one}=…" for one in lacking)
+        more = "&".join(f"{argument}=…" for argument in lacking)
         raise WorkloadError(
             f"{name} needs arguments: {', '.join(lacking)}",
             remedy=f"write them after a question mark: {name}{sign}{more}",
@@ -159,7 +159,7 @@ def _check_arguments(
 
 
 def own_files() -> list[Path]:
-    """The files of every imported module that is not Python's, installed or edgebench's."""
+    """List the files of imported modules that are not Python's, installed or edgebench's."""
     foreign = [Path(path) for path in sysconfig.get_paths().values()]
     foreign.append(Path(__file__).parents[1])
     files = {
@@ -177,7 +177,7 @@ def own_files() -> list[Path]:
 
 
 def refuse_changed_files(prepared: Mapping[str, str], name: str) -> None:
-    """A sweep has one code: file → its digest when it was prepared.
+    """Check that the code of a sweep is what it was: file → its digest when it was prepared.
 
     Raises:
         WorkloadError: one has changed since.

@@ -47,7 +47,7 @@ class PageRange:
         return self.address + self.length
 
     def split(self, length: int) -> tuple[PageRange, PageRange]:
-        """The whole pages in the first ``length`` bytes, and the rest."""
+        """Split off the whole pages in the first ``length`` bytes; returns them and the rest."""
         first = min(self.length, max(0, length) // _PAGE * _PAGE)
         return PageRange(self.address, first), PageRange(self.address + first, self.length - first)
 
@@ -60,7 +60,7 @@ class PageRange:
 
 
 def pages_of(tensors: Iterable[torch.Tensor]) -> list[PageRange]:
-    """The pages that hold these tensors, by address, each once.
+    """Find the pages that hold these tensors, by address, each once.
 
     A page belongs to one mapping, so a page with other bytes in it counts as the tensor's too.
     """
@@ -70,12 +70,12 @@ def pages_of(tensors: Iterable[torch.Tensor]) -> list[PageRange]:
         if tensor.nbytes
         for start in [tensor.data_ptr()]
     )
-    found: list[PageRange] = []
+    ranges: list[PageRange] = []
     for start, end in bounds:
-        if found and start <= found[-1].end:
-            start, end = found[-1].address, max(end, found.pop().end)
-        found.append(PageRange(start, end - start))
-    return found
+        if ranges and start <= ranges[-1].end:
+            start, end = ranges[-1].address, max(end, ranges.pop().end)
+        ranges.append(PageRange(start, end - start))
+    return ranges
 
 
 def advise(pages: PageRange, advice: int) -> bool:

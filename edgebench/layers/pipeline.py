@@ -1,9 +1,17 @@
-"""From a workload's settings to a pipeline that is ready to be loaded and executed."""
+"""From a workload's settings to a pipeline that is ready to be loaded and executed.
+
+Its weights may have fewer bits than in their files; they are converted as they are loaded.
+``bfloat16`` and ``float16``: all numbers. ``int8``: the weights of linear layers are integers of
+one byte (dynamic quantisation), with a scale for each output. Activations become integers in each
+execution, by the range that each input has then. PyTorch's own tensors of such numbers are
+deprecated; its product of integers stays.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import mmap
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,21 +22,119 @@ from torch.utils._pytree import tree_map_only
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.accelerator import Accelerator
-from edgebench.layers.cut import Cut
-from edgebench.layers.empty_network import empty_network
 from edgebench.layers.examination import cut_file, cut_of, reference_of, sample_of
 from edgebench.layers.names import ADMISSION, GENERATE, INT8, STREAM
-from edgebench.layers.network import LayeredNetwork
+from edgebench.layers.network import Cut, LayeredNetwork
 from edgebench.layers.own_function import refuse_changed_files
-from edgebench.layers.precision import int8_loader, loader_in, with_int8
 from edgebench.layers.samples import Sample, map_sample
 from edgebench.layers.schedules import Bulk, Generate, Linear, Schedule, Spans
-from edgebench.layers.sources import network_source
+from edgebench.layers.sources import empty_network, network_source
 from edgebench.layers.stream import Stream
-from edgebench.layers.tensor_files import LOADERS, Tensors, map_file, map_read_only
+from edgebench.layers.tensor_files import (
+    LOADERS,
+    Tensors,
+    copy,
+    count_as_loaded,
+    map_file,
+    map_read_only,
+)
 from edgebench.layers.threaded_schedules import Admission, DeepEye, DeepEyeFrugal, Partial
 from edgebench.layers.weights import CODE, shared_files, weight_files
 from edgebench.text import choice_hint
+
+#: Tensors begin at multiples of this, as an allocator's do.
+_ALIGNED = 64
+_LARGEST = 127
+
+
+def loader_in(precision: torch.dtype) -> Callable[[Path], Tensors]:
+    """Return a loader that keeps what a file holds in this type, in memory of its own."""
+
+    def load(path: Path) -> Tensors:
+        stored = map_file(path)
+        kinds = {k: precision if t.is_floating_point() else t.dtype for k, t in stored.items()}
+        return _in_own_mapping(stored, kinds)
+
+    return load
+
+
+def _in_own_mapping(stored: Tensors, kinds: Mapping[str, torch.dtype]) -> Tensors:
+    """Copy tensors into one piece of memory, which the kernel gets back with the last of them."""
+    sizes = {k: t.numel() * kinds[k].itemsize for k, t in stored.items()}
+    places, end = dict[str, int](), 0
+    for name, size in sizes.items():
+        places[name], end = end, -(-(end + size) // _ALIGNED) * _ALIGNED
+    pages = mmap.mmap(-1, max(end, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    count_as_loaded(pages)
+    copies = dict[str, torch.Tensor]()
+    for name, tensor in stored.items():
+        kind, count = kinds[name], tensor.numel()
+        if count:
+            flat = torch.frombuffer(pages, dtype=kind, count=count, offset=places[name])
+            copies[name] = flat.reshape(tensor.shape).copy_(tensor)
+        else:
+            copies[name] = tensor.to(kind)
+    return copies
+
+
+class Int8Linear(nn.Module):
+    """In place of a linear layer, with the same names of tensors; ``scale`` comes with the weight.
+
+    A weight that is tied to another layer's stays as it is.
+    """
+
+    scale: torch.Tensor
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.weight, self.bias = linear.weight, linear.bias
+        # Registered, so that it goes with the weight: they share one mapping.
+        self.register_buffer("scale", torch.empty(linear.out_features, device="meta"))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """As a linear layer's."""
+        if self.weight.dtype is not torch.int8:
+            return nn.functional.linear(x, self.weight, self.bias)
+        rows = x.reshape(-1, x.shape[-1])
+        integers, scales = _in_bytes(rows)
+        outputs = torch._int_mm(integers, self.weight.t()).to(x.dtype) * scales * self.scale
+        if self.bias is not None:
+            outputs += self.bias
+        return outputs.reshape(*x.shape[:-1], -1)
+
+
+def with_int8(model: nn.Module) -> nn.Module:
+    """Replace the network's linear layers, but not those of a derived class."""
+    replaced: dict[nn.Module, Int8Linear] = {}
+    for name, module in list(model.named_modules(remove_duplicate=False)):
+        if name and type(module) is nn.Linear:
+            model.set_submodule(name, replaced.setdefault(module, Int8Linear(module)))
+    return model
+
+
+def int8_loader(model: nn.Module, files: Mapping[str, Path]) -> Callable[[Path], Tensors]:
+    """Return a loader that makes bytes of linear layers' weights; ``files``: part → its file."""
+    linear = {name for name, module in model.named_modules() if isinstance(module, Int8Linear)}
+    converted = {file for part, file in files.items() if part in linear}
+
+    def load(path: Path) -> Tensors:
+        if path not in converted:
+            return copy(path)
+        tensors = map_file(path)
+        # A tied weight is in another file.
+        if "weight" in tensors:
+            tensors["weight"], scales = _in_bytes(tensors["weight"])
+            tensors["scale"] = scales.reshape(-1)
+        return _in_own_mapping(tensors, {name: tensor.dtype for name, tensor in tensors.items()})
+
+    return load
+
+
+def _in_bytes(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Integers of one byte, and the scale of each row."""
+    scales = rows.abs().amax(1, keepdim=True).clamp(min=torch.finfo(rows.dtype).tiny) / _LARGEST
+    return (rows / scales).round().to(torch.int8), scales
+
 
 T = TypeVar("T")
 
@@ -63,21 +169,19 @@ def build_pipeline(
         WorkloadError: no such network, schedule or loader; no weights; an image that is too small.
     """
     built = [_network(name, settings, accelerator) for name in settings["networks"]]
-    schedule = _schedule([network for network, _ in built], settings, spans)
+    networks = [network for network, _ in built]
+    schedule: Schedule
+    if settings["schedule"] == GENERATE:
+        schedule = Generate(networks, spans, settings["new_tokens"])
+    else:
+        kind = _named("schedule", settings["schedule"], SCHEDULES)
+        free_bytes = settings.get("free_bytes")
+        schedule = kind(networks, spans, settings["warm"], settings["workers"], free_bytes)
     samples = tuple(sample for _, sample in built)
     if accelerator is not None:
         samples = tuple(map_sample(sample, accelerator.to_accelerator) for sample in samples)
         schedule.fetch = lambda outputs: tree_map_only(torch.Tensor, accelerator.to_host, outputs)
     return Pipeline(schedule, samples)
-
-
-def _schedule(
-    networks: Sequence[LayeredNetwork], settings: Mapping[str, Any], spans: Spans
-) -> Schedule:
-    if settings["schedule"] == GENERATE:
-        return Generate(networks, spans, settings["new_tokens"])
-    made = _named("schedule", settings["schedule"], SCHEDULES)
-    return made(networks, spans, settings["warm"], settings["workers"], settings.get("free_bytes"))
 
 
 def _network(
@@ -93,36 +197,26 @@ def _network(
     loader = _named("loader", settings["loader"], LOADERS)
     if settings["schedule"] == STREAM and loader is map_file:
         loader = map_read_only
-    if precision := settings.get("precision"):
-        model, sample, loader = _in_precision(precision, model, sample, folder)
+    precision = settings.get("precision")
+    if precision == INT8:
+        model = with_int8(model)
+        loader = int8_loader(model, weight_files(folder))
+    elif precision:
+        # Only floating-point numbers change.
+        kind: torch.dtype = getattr(torch, precision)
+        sample = map_sample(sample, lambda t: t.to(kind) if t.is_floating_point() else t)
+        model, loader = model.to(kind), loader_in(kind)
     if accelerator is not None:
-        loader = _loader_to(accelerator, loader)
+        # The host's memory is given back once it is copied.
+        load, to_accelerator = loader, accelerator.to_accelerator
+        loader = lambda path: {k: to_accelerator(t) for k, t in load(path).items()}  # noqa: E731
     if source.has_weights:
         refuse_changed_files(json.loads((folder / CODE).read_text()), source.name)
-        found = Cut.from_json(cut_file(folder, settings).read_text(), model)
+        network_cut = Cut.from_json(cut_file(folder, settings).read_text(), model)
     else:
-        found = cut_of(source, model, sample)
+        network_cut = cut_of(source, model, sample)
     files, shared = weight_files(folder), shared_files(folder)
-    return LayeredNetwork(name, model, found, files, loader, shared), sample
-
-
-def _in_precision(
-    name: str, model: nn.Module, sample: Sample, folder: Path
-) -> tuple[nn.Module, Sample, Callable[[Path], Tensors]]:
-    """The network on ``meta``, its input and its loader; only floating-point numbers change."""
-    if name == INT8:
-        model = with_int8(model)
-        return model, sample, int8_loader(model, weight_files(folder))
-    kind: torch.dtype = getattr(torch, name)
-    sample = map_sample(sample, lambda t: t.to(kind) if t.is_floating_point() else t)
-    return model.to(kind), sample, loader_in(kind)
-
-
-def _loader_to(
-    accelerator: Accelerator, load: Callable[[Path], Tensors]
-) -> Callable[[Path], Tensors]:
-    """Loads into the host's memory and copies that, which is then given back."""
-    return lambda path: {k: accelerator.to_accelerator(t) for k, t in load(path).items()}
+    return LayeredNetwork(name, model, network_cut, files, loader, shared), sample
 
 
 def _named(what: str, name: str, known: Mapping[str, T]) -> T:

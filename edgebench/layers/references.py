@@ -18,17 +18,154 @@ A question mark begins the arguments of a call: ``package.module:function?depth=
 from __future__ import annotations
 
 import ast
+import json
 import re
+import shlex
+import zipfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from edgebench.errors import UsageError
-from edgebench.layers.model_files import UNSURE, holds_torchscript, refuse_model_file
 from edgebench.layers.names import CONFIGURATIONS, NETWORKS
 from edgebench.safe_folders import real_path
+from edgebench.safe_reading import open_to_read
 from edgebench.text import did_you_mean
+
+#: Endings that both TorchScript and checkpoints have.
+UNSURE = (".pt", ".pth")
+_PROGRAM = "measure the program that loads it: edgebench minimum --file {file} -- {command}"
+_PYTHON = "python3 infer.py"
+_TO_KERAS = "save it in Keras's own format: {converts}, then edgebench minimum {made}"
+_TO_TFLITE = "convert it: {converts}, then edgebench minimum {made}"
+#: Way → the ending of the file that it makes, and how.
+_CONVERSIONS = {
+    _TO_KERAS: (".keras", "import keras; keras.models.load_model({name}).save({made})"),
+    _TO_TFLITE: (
+        ".tflite",
+        'import tensorflow as tf; open({made}, "wb").write('
+        "tf.lite.TFLiteConverter.from_saved_model({name}).convert())",
+    ),
+}
+_TO_ONNX = "name the .onnx file that it was made of; or "
+_LLAMA = "llama-cli -m {file} -p hello -n 16"
+#: Ending → what such a file is; and the nearest way, or None: the program that loads it.
+_FORMATS: dict[str, tuple[str, str | None]] = {
+    ".gguf": ("a file of weights for llama.cpp", _PROGRAM.replace("{command}", _LLAMA)),
+    ".ggml": ("a file of weights for an old llama.cpp", _PROGRAM.replace("{command}", _LLAMA)),
+    ".h5": ("a Keras or HDF5 file of the older format", _TO_KERAS),
+    ".hdf5": ("a Keras or HDF5 file of the older format", _TO_KERAS),
+    ".ort": ("an ONNX Runtime file of the ORT format", _TO_ONNX + _PROGRAM),
+    ".engine": ("an engine of TensorRT for an NVIDIA GPU", _TO_ONNX + _PROGRAM),
+    ".plan": ("an engine of TensorRT for an NVIDIA GPU", _TO_ONNX + _PROGRAM),
+    ".trt": ("an engine of TensorRT for an NVIDIA GPU", _TO_ONNX + _PROGRAM),
+    ".pb": (
+        "a graph of TensorFlow",
+        "name the SavedModel's folder or a .tflite file; or " + _PROGRAM,
+    ),
+    ".mlmodel": ("a model of Core ML", _TO_ONNX + _PROGRAM),
+    ".mlpackage": ("a model of Core ML", _TO_ONNX + _PROGRAM),
+    ".pdmodel": ("a graph of PaddlePaddle", "convert it with paddle2onnx; or " + _PROGRAM),
+    ".pte": ("a program of ExecuTorch", None),
+    ".mnn": ("a model of MNN", _TO_ONNX + _PROGRAM),
+    ".task": ("a bundle of MediaPipe", "unzip it and name the .tflite file in it; or " + _PROGRAM),
+    ".rknn": ("a model for Rockchip's NPU", _TO_ONNX + _PROGRAM),
+    ".hef": ("a model for Hailo's accelerators", _TO_ONNX + _PROGRAM),
+    ".param": ("a graph of ncnn", _TO_ONNX + _PROGRAM),
+    ".pkl": ("a pickle, which runs code when it is read", None),
+    ".joblib": ("a pickle, which runs code when it is read", None),
+}
+_WEIGHTS = (".safetensors", ".bin", ".ckpt", *UNSURE)
+_EXPORTED_MARKS = ("archive_format", "serialized_exported_program.json", "models/model.json")
+
+
+def _holds_torchscript(file: Path) -> bool:
+    # Such a zip file has constants and code beside its data.
+    names = _zipped_names(file)
+    return "constants.pkl" in names and any(name.startswith("code/") for name in names)
+
+
+def refuse_model_file(text: str, relative_to: Path) -> None:
+    """Check that a text is no file with a network or weights that no engine here loads.
+
+    Raises:
+        UsageError: it is one; says what it is and what to type.
+    """
+    path = Path(text)
+    file = (relative_to / path.expanduser()) if "\0" not in text else path
+    suffix = path.suffix.lower()
+    if (file / "saved_model.pb").is_file():
+        raise _refused(text, "a SavedModel of TensorFlow", _TO_TFLITE + "; or " + _PROGRAM)
+    if (file / "config.json").is_file():
+        raise UsageError(
+            f"{path.name} is a folder of transformers", where=text, remedy=f"transformers:{text}"
+        )
+    if suffix in _FORMATS:
+        what, way = _FORMATS[suffix]
+        raise _refused(text, what, way or _PROGRAM)
+    if suffix in _WEIGHTS:
+        with suppress(OSError), open_to_read(file) as opened:
+            if opened.read(4) == b"GGUF":
+                raise _refused(text, *_FORMATS[".gguf"])
+    if suffix in UNSURE and any(name in _EXPORTED_MARKS for name in _zipped_names(file)):
+        raise UsageError(
+            f"{path.name} is a program of torch.export under another ending",
+            where=text,
+            remedy=f"mv {shlex.quote(text)} {shlex.quote(str(path.with_suffix('.pt2')))}",
+        )
+    if suffix in UNSURE and not file.exists():
+        file = real_path(file)
+        raise UsageError(f"no file {file}", where=text, remedy=f"ls {file.parent}")
+    if suffix in _WEIGHTS:
+        ways = [
+            "name the code that makes the network, package.module:function; to load this file "
+            "into it, type edgebench init mymodel.py:Net, and write below [workload]: "
+            f'checkpoint = {{"mymodel.py:Net" = "{path.name}"}}'
+        ]
+        holds = "it holds weights and no network"
+        if path.suffix in UNSURE:
+            holds = "it holds weights, or objects of Python's that edgebench does not unpickle"
+            ways.append(
+                "or save the network as TorchScript: torch.jit.trace(net, x).save('net.pt')"
+            )
+        if (file.parent / "config.json").is_file():
+            folder = path.parent
+            ways.insert(0, f"transformers:{folder}, if the config.json beside it is its own; or")
+        what = f"{path.name} is a checkpoint: {holds}"
+        raise UsageError(what, where=text, remedy="; ".join(ways))
+
+
+def is_model_file(text: str) -> bool:
+    """Whether a text has the ending of a file with a network or weights."""
+    return Path(text).suffix.lower() in (*_FORMATS, *_WEIGHTS)
+
+
+def _refused(text: str, what: str, way: str | None) -> UsageError:
+    path, file = Path(text), shlex.quote(text)
+    words = way or _PROGRAM
+    for how, (ending, code) in _CONVERSIONS.items():
+        if words.startswith(how):
+            output = path.stem + ending
+            code = code.replace("{name}", json.dumps(text)).replace("{made}", json.dumps(output))
+            words = words.replace("{converts}", shlex.join(["python3", "-c", code]))
+            words = words.replace("{made}", shlex.quote(output))
+    return UsageError(
+        f"{path.name} is {what}, which no engine of edgebench loads",
+        where=text,
+        remedy=words.replace("{command}", _PYTHON).replace("{file}", file),
+    )
+
+
+def _zipped_names(file: Path) -> set[str]:
+    """Return the names in a zip file without their first folder; none if it is no zip file."""
+    try:
+        with open_to_read(file) as opened, zipfile.ZipFile(opened) as archive:
+            return {name.partition("/")[2] or name for name in archive.namelist()}
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return set()
+
 
 KNOWN, CODE, TIMM, TRANSFORMERS, EXPORTED = "known", "code", "timm", "transformers", "pt2"
 #: A file's ending → the kind of reference that it makes.
@@ -79,7 +216,7 @@ class ModelReference:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> ModelReference:
-        """What :meth:`to_json` made."""
+        """Read what :meth:`to_json` wrote."""
         return cls(**{**data, "arguments": tuple(data["arguments"].items())})
 
 
@@ -97,25 +234,36 @@ def parse_reference(text: str, relative_to: Path) -> ModelReference:
     arguments = _arguments(query, text)
     scheme, colon, rest = named.partition(":")
     suffix = Path(named).suffix.lower()
-    if suffix in FILE_KINDS and not _is_checkpoint(named, relative_to):
+    # A .pt file may be a checkpoint, too.
+    is_program = suffix not in UNSURE or "\0" in named
+    if suffix in FILE_KINDS and (
+        is_program or _holds_torchscript(relative_to / Path(named).expanduser())
+    ):
         if query:
             raise UsageError(f"{named} is a file and takes no arguments", where=text, remedy=named)
         path = _existing_file(named, relative_to)
         return ModelReference(FILE_KINDS[suffix], _label(path.name), path.name, path=str(path))
+    if colon and scheme in (TIMM, TRANSFORMERS) and not rest:
+        raise UsageError(f"{text!r} names no network", where=text, remedy=_HOW)
     if colon and scheme == TIMM:
-        _named(rest, text)
         return ModelReference(TIMM, _label(text), rest, arguments)
     if colon and scheme == TRANSFORMERS:
         asked = f"?{query}" if query else ""
         if rest in CONFIGURATIONS and not (relative_to / rest).exists():
             return ModelReference(TRANSFORMERS, _label(text), rest, arguments)
-        path = _existing(_named(rest, text), relative_to)
+        path = _existing(rest, relative_to)
         label = path.parent.name if path.name == "config.json" else path.name
         name = _label(f"{TRANSFORMERS}:{label}{asked}")
         return ModelReference(TRANSFORMERS, name, label, arguments, path=str(path))
     if colon:
         return _code(text, named, arguments, relative_to)
-    raise _unknown(text, relative_to)
+    refuse_model_file(text, relative_to)
+    if Path(text).suffix == ".py":
+        raise UsageError(
+            f"{text!r} names no function in that file", where=text, remedy=f"name one: {text}:Net"
+        )
+    guess = did_you_mean(text, NETWORKS)
+    raise UsageError(f"no network {text!r}", remedy=f"did you mean {guess!r}?" if guess else _HOW)
 
 
 def names_network(text: str) -> bool:
@@ -127,7 +275,7 @@ def names_network(text: str) -> bool:
 
 
 def portable_text(reference: ModelReference) -> str:
-    """A text that :func:`parse_reference` takes from any folder: its paths are absolute."""
+    """Write a reference as a text that can be parsed in any folder: its paths are absolute."""
     query = "&".join(f"{key}={quote(str(value))}" for key, value in reference.arguments)
     query = f"?{query}" if query else ""
     if reference.kind in (TIMM, TRANSFORMERS):
@@ -180,44 +328,20 @@ def _value(text: str) -> Any:
     return value if isinstance(value, (int, float)) else text
 
 
-def _named(rest: str, text: str) -> str:
-    if not rest:
-        raise UsageError(f"{text!r} names no network", where=text, remedy=_HOW)
-    return rest
-
-
 def _existing(path: str, relative_to: Path) -> Path:
-    found = real_path(relative_to / Path(path).expanduser())
-    if "\0" in path or not found.exists():
-        raise UsageError(f"no file {found}", where=path, remedy=f"ls {found.parent}")
-    return found
+    file = real_path(relative_to / Path(path).expanduser())
+    if "\0" in path or not file.exists():
+        raise UsageError(f"no file {file}", where=path, remedy=f"ls {file.parent}")
+    return file
 
 
 def _existing_file(path: str, relative_to: Path) -> Path:
-    found = _existing(path, relative_to)
-    if not found.is_file():
-        raise UsageError(f"{found} is no file", where=path, remedy=f"ls -l {found}")
-    return found
+    file = _existing(path, relative_to)
+    if not file.is_file():
+        raise UsageError(f"{file} is no file", where=path, remedy=f"ls -l {file}")
+    return file
 
 
 def _label(text: str) -> str:
-    """A pipeline's networks are joined by a plus sign, so no name has one."""
+    # A pipeline's networks are joined by a plus sign, so no name has one.
     return text.replace("+", "-")
-
-
-def _is_checkpoint(named: str, relative_to: Path) -> bool:
-    """Whether a file that may be TorchScript is something else."""
-    if Path(named).suffix.lower() not in UNSURE or "\0" in named:
-        return False
-    return not holds_torchscript(relative_to / Path(named).expanduser())
-
-
-def _unknown(text: str, relative_to: Path) -> UsageError:
-    path = Path(text)
-    refuse_model_file(text, relative_to)
-    if path.suffix == ".py":
-        return UsageError(
-            f"{text!r} names no function in that file", where=text, remedy=f"name one: {text}:Net"
-        )
-    guess = did_you_mean(text, NETWORKS)
-    return UsageError(f"no network {text!r}", remedy=f"did you mean {guess!r}?" if guess else _HOW)

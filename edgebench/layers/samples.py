@@ -29,14 +29,14 @@ Sample = torch.Tensor | CallArguments
 
 
 def run_model(model: nn.Module, sample: Sample) -> Any:
-    """One forward pass."""
+    """Run one forward pass."""
     if isinstance(sample, torch.Tensor):
         return model(sample)
     return model(*sample.args, **sample.kwargs)
 
 
 def map_sample(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) -> Sample:
-    """The sample with each tensor changed."""
+    """Change each tensor of a sample."""
     if isinstance(sample, torch.Tensor):
         return change(sample)
     args, kwargs = tree_map_only(torch.Tensor, change, (sample.args, sample.kwargs))
@@ -44,17 +44,17 @@ def map_sample(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) -
 
 
 def make_sample(inputs: Mapping[str, InputSpec], batch: int, seed: int) -> Sample:
-    """What a person described, the same for the same seed: tensors, plain numbers and text."""
+    """Make the described input, equal for equal seeds: tensors, plain numbers and text."""
     generator = torch.Generator().manual_seed(seed)
-    made = {name: made_value(spec.batched(batch), generator) for name, spec in inputs.items()}
-    only = made.get(ONLY)
-    if ONLY in made and not isinstance(only, torch.Tensor):
+    values = {name: made_value(spec.batched(batch), generator) for name, spec in inputs.items()}
+    only = values.get(ONLY)
+    if ONLY in values and not isinstance(only, torch.Tensor):
         return CallArguments(args=(only,))
-    return only if isinstance(only, torch.Tensor) else CallArguments(kwargs=made)
+    return only if isinstance(only, torch.Tensor) else CallArguments(kwargs=values)
 
 
 def made_value(spec: InputSpec, generator: torch.Generator) -> Any:
-    """A tensor; a value without a type, or a text, is an object of Python's."""
+    """Make a tensor; a value without a type, or a text, is an object of Python's."""
     if spec.value is not None and (spec.dtype is None or isinstance(spec.value, str)):
         return spec.value
     dtype = getattr(torch, spec.dtype or "float32")
@@ -71,7 +71,7 @@ def made_value(spec: InputSpec, generator: torch.Generator) -> Any:
 
 
 def named_tensors(module: nn.Module, recurse: bool = True) -> dict[str, torch.Tensor]:
-    """A module's parameters and buffers; a tensor with two names is there twice."""
+    """Return a module's parameters and buffers; a tensor with two names is there twice."""
     return {
         **dict(module.named_parameters(recurse=recurse, remove_duplicate=False)),
         **dict(module.named_buffers(recurse=recurse, remove_duplicate=False)),
@@ -79,17 +79,20 @@ def named_tensors(module: nn.Module, recurse: bool = True) -> dict[str, torch.Te
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Every tensor in nested mappings, sequences, dataclasses and other objects, in order."""
+    """Yield every tensor in nested mappings, sequences, dataclasses and other objects."""
     yield from _tensors(value, set())
 
 
-def _tensors(value: Any, seen: set[int]) -> Iterator[torch.Tensor]:
+def _tensors(value: Any, visited: set[int]) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
         return
-    if isinstance(value, (str, bytes, int, float, complex, type(None), type)) or id(value) in seen:
+    if (
+        isinstance(value, (str, bytes, int, float, complex, type(None), type))
+        or id(value) in visited
+    ):
         return
-    seen.add(id(value))
+    visited.add(id(value))
     if isinstance(value, Mapping):
         parts = list(value.values())
     elif isinstance(value, (list, tuple)):
@@ -97,25 +100,25 @@ def _tensors(value: Any, seen: set[int]) -> Iterator[torch.Tensor]:
     else:
         parts = list(getattr(value, "__dict__", {}).values())
     for part in parts:
-        yield from _tensors(part, seen)
+        yield from _tensors(part, visited)
 
 
 def tensor_bytes(value: Any) -> Iterator[bytes]:
-    """The bytes of every tensor in it, in order."""
+    """Yield the bytes of every tensor in a value, in order."""
     for tensor in tensors_in(value):
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         yield flat.view(torch.uint8).numpy().tobytes()
 
 
 def some_values(value: Any, count: int) -> list[float | None]:
-    """At most ``count`` of all numbers in it, evenly spaced; None for one that is not finite."""
+    """Pick at most ``count`` of all its numbers, evenly spaced; None for one that isn't finite."""
     flat = [t.detach().reshape(-1) for t in tensors_in(value) if t.numel()]
-    total = sum(one.numel() for one in flat)
+    total = sum(part.numel() for part in flat)
     wanted = sorted({place * total // count for place in range(count)}) if total else []
-    found, before = list[float | None](), 0
-    for one in flat:
-        inside = [place - before for place in wanted if before <= place < before + one.numel()]
-        numbers = one[inside].to(torch.float64).tolist() if inside else []
-        found += [number if math.isfinite(number) else None for number in numbers]
-        before += one.numel()
-    return found
+    picked, before = list[float | None](), 0
+    for part in flat:
+        inside = [place - before for place in wanted if before <= place < before + part.numel()]
+        numbers = part[inside].to(torch.float64).tolist() if inside else []
+        picked += [number if math.isfinite(number) else None for number in numbers]
+        before += part.numel()
+    return picked

@@ -16,8 +16,7 @@ from typing import Any, Protocol
 import torch
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.cut import Call, LayerPart, watching
-from edgebench.layers.network import LayeredNetwork
+from edgebench.layers.network import Call, LayeredNetwork, LayerPart, watching
 from edgebench.layers.pages import COLD, READ_AHEAD, SEQUENTIAL, advise, drop, pages_of
 from edgebench.layers.samples import CallArguments, Sample, run_model, tensors_in
 
@@ -37,7 +36,7 @@ class Spans(Protocol):
         layer: int | None = None,
         name: str | None = None,
     ) -> AbstractContextManager[None]:
-        """One phase, or one layer in a phase."""
+        """Record one phase, or one layer in a phase."""
 
 
 class Schedule(ABC):
@@ -87,13 +86,13 @@ class Schedule(ABC):
             network.load(call)
 
     def pass_span(self, phase: str, network: LayeredNetwork) -> AbstractContextManager[None]:
-        """The span of a whole forward pass, with the time between its layers."""
+        """Record a whole forward pass, with the time between its layers."""
         return self._spans.span(phase, round=self._round, network=network.name)
 
     def layer_span(
         self, phase: str, network: LayeredNetwork, call: Call
     ) -> AbstractContextManager[None]:
-        """The span of one layer."""
+        """Record one layer."""
         return self._spans.span(
             phase, round=self._round, network=network.name, layer=call.order, name=call.part.name
         )
@@ -260,8 +259,8 @@ class Generate(OneByOne):
 
     def cache_bytes(self) -> int:
         """Bytes of the tensors in the key-value cache now, each once."""
-        seen = {tensor.data_ptr(): tensor.nbytes for tensor in tensors_in(self._cache)}
-        return sum(seen.values())
+        sizes = {tensor.data_ptr(): tensor.nbytes for tensor in tensors_in(self._cache)}
+        return sum(sizes.values())
 
     def _run_one(self, network: LayeredNetwork, sample: Sample) -> torch.Tensor:
         with self._all_loaded(network):
@@ -292,7 +291,7 @@ class Generate(OneByOne):
         return CallArguments(given.args, {**given.kwargs, **cache})
 
     def _next_token(self, network: LayeredNetwork, output: Any) -> torch.Tensor:
-        """The likeliest token, batch × 1; the cache is kept for the next pass."""
+        """Return the likeliest token, batch × 1, and keep the cache for the next pass."""
         scores = getattr(output, "logits", None)
         self._cache = getattr(output, "past_key_values", None)
         if scores is None or self._cache is None:

@@ -8,11 +8,14 @@ import os
 import shlex
 import warnings
 from abc import ABC, abstractmethod
+from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from edgebench.errors import WorkloadError, error_words
 from edgebench.extras import need
@@ -27,7 +30,7 @@ from edgebench.layers.references import (
     TRANSFORMERS,
     ModelReference,
 )
-from edgebench.layers.samples import CallArguments, Sample
+from edgebench.layers.samples import CallArguments, Sample, named_tensors, tensors_in
 from edgebench.safe_files import write
 from edgebench.safe_reading import read_text
 from edgebench.text import did_you_mean
@@ -58,7 +61,7 @@ class NetworkSource(ABC):
 
     @abstractmethod
     def construct(self, weights: bool) -> nn.Module:
-        """The network. ``weights``: with those that it comes with, where there are any.
+        """Construct the network. ``weights``: with those that it comes with, where there are any.
 
         Raises:
             MachineError: a library is not installed.
@@ -66,14 +69,14 @@ class NetworkSource(ABC):
         """
 
     def files(self) -> list[Path]:
-        """The files that the network is made of: if they change, it is another network.
+        """List the files that the network is made of: if they change, it is another network.
 
         Known only after the network was constructed.
         """
         return []
 
     def version(self) -> str:
-        """The version of its library; empty where there is none."""
+        """Return the version of its library; empty where there is none."""
         return ""
 
     def keep(self, folder: Path) -> None:  # noqa: B027 - most need nothing
@@ -83,7 +86,7 @@ class NetworkSource(ABC):
         """Build it from what :meth:`keep` wrote."""
 
     def own_sample(self, model: nn.Module, batch: int, image: int | None, seed: int) -> Sample:
-        """The input of a forward pass where nobody describes one: one batch of images.
+        """Make the input of a forward pass where nobody describes one: one batch of images.
 
         Raises:
             WorkloadError: the network takes something else.
@@ -92,7 +95,7 @@ class NetworkSource(ABC):
         return random_images((batch, 3, side, side), seed)
 
     def input_remedy(self, model: nn.Module) -> str:
-        """What to do where the network can't run on its input."""
+        """Say what to do where the network can't run on its input."""
         named = required_arguments(model.forward)
         some = [f'--input "{name}=float32 1x3x224x224"' for name in named[:2]]
         described = " ".join(some) or '--input "float32 1x3x224x224"'
@@ -100,7 +103,7 @@ class NetworkSource(ABC):
 
 
 def network_source(reference: ModelReference) -> NetworkSource:
-    """The source of a reference.
+    """Return the source of a reference.
 
     Raises:
         WorkloadError: torch doesn't run such a file.
@@ -119,15 +122,15 @@ class KnownNetwork(NetworkSource):
     has_weights = False
 
     def construct(self, weights: bool) -> nn.Module:
-        """The network of torchvision, or of edgebench."""
+        """Construct the network of torchvision, or of edgebench."""
         return construct(self.name)
 
     def own_sample(self, model: nn.Module, batch: int, image: int | None, seed: int) -> Sample:
-        """Images of the size that the network was made for."""
+        """Make images of the size that the network was made for."""
         return random_images(input_shape(self.name, batch, image), seed)
 
     def input_remedy(self, model: nn.Module) -> str:
-        """It takes images."""
+        """Say that it takes images."""
         return "leave `image` out, or choose a size that the network was made for"
 
 
@@ -145,19 +148,19 @@ class OwnCode(NetworkSource):
         self._function.import_code()
 
     def construct(self, weights: bool) -> nn.Module:
-        """What the function returns, in evaluation mode."""
-        made = self._function.call()
-        if not isinstance(made, nn.Module):
-            what = f"{self.name} made a {type(made).__name__}, no torch.nn.Module"
+        """Call the function; its network is put into evaluation mode."""
+        model = self._function.call()
+        if not isinstance(model, nn.Module):
+            what = f"{self.name} made a {type(model).__name__}, no torch.nn.Module"
             raise WorkloadError(what, remedy=self._HOW)
-        return made.eval()
+        return model.eval()
 
     def files(self) -> list[Path]:
-        """Those of every imported module of the user's: not Python's, not installed."""
+        """List the files of the user's modules: not Python's, not installed."""
         return own_files()
 
     def own_sample(self, model: nn.Module, batch: int, image: int | None, seed: int) -> Sample:
-        """The module's ``example_input_array``, or else images."""
+        """Return the module's ``example_input_array``, or make images."""
         example = getattr(model, EXAMPLE, None)
         if isinstance(example, torch.Tensor):
             return example
@@ -184,7 +187,7 @@ class TimmNetwork(NetworkSource):
         _timm()
 
     def construct(self, weights: bool) -> nn.Module:
-        """What ``timm.create_model`` makes of the name and the arguments."""
+        """Have ``timm.create_model`` make it of the name and the arguments."""
         library, name = _timm(), self.reference.target
         if not library.is_model(name):
             guess = did_you_mean(name, library.list_models())
@@ -202,11 +205,11 @@ class TimmNetwork(NetworkSource):
         return model.eval()
 
     def version(self) -> str:
-        """The version of timm."""
+        """Return the version of timm."""
         return str(_timm().__version__)
 
     def own_sample(self, model: nn.Module, batch: int, image: int | None, seed: int) -> Sample:
-        """Images of the size in timm's own configuration of the network."""
+        """Make images of the size in timm's own configuration of the network."""
         described: Any = getattr(model, "pretrained_cfg", None) or {}
         channels, height, width = described.get("input_size", (3, 224, 224))
         return random_images((batch, channels, image or height, image or width), seed)
@@ -247,52 +250,52 @@ class TransformersNetwork(NetworkSource):
         self._class(self._config())
 
     def construct(self, weights: bool) -> nn.Module:
-        """The first of the configuration's ``architectures``, or its bare model."""
+        """Construct the first of the configuration's ``architectures``, or its bare model."""
         config = self._config()
-        made = self._class(config)
+        kind = self._class(config)
         from_folder = weights and self._weights()
         try:
             model: nn.Module = (
-                made.from_pretrained(
+                kind.from_pretrained(
                     self._folder, config=config, local_files_only=True, use_safetensors=True
                 )
                 if from_folder
-                else made._from_config(config)
+                else kind._from_config(config)
             )
         except Exception as error:
             raise _library_failed(self.name, error) from error
         return model.eval()
 
     def files(self) -> list[Path]:
-        """The configuration, and the weights beside it."""
+        """List the configuration and the weights beside it."""
         return [self._folder / self._CONFIG, *self._weights()]
 
     def version(self) -> str:
-        """The version of transformers."""
+        """Return the version of transformers."""
         return str(_transformers().__version__)
 
     def own_sample(self, model: nn.Module, batch: int, image: int | None, seed: int) -> Sample:
-        """By the name of its main input: tokens, an image or sound."""
+        """Make tokens, an image or sound, by the name of its main input."""
         config: Any = model.config
         name = str(getattr(model, "main_input_name", "input_ids"))
-        made: dict[str, torch.Tensor] = {}
+        arguments: dict[str, torch.Tensor] = {}
         if name == "pixel_values":
             side = image or getattr(config, "image_size", 224)
             height, width = side if isinstance(side, (list, tuple)) else (side, side)
             shape = (batch, getattr(config, "num_channels", 3), height, width)
-            made[name] = random_images(shape, seed)
+            arguments[name] = random_images(shape, seed)
         elif name == "input_values":
-            made[name] = torch.randn((batch, self._SOUND), generator=seeded(seed))
+            arguments[name] = torch.randn((batch, self._SOUND), generator=seeded(seed))
         elif name == "input_ids":
-            made[name] = self._tokens(config, batch, seed)
+            arguments[name] = self._tokens(config, batch, seed)
         else:
             raise WorkloadError(
                 f"{self.name} takes {name!r}, and nothing says of which shape",
                 remedy=f'describe it: --input "{name}=float32 1x80x3000"',
             )
         if getattr(config, "is_encoder_decoder", False):
-            made["decoder_input_ids"] = self._tokens(config, batch, seed + 1)
-        return CallArguments(kwargs=made)
+            arguments["decoder_input_ids"] = self._tokens(config, batch, seed + 1)
+        return CallArguments(kwargs=arguments)
 
     def _config(self) -> Any:
         path = self._folder / self._CONFIG
@@ -320,16 +323,26 @@ class TransformersNetwork(NetworkSource):
     def _class(self, config: Any) -> Any:
         library = _transformers()
         for name in config.architectures or ():
-            if found := getattr(library, name, None):
-                return found
+            if kind := getattr(library, name, None):
+                return kind
         return library.AutoModel._model_mapping[type(config)]
 
     def _weights(self) -> list[Path]:
         for index in sorted(self._folder.glob(self._INDICES)):
-            self._check_index(index)
-        found = sorted(self._folder.glob("*.safetensors"))
+            # The library reads what an index names: it must lie beside it.
+            refusal = None
+            try:
+                names = set(json.loads(read_text(index))["weight_map"].values())
+                if outside := sorted(name for name in names if Path(name).name != name):
+                    refusal = f"it names weights outside its own folder: {outside[0]!r}"
+            except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+                refusal = "the index of its weights is damaged"
+            if refusal:
+                remedy = "write the folder anew: model.save_pretrained(folder)"
+                raise WorkloadError(refusal, where=str(index), remedy=remedy)
+        files = sorted(self._folder.glob("*.safetensors"))
         pickled = [name for name in self._PICKLED if (self._folder / name).is_file()]
-        if pickled and not found:
+        if pickled and not files:
             folder = str(self._folder)
             code = (
                 "from transformers import AutoModel as M; "
@@ -340,25 +353,7 @@ class TransformersNetwork(NetworkSource):
                 where=str(self._folder / pickled[0]),
                 remedy=f"if you trust the file, convert it: python3 -c {shlex.quote(code)}",
             )
-        return found
-
-    def _check_index(self, index: Path) -> None:
-        """Check that the parts that it names lie beside it: the library reads what it names."""
-        try:
-            names = set(json.loads(read_text(index))["weight_map"].values())
-            outside = sorted(name for name in names if Path(name).name != name)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise WorkloadError(
-                "the index of its weights is damaged",
-                where=str(index),
-                remedy="write the folder anew: model.save_pretrained(folder)",
-            ) from error
-        if outside:
-            raise WorkloadError(
-                f"it names weights outside its own folder: {outside[0]!r}",
-                where=str(index),
-                remedy="write the folder anew: model.save_pretrained(folder)",
-            )
+        return files
 
     def _tokens(self, config: Any, batch: int, seed: int) -> torch.Tensor:
         config = config.get_text_config() if hasattr(config, "get_text_config") else config
@@ -394,7 +389,7 @@ class ExportedNetwork(NetworkSource):
         self._example: Any = None
 
     def construct(self, weights: bool) -> nn.Module:
-        """The program's modules."""
+        """Unflatten the program into modules."""
         program = self._load()
         self._example = program.example_inputs
         with warnings.catch_warnings():
@@ -402,11 +397,11 @@ class ExportedNetwork(NetworkSource):
             return torch.export.unflatten(program)
 
     def files(self) -> list[Path]:
-        """The program's file."""
+        """List the program's file."""
         return [self._path]
 
     def own_sample(self, model: nn.Module, batch: int, image: int | None, seed: int) -> Sample:
-        """The input that it was exported with: its shapes are fixed."""
+        """Return the input that it was exported with: its shapes are fixed."""
         if batch != 1 or image is not None:
             raise WorkloadError(
                 f"{self.name} has the input that it was exported with",
@@ -416,7 +411,7 @@ class ExportedNetwork(NetworkSource):
         return CallArguments(tuple(args), dict(kwargs))
 
     def input_remedy(self, model: nn.Module) -> str:
-        """Its shapes are part of the program."""
+        """Say that its shapes are part of the program."""
         return "leave --input out: it has the input that it was exported with"
 
     def keep(self, folder: Path) -> None:
@@ -463,16 +458,104 @@ _SOURCES: dict[str, type[NetworkSource]] = {
 
 
 def random_images(shape: tuple[int, ...], seed: int) -> torch.Tensor:
-    """Pixels from 0 to 1, the same for the same seed."""
+    """Make pixels from 0 to 1, equal for equal seeds."""
     return torch.rand(shape, generator=seeded(seed))
 
 
 def seeded(seed: int) -> torch.Generator:
-    """A generator of its own for these numbers."""
+    """Return a generator of its own for these numbers."""
     return torch.Generator().manual_seed(seed)
 
 
 def _library_failed(doing: str, error: BaseException) -> WorkloadError:
-    """The error for a library that refuses: in its own words."""
     words = str(error).strip().splitlines() or ["no message"]
     return WorkloadError(f"{type(error).__name__}: {words[0]}", where=doing)
+
+
+@dataclass(frozen=True)
+class EmptyNetwork:
+    """A network on ``meta``, in evaluation mode.
+
+    Attributes:
+        computed: buffers by name, as the constructor computes them: index tables, counts.
+        tied: groups of names that are one tensor.
+        light: whether it was built without memory for its weights from the start.
+    """
+
+    model: nn.Module
+    computed: dict[str, torch.Tensor]
+    tied: list[list[str]]
+    light: bool
+
+
+def empty_network(source: NetworkSource, seed: int = 0) -> EmptyNetwork:
+    """Build a network on ``meta``; a constructor that can't do without memory gets it for a time.
+
+    Its constructor's random numbers come from the seed.
+
+    Raises:
+        WorkloadError: it can't be built.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = _built_light(source) if source.may_be_light else None
+    light = model is not None
+    if model is None:
+        model = seeded_network(source, seed, weights=False)
+    computed = {name: buffer for name, buffer in model.named_buffers() if not buffer.is_meta}
+    names: dict[int, list[str]] = defaultdict(list)
+    for name, tensor in named_tensors(model).items():
+        names[id(tensor)].append(name)
+    tied = [group for group in names.values() if len(group) > 1]
+    # No gradients: torch's counter of operations would follow those of parameters.
+    return EmptyNetwork(model.to("meta").eval().requires_grad_(False), computed, tied, light)
+
+
+def seeded_network(source: NetworkSource, seed: int, weights: bool) -> nn.Module:
+    """Build a network with memory for its weights; its random numbers come from the seed.
+
+    Raises:
+        WorkloadError: it can't be built.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return source.construct(weights).requires_grad_(False)
+
+
+class _EmptyOnMeta(TorchFunctionMode):
+    """What a constructor leaves to be filled is made on ``meta``; what it computes with is real."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func is torch.empty and kwargs.get("device") is None:
+            kwargs["device"] = "meta"
+        return func(*args, **kwargs)
+
+
+def _built_light(source: NetworkSource) -> nn.Module | None:
+    try:
+        with _EmptyOnMeta():
+            model = source.construct(weights=False)
+    except WorkloadError as error:
+        if _is_about_meta(error):
+            return None
+        raise
+    # A module that keeps a tensor that is no parameter and no buffer needs it as it was made.
+    registered = {id(tensor) for tensor in named_tensors(model).values()}
+    registries = ("_parameters", "_buffers", "_modules", EXAMPLE)
+    kept = (
+        value
+        for module in model.modules()
+        for key, value in vars(module).items()
+        if key not in registries and isinstance(value, (torch.Tensor, list, tuple, dict))
+    )
+    has_stray = any(id(t) not in registered for value in kept for t in tensors_in(value))
+    return None if has_stray else model
+
+
+def _is_about_meta(error: BaseException | None) -> bool:
+    """Recognise the errors of constructors that compute with values that are not there."""
+    if error is None:
+        return False
+    words = str(error).lower()
+    return "meta" in words or "is_nonzero" in words or _is_about_meta(error.__cause__)

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgebench.layers.cut import Call
-from edgebench.layers.network import LayeredNetwork
+from edgebench.layers.network import Call, LayeredNetwork
 from edgebench.layers.pages import (
     RANDOM,
     READ_AHEAD,
@@ -85,16 +84,20 @@ class MemoryRoom:
 
         Only the first passes are watched: marking every page takes milliseconds.
         """
-        useful = self.swaps and self.limit_bytes is not None and self._watched < _WATCHED
+        watched = self.swaps and self.limit_bytes is not None and self._watched < _WATCHED
         self._watched += 1
-        watched = useful and _forget_touched()
+        try:
+            if watched:
+                _CLEAR.write_text("1")
+        except OSError:
+            watched = False
         yield
-        found = _touched_bytes(weights()) if watched else None
-        if found is not None:
+        touched = _touched_bytes(weights()) if watched else None
+        if touched is not None:
             # The highest of the later ones counts: a kernel that looks for pages to evict takes
             # marks away, and with too little room the cgroup is killed.
             later = self._watched > _FIRST + 1
-            self._hot_bytes = max(found, self._hot_bytes or 0) if later else found
+            self._hot_bytes = max(touched, self._hot_bytes or 0) if later else touched
 
 
 def can_swap() -> bool:
@@ -102,26 +105,15 @@ def can_swap() -> bool:
     return bool(read_swap_areas())
 
 
-def _forget_touched() -> bool:
-    try:
-        _CLEAR.write_text("1")
-    except OSError:
-        return False
-    return True
-
-
 def _touched_bytes(left_out: Sequence[PageRange]) -> int | None:
-    """Pages of this process that were touched since, outside the mappings of ``left_out``.
-
-    Weights that are still being dropped look touched, too.
-    """
+    # Weights that are still being dropped look touched, so their mappings are left out.
     touched, counted = 0, True
     try:
         with _MAPS.open() as lines:
             for line in lines:
-                if found := _MAPPING.match(line):
-                    start, end = (int(word, 16) for word in found.groups())
-                    counted = not any(one.address < end and start < one.end for one in left_out)
+                if mapping := _MAPPING.match(line):
+                    start, end = (int(word, 16) for word in mapping.groups())
+                    counted = not any(w.address < end and start < w.end for w in left_out)
                 elif counted and line.startswith("Referenced:"):
                     touched += int(line.split()[1]) * 1024
     except OSError:
@@ -177,7 +169,6 @@ class StreamedWeights:
 
     def __init__(self, room_bytes: int | None) -> None:
         self._room = room_bytes
-        self._seen: set[int] = set()
         self.kept_bytes = 0
         #: All of them.
         self.pages: list[PageRange] = []
@@ -188,21 +179,21 @@ class StreamedWeights:
 
     def add(self, call: Call) -> None:
         """Add its part's mapped weights; tensors of several parts belong to the first."""
-        pages = [
-            one for one in pages_of(call.part.tensors().values()) if one.address not in self._seen
+        known = {pages.address for pages in self.pages}
+        ranges = [
+            pages for pages in pages_of(call.part.tensors().values()) if pages.address not in known
         ]
-        self._seen.update(one.address for one in pages)
-        self.pages += pages
-        self.read_in_pass[call.part.name] = [self._kept(one) for one in pages]
+        self.pages += ranges
+        self.read_in_pass[call.part.name] = [self._keep(pages) for pages in ranges]
 
     def keep(self, room_bytes: int | None) -> None:
         """Keep more, from the first part on, if there is more room than there was."""
         self._room = room_bytes
-        for part, pages in self.read_in_pass.items():
-            self.read_in_pass[part] = [self._kept(one) for one in pages]
+        for part, ranges in self.read_in_pass.items():
+            self.read_in_pass[part] = [self._keep(pages) for pages in ranges]
 
     def reader(self, calls: Sequence[Call], *, by_kernel: bool) -> PassReader:
-        """Reads those that are not kept, for one pass.
+        """Return what reads the others in one pass.
 
         ``by_kernel``: within layers the kernel reads and evicts, as it does for any program. So it
         finds out what of the runtime is idle, and swaps that out.
@@ -210,8 +201,8 @@ class StreamedWeights:
         pages = {call.order: self.read_in_pass.get(call.part.name, ()) for call in calls}
         return PassReader(pages, set(pages) if by_kernel else self._used_again)
 
-    def _kept(self, pages: PageRange) -> PageRange:
-        """Lock as much of it as there is room for; returns the rest."""
+    def _keep(self, pages: PageRange) -> PageRange:
+        """Lock as much as there is room for; returns the rest."""
         room = pages.length if self._room is None else self._room - self.kept_bytes
         kept = lock(pages.split(room)[0])
         self.kept_bytes += kept
@@ -235,17 +226,20 @@ class PassReader:
 
     def __init__(self, pages: Mapping[int, Sequence[PageRange]], used_again: set[int]) -> None:
         self._used_again = used_again
-        found = ((call, [one for one in ranges if one.length]) for call, ranges in pages.items())
-        self._left = [_CallPages(call, ranges) for call, ranges in found if ranges]
+        left = (
+            (call, [weights for weights in ranges if weights.length])
+            for call, ranges in pages.items()
+        )
+        self._left = [_CallPages(call, ranges) for call, ranges in left if ranges]
         self._begun: set[int] = set()
         self._ended: set[int] = set()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pass-reader", daemon=True)
 
     def __enter__(self) -> PassReader:
+        for weights in self._left:
+            weights.advise(SEQUENTIAL if weights.call in self._used_again else RANDOM)
         if self._left:
-            for one in self._left:
-                one.advise(SEQUENTIAL if one.call in self._used_again else RANDOM)
             self._thread.start()
         return self
 
@@ -255,52 +249,49 @@ class PassReader:
             self._thread.join()
 
     def before(self, call: int) -> None:
-        """It is about to be executed."""
+        """Note that a call is about to be executed."""
         self._begun.add(call)
 
     def after(self, call: int) -> None:
-        """It has been executed."""
+        """Note that a call has been executed."""
         self._ended.add(call)
 
     def _run(self) -> None:
         with PageTable() as table:
             if not table.is_readable:
-                for one in self._left:
-                    self._leave_to_kernel(one)
+                for weights in self._left:
+                    self._leave_to_kernel(weights)
             while self._left:
                 self._look(table)
                 if self._end.wait(_LOOK_S):
                     break
-        for one in self._left:
-            one.drop()
+        for weights in self._left:
+            weights.drop()
 
     def _look(self, table: PageTable) -> None:
         begun, ended = set(self._begun), set(self._ended)
-        for one in self._left:
-            if one.call in ended:
-                one.drop()
-            elif one.call in begun - self._used_again:
-                one.follow(table)
-                if one.is_used_again:
-                    self._leave_to_kernel(one)
-        self._left = [one for one in self._left if one.call not in ended]
-        self._read_on()
-
-    def _leave_to_kernel(self, one: _CallPages) -> None:
-        self._used_again.add(one.call)
-        one.advise(SEQUENTIAL)
-
-    def _read_on(self) -> None:
-        """First what the pass has already begun to use, then what is next."""
-        pieces = [piece for one in self._left for piece in one.pieces]
+        for weights in self._left:
+            if weights.call in ended:
+                weights.drop()
+            elif weights.call in begun - self._used_again:
+                weights.follow(table)
+                if weights.is_used_again:
+                    self._leave_to_kernel(weights)
+        self._left = [weights for weights in self._left if weights.call not in ended]
+        # First read what the pass has already begun to use, then what is next.
+        pieces = [piece for weights in self._left for piece in weights.pieces]
         ahead = sum(piece.ahead_bytes for piece in pieces)
         waiting = [piece for piece in pieces if not (piece.asked or piece.dropped)]
-        for piece in sorted(waiting, key=lambda one: not one.mapped_bytes):
+        for piece in sorted(waiting, key=lambda piece: not piece.mapped_bytes):
             if ahead >= WINDOW_BYTES:
                 break
             advise(piece.pages, READ_AHEAD)
             piece.asked = True
             ahead += piece.ahead_bytes
+
+    def _leave_to_kernel(self, weights: _CallPages) -> None:
+        self._used_again.add(weights.call)
+        weights.advise(SEQUENTIAL)
 
 
 @dataclass(eq=False)
@@ -324,7 +315,9 @@ class _CallPages:
 
     def __init__(self, call: int, ranges: Sequence[PageRange]) -> None:
         self.call = call
-        self._ranges = {one: [_Piece(piece) for piece in one.pieces(PIECE_BYTES)] for one in ranges}
+        self._ranges = {
+            pages: [_Piece(piece) for piece in pages.pieces(PIECE_BYTES)] for pages in ranges
+        }
         self.pieces = [piece for pieces in self._ranges.values() for piece in pieces]
         self._drops = self._returns = 0
 

@@ -132,7 +132,7 @@ LOADERS: dict[str, Callable[[Path], Tensors]] = {"copy": copy, "mmap": map_file}
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[int, int]]:
-    """The file's descriptor and its size in bytes."""
+    """Open a file; yields its descriptor and its size in bytes."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError as error:
@@ -148,7 +148,7 @@ def _opened(path: Path) -> Iterator[tuple[int, int]]:
 
 
 def loaded_bytes() -> int:
-    """Bytes that are loaded now: of all mappings whose tensors are in use."""
+    """Return the bytes that are loaded now: of all mappings whose tensors are in use."""
     with _LIVE_LOCK:
         return sum(len(pages) for pages in _LIVE)
 
@@ -160,7 +160,7 @@ def count_as_loaded(pages: mmap.mmap) -> None:
 
 
 def _views(pages: mmap.mmap, path: Path) -> Tensors:
-    """The tensors of a file whose bytes these are."""
+    """Return the tensors in the bytes of a file."""
     count_as_loaded(pages)
     start = 8 + int.from_bytes(pages[:8], "little")
     try:
@@ -173,15 +173,16 @@ def _views(pages: mmap.mmap, path: Path) -> Tensors:
         }
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise _damaged(path) from error
-    return {name: _view(pages, *place) for name, place in places.items()}
+    return {
+        name: torch.frombuffer(pages, dtype=dtype, count=count, offset=offset).reshape(shape)
+        if (count := math.prod(shape))
+        else torch.empty(shape, dtype=dtype)
+        for name, (dtype, shape, offset) in places.items()
+    }
 
 
 def _place(about: Any, start: int, size: int) -> tuple[torch.dtype, tuple[int, ...], int]:
-    """A tensor's type, shape and offset in the file.
-
-    Raises:
-        ValueError: it is not inside the file as a whole.
-    """
+    # Its type, shape and offset in the file, as a whole inside of it.
     begin, end = about["data_offsets"]
     dtype, shape = _DTYPES[about["dtype"]], tuple(about["shape"])
     is_whole = end - begin == math.prod(shape) * dtype.itemsize
@@ -190,16 +191,7 @@ def _place(about: Any, start: int, size: int) -> tuple[torch.dtype, tuple[int, .
     return dtype, shape, start + begin
 
 
-def _view(
-    pages: mmap.mmap, dtype: torch.dtype, shape: tuple[int, ...], offset: int
-) -> torch.Tensor:
-    if not (count := math.prod(shape)):
-        return torch.empty(shape, dtype=dtype)
-    return torch.frombuffer(pages, dtype=dtype, count=count, offset=offset).reshape(shape)
-
-
 def _damaged(path: Path) -> WorkloadError:
-    """The error for a weights file that isn't whole."""
     return WorkloadError(
         "a weights file is damaged",
         where=str(path),
@@ -208,54 +200,46 @@ def _damaged(path: Path) -> WorkloadError:
 
 
 def read_checkpoint(path: Path) -> dict[str, torch.Tensor]:
-    """Every tensor of a checkpoint by its name; code in the file is never run.
+    """Read every tensor of a checkpoint by its name; code in the file is never run.
 
     Raises:
         WorkloadError: it can't be read, or is no state dictionary.
     """
+    content: Any
     try:
-        found = _load(path)
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            content = load_file(path)
+        else:
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise _unreadable(path, error) from error
-    if isinstance(found, dict) and isinstance(found.get("state_dict"), dict):
-        found = found["state_dict"]
-    if not isinstance(found, dict):
+    if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
+        content = content["state_dict"]
+    if not isinstance(content, dict):
         raise WorkloadError(
-            f"a checkpoint holds a {type(found).__name__}", where=str(path), remedy=_FORMATS
+            f"a checkpoint holds a {type(content).__name__}", where=str(path), remedy=_FORMATS
         )
-    return {key: value for key, value in found.items() if isinstance(value, torch.Tensor)}
+    return {key: value for key, value in content.items() if isinstance(value, torch.Tensor)}
 
 
 def _unreadable(path: Path, error: Exception) -> WorkloadError:
-    if _PICKLED in str(error) and _is_pickled(path):
-        code = (
-            f"import torch; model = torch.load({path.name!r}, weights_only=False); "
-            "torch.save(model.state_dict(), 'weights.pt')"
-        )
-        return WorkloadError(
-            "a checkpoint can't be read: it holds pickled objects, and reading these runs code "
-            "in the file",
-            where=str(path),
-            remedy="if you trust it, convert it where its classes can be imported: "
-            f"python3 -c {shlex.quote(code)}",
-        )
-    words = "it is no file of torch.save, or not a whole one"
+    words, remedy = "it is no file of torch.save, or not a whole one", _FORMATS
     if isinstance(error, OSError):
         words = error.strerror or "no such file"
     elif path.suffix == ".safetensors":
         words = f"it is no safetensors file, or not a whole one: {str(error).strip()}"
-    return WorkloadError(f"a checkpoint can't be read: {words}", where=str(path), remedy=_FORMATS)
-
-
-def _is_pickled(path: Path) -> bool:
-    """Whether ``torch.save`` wrote it, whole: an archive, or a pickle as of old."""
-    with path.open("rb") as file:
-        return zipfile.is_zipfile(path) or file.read(1) == _PICKLE
-
-
-def _load(path: Path) -> Any:
-    if path.suffix == ".safetensors":
-        from safetensors.torch import load_file
-
-        return load_file(path)
-    return torch.load(path, map_location="cpu", weights_only=True)
+    elif _PICKLED in str(error):
+        with path.open("rb") as file:
+            # torch.save writes archives; it wrote pickles once.
+            is_whole = zipfile.is_zipfile(path) or file.read(1) == _PICKLE
+        if is_whole:
+            code = (
+                f"import torch; model = torch.load({path.name!r}, weights_only=False); "
+                "torch.save(model.state_dict(), 'weights.pt')"
+            )
+            words = "it holds pickled objects, and reading these runs code in the file"
+            where = "if you trust it, convert it where its classes can be imported"
+            remedy = f"{where}: python3 -c {shlex.quote(code)}"
+    return WorkloadError(f"a checkpoint can't be read: {words}", where=str(path), remedy=remedy)

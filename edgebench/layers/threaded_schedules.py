@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from edgebench.layers.cut import Call
-from edgebench.layers.network import LayeredNetwork
+from edgebench.layers.network import Call, LayeredNetwork
 from edgebench.layers.samples import Sample
 from edgebench.layers.schedules import Outputs, Schedule
 
@@ -67,26 +66,27 @@ class ThreadOrder:
 
     def run(self, works: Iterable[Callable[[], None]]) -> None:
         """Run each in a thread of its own, to the end of all; raises the first failure."""
+
+        def guard(work: Callable[[], None]) -> None:
+            # A new thread convolves on all cores, whatever was set, until it asks for the setting.
+            torch.get_num_threads()
+            try:
+                work()
+            except StoppedError:
+                pass
+            except BaseException as error:
+                with self._condition:
+                    self._failure = self._failure or error
+                    self._condition.notify_all()
+
         # Daemons: if one fails to start, those that wait for it don't hold up the exit.
-        threads = [threading.Thread(target=self._guarded, args=(w,), daemon=True) for w in works]
+        threads = [threading.Thread(target=guard, args=(work,), daemon=True) for work in works]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         if self._failure:
             raise self._failure
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        # A new thread convolves on all cores, whatever was set, until it asks for the setting.
-        torch.get_num_threads()
-        try:
-            work()
-        except StoppedError:
-            pass
-        except BaseException as error:
-            with self._condition:
-                self._failure = self._failure or error
-                self._condition.notify_all()
 
 
 class Partial(Schedule):
@@ -149,21 +149,15 @@ class Admission(Partial):
                 if number is not None:
                     outputs[number] = self._execute(order, number, inputs[number])
                     order.done(("ended", gate.end(number)))
-                elif not self._load_ahead(order, gate.running):
+                    continue
+                ahead = ((n, call) for n in gate.running for call in self.networks[n].calls)
+                if not any(self._load_once(order, n, call) for n, call in ahead):
                     if not gate.waiting:
                         return
                     order.wait(("ended", ended + 1))
 
         order.run([work] * self.workers)
         return [outputs[number] for number in range(len(self.networks))]
-
-    def _load_ahead(self, order: ThreadOrder, running: Sequence[int]) -> bool:
-        """Load the first layer that nobody has loaded yet; False if there is none."""
-        return any(
-            self._load_once(order, number, call)
-            for number in running
-            for call in self.networks[number].calls
-        )
 
 
 class AdmissionGate:
@@ -183,28 +177,26 @@ class AdmissionGate:
         self.running: tuple[int, ...] = ()
 
     def start(self) -> tuple[int | None, int]:
-        """The first waiting network that fits, now under way; and how many have ended so far.
+        """Start the first waiting network that fits; returns it, and how many have ended so far.
 
         A network that is larger than all that is free starts when no other is under way.
         """
         with self._lock:
-            number = next((one for one in self.waiting if self._fits(one)), None)
+            used = sum(self._needs[number] for number in self.running)
+            free = None if self._free is None or not self.running else self._free - used
+            fitting = (n for n in self.waiting if free is None or self._needs[n] <= free)
+            number = next(fitting, None)
             if number is not None:
                 self.waiting.remove(number)
                 self.running += (number,)
             return number, self._ended
 
     def end(self, number: int) -> int:
-        """A network has run, and its memory is free again; how many have ended."""
+        """Free a network's memory once it has run; returns how many have ended."""
         with self._lock:
-            self.running = tuple(one for one in self.running if one != number)
+            self.running = tuple(n for n in self.running if n != number)
             self._ended += 1
             return self._ended
-
-    def _fits(self, number: int) -> bool:
-        if not self.running or self._free is None:
-            return True
-        return sum(self._needs[one] for one in (*self.running, number)) <= self._free
 
 
 class DeepEye(Schedule):
@@ -222,8 +214,22 @@ class DeepEye(Schedule):
         outputs: dict[int, Any] = {}
 
         def network_thread(number: int) -> None:
+            network, split = self.networks[number], lanes.splits[number]
+
+            def before(call: Call) -> None:
+                if call.order < split:
+                    self.load(network, call)
+                elif call.order == split:
+                    # From here on it is in the second lane: the first takes the next network.
+                    lanes.order.done((number, "convolved"))
+                    lanes.order.wait((number, "loaded"))
+                    second_lane.enter_context(lanes.second)
+
             with ExitStack() as second_lane:
-                outputs[number] = self._forward(lanes, number, inputs[number], second_lane)
+                if number > 0:
+                    lanes.order.wait((number - 1, "convolved"))
+                sample = inputs[number]
+                outputs[number] = self.forward(network, sample, "first", before, network.unload)
                 # A network without fully connected layers never got to the second lane.
                 lanes.order.done((number, "convolved"))
                 lanes.order.done((number, "executed"))
@@ -234,7 +240,6 @@ class DeepEye(Schedule):
         return [outputs[number] for number in numbers]
 
     def _load_connected(self, lanes: _Lanes) -> None:
-        """The second lane, except its executions."""
         for number in range(len(self.networks)):
             self._load_part(lanes, number)
 
@@ -246,22 +251,6 @@ class DeepEye(Schedule):
             with lanes.second:
                 self.load(network, call)
         lanes.order.done((number, "loaded"))
-
-    def _forward(self, lanes: _Lanes, number: int, sample: Sample, second_lane: ExitStack) -> Any:
-        network, split = self.networks[number], lanes.splits[number]
-
-        def before(call: Call) -> None:
-            if call.order < split:
-                self.load(network, call)
-            elif call.order == split:
-                # From here on it is in the second lane: the first takes the next network.
-                lanes.order.done((number, "convolved"))
-                lanes.order.wait((number, "loaded"))
-                second_lane.enter_context(lanes.second)
-
-        if number > 0:
-            lanes.order.wait((number - 1, "convolved"))
-        return self.forward(network, sample, "first", before, network.unload)
 
 
 class DeepEyeFrugal(DeepEye):
@@ -297,6 +286,6 @@ def _first_connected(network: LayeredNetwork) -> int:
     for call in network.calls:
         module = call.part.module
         inside = [module] if call.part.own_only else module.modules()
-        if any(isinstance(one, nn.Linear) for one in inside):
+        if any(isinstance(part, nn.Linear) for part in inside):
             return call.order
     return len(network.calls)

@@ -11,19 +11,28 @@ import fcntl
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.disk import digest
-from edgebench.layers.empty_network import seeded_network
-from edgebench.layers.examination import ExaminedNetwork, refuse_too_large
+from edgebench.layers.disk import digest, read_through
+from edgebench.layers.examination import (
+    ExaminedNetwork,
+    LayerTableRow,
+    cut_file,
+    examine,
+    refuse_too_large,
+    table_with_sizes,
+)
 from edgebench.layers.network import PREPARE_AGAIN, SharedFile
 from edgebench.layers.samples import named_tensors
-from edgebench.layers.sources import NetworkSource
+from edgebench.layers.sources import NetworkSource, seeded_network
 from edgebench.layers.tensor_files import read_checkpoint, write_tensors
 from edgebench.safe_files import created, make_folder, remove_folder, rename, write
 
@@ -44,7 +53,7 @@ Source = Callable[[str, torch.Tensor], torch.Tensor]
 def prepare_weights(
     network: ExaminedNetwork, cache: Path, seed: int, checkpoint: Path | None = None
 ) -> tuple[Path, dict[str, tuple[str, int]]]:
-    """The folder with the network's weights, and part → file name and size in bytes.
+    """Make the folder of the network's weights; returns it, and part → file name and bytes.
 
     The size of a part includes tensors that other parts use too.
 
@@ -52,12 +61,26 @@ def prepare_weights(
         WorkloadError: a checkpoint that is missing, unreadable or doesn't fit.
     """
     source = network.source
-    key = _key(seed, checkpoint, _content_here(source) if source.has_weights else None)
+    about = [str(FORMAT), torch.__version__]
+    about.append(f"seed {seed}" if checkpoint is None else f"checkpoint {digest(checkpoint)}")
+    if source.has_weights:
+        # With the paths of the code: ``CODE`` names them, and code may be moved.
+        about += [content_of(source), *(str(file) for file in source.files() if _is_code(file))]
+    key = hashlib.sha256(" ".join(about).encode()).hexdigest()[:12]
     folder = cache / "weights" / f"{source.reference.slug}-{key}"
     if not (folder / INDEX).exists():
-        _make(network, folder, seed, checkpoint)
-    found = json.loads((folder / INDEX).read_text())
-    files = {part: (file, size) for part, (file, size) in found.items()}
+        if checkpoint is not None:
+            weights = _from_checkpoint(checkpoint, network)
+        elif source.has_weights:
+            weights = _constructed(network, seed)
+        else:
+            weights = _random(seed, network.empty.computed)
+        make_folder(folder.parent, parents=True)
+        with _alone(folder.parent):
+            if not folder.exists():
+                _write_folder(network, weights, folder)
+    index = json.loads((folder / INDEX).read_text())
+    files = {part: (file, size) for part, (file, size) in index.items()}
     for shared in shared_files(folder):
         for part in shared.parts:
             file, size = files.get(part, (shared.path.name, 0))
@@ -65,13 +88,8 @@ def prepare_weights(
     return folder, files
 
 
-def _content_here(source: NetworkSource) -> str:
-    """The content with the paths of the code: ``CODE`` names them, and code may be moved."""
-    return " ".join([content_of(source), *(str(file) for file in source.files() if _is_code(file))])
-
-
 def content_of(source: NetworkSource) -> str:
-    """A hash of everything that makes the network: files, code, arguments, library."""
+    """Hash everything that makes the network: files, code, arguments, library."""
     reference = source.reference
     hashes = [digest(file) for file in source.files()]
     about = [reference.kind, reference.target, reference.to_json()["arguments"], source.version()]
@@ -79,16 +97,16 @@ def content_of(source: NetworkSource) -> str:
 
 
 def shared_files(folder: Path) -> list[SharedFile]:
-    """The files of tensors that have several names; most networks have none."""
+    """Find the files of tensors that have several names; most networks have none."""
     if not (folder / SHARED).exists():
         return []
     places = json.loads((folder / SHARED).read_text())
-    named = {name: [(part, key) for part, key in found] for name, found in places.items()}
+    named = {name: [(part, key) for part, key in used_in] for name, used_in in places.items()}
     return [SharedFile(folder / SHARED_WEIGHTS, named)]
 
 
 def weight_files(folder: Path) -> dict[str, Path]:
-    """Part → weights file, from the index beside them.
+    """Read part → weights file from the index beside the files.
 
     Raises:
         WorkloadError: no weights in this folder.
@@ -104,31 +122,12 @@ def weight_files(folder: Path) -> dict[str, Path]:
     return {part: folder / file for part, (file, _) in index.items()}
 
 
-def _key(seed: int, checkpoint: Path | None, content: str | None) -> str:
-    source = f"seed {seed}" if checkpoint is None else f"checkpoint {digest(checkpoint)}"
-    about = f"{FORMAT} {torch.__version__} {source}" + (f" {content}" if content else "")
-    return hashlib.sha256(about.encode()).hexdigest()[:12]
-
-
-def _make(network: ExaminedNetwork, folder: Path, seed: int, checkpoint: Path | None) -> None:
-    if checkpoint is not None:
-        source = _from_checkpoint(checkpoint, network)
-    elif network.source.has_weights:
-        source = _constructed(network, seed)
-    else:
-        source = _random(seed, network.empty.computed)
-    make_folder(folder.parent, parents=True)
-    with _alone(folder.parent):
-        if not folder.exists():
-            _write_folder(network, source, folder)
-
-
 def _is_code(file: Path) -> bool:
     return file.suffix == ".py"
 
 
 def _from_checkpoint(path: Path, network: ExaminedNetwork) -> Source:
-    """The checkpoint's tensors.
+    """Take the tensors of a checkpoint.
 
     It must hold everything that the network's layers use, except what the constructor computes;
     the running statistics of batch normalisation are not such.
@@ -144,11 +143,13 @@ def _from_checkpoint(path: Path, network: ExaminedNetwork) -> Source:
         for part in network.cut.parts.values()
         for key, tensor in part.tensors().items()
     }
-    wrong = [
-        problem
-        for key, meta in needed.items()
-        if (problem := _problem(key, meta, given, key in spare))
-    ]
+    wrong = []
+    for key, meta in needed.items():
+        needs, has = tuple(meta.shape), tuple(given[key].shape) if key in given else None
+        if has is None and key not in spare:
+            wrong.append(f"{key}: not in the checkpoint")
+        elif has is not None and has != needs:
+            wrong.append(f"{key}: {has} in the checkpoint, {needs} in the network")
     if wrong:
         more = f" (and {len(wrong) - 3} more)" if len(wrong) > 3 else ""
         raise WorkloadError(
@@ -159,17 +160,7 @@ def _from_checkpoint(path: Path, network: ExaminedNetwork) -> Source:
     return lambda key, meta: given[key].to(meta.dtype) if key in given else spare[key]
 
 
-def _problem(
-    key: str, meta: torch.Tensor, given: Mapping[str, torch.Tensor], may_miss: bool
-) -> str | None:
-    if key not in given:
-        return None if may_miss else f"{key}: not in the checkpoint"
-    has, needs = tuple(given[key].shape), tuple(meta.shape)
-    return None if has == needs else f"{key}: {has} in the checkpoint, {needs} in the network"
-
-
 def _constructed(network: ExaminedNetwork, seed: int) -> Source:
-    """The weights that the network's own constructor makes, with everything random seeded."""
     refuse_too_large(network.source.name, network.empty.model)
     tensors = named_tensors(seeded_network(network.source, seed, weights=True))
     return lambda key, meta: tensors[key]
@@ -192,18 +183,18 @@ def _write_folder(network: ExaminedNetwork, source: Source, folder: Path) -> Non
     try:
         index: dict[str, tuple[str, int]] = {}
         shared = network.tied
-        places = {place for found in shared.values() for place in found}
+        places = {place for used_in in shared.values() for place in used_in}
         for number, part in enumerate(network.cut.parts.values()):
-            own = {
+            tensors_of_part = {
                 key: source(part.full_name(key), meta)
                 for key, meta in part.tensors().items()
                 if (part.name, key) not in places
             }
-            if own:
+            if tensors_of_part:
                 file = f"{number:04d}.safetensors"
-                index[part.name] = (file, write_tensors(half_made / file, own))
+                index[part.name] = (file, write_tensors(half_made / file, tensors_of_part))
         if shared:
-            metas = {name: network.cut.tensor_at(found[0]) for name, found in shared.items()}
+            metas = {name: network.cut.tensor_at(used_in[0]) for name, used_in in shared.items()}
             tensors = {name: source(name, meta) for name, meta in metas.items()}
             write_tensors(half_made / SHARED_WEIGHTS, tensors)
             write(half_made / SHARED, json.dumps(shared).encode())
@@ -221,20 +212,91 @@ def _random(seed: int, computed: dict[str, torch.Tensor]) -> Source:
         leaf = key.rpartition(".")[2]
         if key in computed and leaf not in _LEARNED:
             return computed[key]
-        own = int.from_bytes(hashlib.sha256(f"{seed} {key}".encode()).digest()[:7], "big")
         tensor = torch.empty(meta.shape, dtype=meta.dtype)
-        _fill(leaf, tensor, torch.Generator().manual_seed(own))
-        return tensor
+        low, high = -0.1, 0.1
+        if tensor.ndim >= 2:
+            # He's initialisation keeps the scale of activations through ReLUs.
+            high = math.sqrt(6 * tensor.shape[0] / max(1, tensor.numel()))
+            low = -high
+        elif leaf in ("weight", "running_var"):
+            low, high = 0.9, 1.1
+        draw = int.from_bytes(hashlib.sha256(f"{seed} {key}".encode()).digest()[:7], "big")
+        return tensor.uniform_(low, high, generator=torch.Generator().manual_seed(draw))
 
     return source
 
 
-def _fill(leaf: str, tensor: torch.Tensor, generator: torch.Generator) -> None:
-    if tensor.ndim >= 2:
-        # He's initialisation keeps the scale of activations through ReLUs.
-        bound = math.sqrt(6 * tensor.shape[0] / max(1, tensor.numel()))
-        tensor.uniform_(-bound, bound, generator=generator)
-    elif leaf in ("weight", "running_var"):
-        tensor.uniform_(0.9, 1.1, generator=generator)
-    else:
-        tensor.uniform_(-0.1, 0.1, generator=generator)
+def manifest(request: dict[str, Any]) -> dict[str, Any]:
+    """Prepare networks: each one's folder, layer table and sizes, with its weights on disk.
+
+    The request: ``networks``, ``cache``, and if they differ from these, ``seed`` (0),
+    ``checkpoints`` (network → path; none), ``batch`` (1), ``image`` and ``input`` (each network's
+    own), ``references`` (of networks that are not known by name).
+
+    Raises:
+        WorkloadError: no such network, a checkpoint that doesn't fit, or no space for weights.
+    """
+    try:
+        networks = {name: _network(name, request) for name in request["networks"]}
+    except OSError as error:
+        raise WorkloadError(
+            f"weights can't be written: {error.strerror}",
+            where=error.filename,
+            remedy="free some space",
+        ) from error
+    versions = {"torch": str(torch.__version__)}
+    with suppress(PackageNotFoundError):
+        versions["torchvision"] = version("torchvision")
+    return {"networks": networks, "versions": versions}
+
+
+def _network(name: str, request: dict[str, Any]) -> dict[str, Any]:
+    checkpoint = request.get("checkpoints", {}).get(name)
+    # The table first: it is the one that finds an image too small, and quickly.
+    network = examine(name, request, request.get("batch", 1))
+    folder, files = prepare_weights(
+        network,
+        Path(request["cache"]),
+        request.get("seed", 0),
+        Path(checkpoint) if checkpoint else None,
+    )
+    about: dict[str, Any] = {"folder": str(folder)}
+    if network.source.has_weights:
+        # A network measured with another input may take another path through itself.
+        write(cut_file(folder, request), network.cut.to_json().encode())
+        about["content"] = content_of(network.source)
+        about["built_light"] = network.empty.light
+    read_through(sorted(folder.glob("*.safetensors")))
+    none = (None, 0)
+    rows = [
+        replace(row, file=files.get(row.part, none)[0], file_bytes=files.get(row.part, none)[1])
+        for row in network.rows
+    ]
+    return {**about, **_sizes(rows, network)}
+
+
+def describe_layers(request: dict[str, Any]) -> dict[str, Any]:
+    """Describe networks: each one's layer table and sizes, without weights on disk.
+
+    The request: ``networks`` (names), ``references`` (of those that are not known by name),
+    ``image`` and ``input`` (null: the network's own).
+    """
+    networks = {}
+    for name in request["networks"]:
+        network = examine(name, request)
+        # A part's file holds its tensors; its header is less than a page.
+        rows = [
+            replace(row, file_bytes=row.parameter_bytes + row.buffer_bytes) for row in network.rows
+        ]
+        networks[name] = _sizes(rows, network)
+    return {"networks": networks}
+
+
+def _sizes(rows: list[LayerTableRow], network: ExaminedNetwork) -> dict[str, Any]:
+    """Tensors with several names count once, though the row of each part counts them."""
+    sizes = table_with_sizes(rows)
+    twice_bytes = sum(
+        (len(places) - 1) * network.cut.tensor_at(places[0]).nbytes
+        for places in network.tied.values()
+    )
+    return sizes | {key: sizes[key] - twice_bytes for key in ("parameter_bytes", "file_bytes")}

@@ -24,8 +24,8 @@ class Descriptors(TypedDict):
     ``kernel`` the kernel's memory where that has no line for it (version 1). ``control`` is open
     for reading and writing in a walk, whose rounds the harness starts one by one. ``records`` is
     memory of the harness that holds what is not written yet
-    (:mod:`edgebench.workloads.record_buffer`). ``swap_io`` reads what is moved to swap and back, in
-    the form that ``swap_kind`` names (:mod:`edgebench.workloads.round_counters`).
+    (:mod:`edgebench.workloads.events`). ``swap_io`` reads what is moved to swap and back, in
+    the form that ``swap_kind`` names (:mod:`edgebench.workloads.recorder`).
     """
 
     events: int

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgebench.layers.names import STREAM
-from edgebench.workloads.engines.engine import WHOLE
-from edgebench.workloads.engines.registry import TORCH
+from edgebench.workloads.engines.engine import TORCH, WHOLE
 from edgebench.workloads.training.names import PYTORCH
 
 #: What a remedy takes to be set: a variable or a flag; a library or a line of code; a change of

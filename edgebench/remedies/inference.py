@@ -13,7 +13,7 @@ from edgebench.remedies.base import (
     RemedyTarget,
     with_settings,
 )
-from edgebench.workloads.engines.registry import TORCH, engine_of
+from edgebench.workloads.engines.engine import TORCH, engine_of
 
 _MAPPED, _COPIED = "mmap", "copy"
 _LINEAR = "linear"

@@ -9,7 +9,7 @@ from functools import cache
 
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.remedies.base import LINE, Remedy, RemedySetting, RemedyTarget, with_settings
-from edgebench.workloads.engines.registry import TORCH
+from edgebench.workloads.engines.engine import TORCH
 from edgebench.workloads.memory_settings import DEFAULT, FROZEN
 
 _OPENMP_THREADS = "OMP_NUM_THREADS"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from edgebench.remedies.base import REWRITE, Remedy, RemedySetting, RemedyTarget, with_settings
-from edgebench.workloads.engines.registry import TORCH
-from edgebench.workloads.training.names import LSTM
-from edgebench.workloads.training.partial import LAST, WHOLE
+from edgebench.workloads.engines.engine import TORCH
+from edgebench.workloads.training.names import LAST, LSTM, WHOLE
 
 #: Accumulation cuts a batch into the first of these numbers of parts that divides it.
 _PARTS = (4, 3, 2)

@@ -28,7 +28,7 @@ from edgebench.text import printable
 from edgebench.throughput import THROUGHPUT
 
 if TYPE_CHECKING:
-    from edgebench.analysis.layer_costs.table import LayerCostTable
+    from edgebench.analysis.layer_table import LayerCostTable
     from edgebench.results.results import Results
     from edgebench.results.sweep_reader import Sweep
     from edgebench.slowdown.fit import Fit
@@ -112,7 +112,7 @@ def _about(sweep: Sweep) -> list[str]:
 
 
 def _find(results: Results, found: _Found) -> None:
-    from edgebench.analysis.layer_costs.builder import layer_cost_tables
+    from edgebench.analysis.layer_costs import layer_cost_tables
     from edgebench.slowdown.curves import curves
     from edgebench.slowdown.fit import fit_all
 
@@ -131,7 +131,7 @@ def _find(results: Results, found: _Found) -> None:
 
 
 def _chapter(workload: WorkloadFacts, brief: str, layers: LayerCostTable | None) -> Chapter:
-    from edgebench.analysis.layer_costs.selection import sorted_layers
+    from edgebench.analysis.layer_table import sorted_layers
 
     answer = workload_answer(workload, brief)
     tables = [replace(limits_table(answer, every=True, peaks=True), title="Limits")]

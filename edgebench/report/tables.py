@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgebench.analysis.environments import NAMES, value_text
+from edgebench.analysis.compare import NAMES, value_text
 from edgebench.answers.table import Table
 from edgebench.results.facts import WorkloadFacts
 from edgebench.units import format_limit, format_size

@@ -18,7 +18,7 @@ from edgebench.scenario.flag_scenario import (
 from edgebench.scenario.inference import loaders_of, schedules_of
 from edgebench.scenario.scenario import Scenario
 from edgebench.units import MIB, parse_swap
-from edgebench.workloads.engines.registry import engine_of, file_engine
+from edgebench.workloads.engines.engine import engine_of, file_engine
 
 #: The least limit that may be tried.
 _LEAST_BYTES = MIB

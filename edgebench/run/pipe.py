@@ -11,7 +11,7 @@ from pathlib import Path
 
 from edgebench.results.layout import most_values_in
 from edgebench.safe_files import open_empty
-from edgebench.workloads.record_buffer import RECORDS_BYTES, lines_of, records_in
+from edgebench.workloads.events import RECORDS_BYTES, lines_of, records_in
 
 #: The most that is read of a pipe at a time, and what the kernel shall hold of events.
 PIPE_BYTES = 1 << 20

@@ -19,7 +19,7 @@ from edgebench.measures.machine.disks import whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import RoundCounts, TrialRecord
 from edgebench.swap_areas import parse_swap_areas
-from edgebench.workloads.round_counters import ONLY_SWAP, SWAP_WRITES, VMSTAT
+from edgebench.workloads.recorder import ONLY_SWAP, SWAP_WRITES, VMSTAT
 
 _OWN = "/proc/PID/io"
 #: The keys of ``missing`` are those of the counts, with this before them.
@@ -36,7 +36,7 @@ class RoundSources:
 
     Args:
         file: the statistics; None: there are none.
-        kind: how they are read, of :mod:`edgebench.workloads.round_counters`.
+        kind: how they are read, of :mod:`edgebench.workloads.recorder`.
         swaps: whether there is swap at all; without, nothing is read from it.
         sources: count → where it is from.
         missing: count → why it can't be had.

@@ -26,7 +26,7 @@ from edgebench.run.walk_control import WalkedLimits, workload_points
 from edgebench.scenario.libraries import libraries, runtime_of
 from edgebench.scenario.points import PlannedTrial, Point, asked_sizes, limits_of
 from edgebench.scenario.scenario import Scenario
-from edgebench.workloads.engines.registry import TORCH
+from edgebench.workloads.engines.engine import TORCH
 from edgebench.workloads.preparation import (
     code_of_trainings,
     prepare_files,

@@ -14,7 +14,7 @@ from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.session import Session, open_session
 from edgebench.run.trial import TrialFiles, run_trial
 from edgebench.run.trial_record import TrialRequest
-from edgebench.workloads.engines.registry import TORCH
+from edgebench.workloads.engines.engine import TORCH
 
 
 class Progress(Protocol):

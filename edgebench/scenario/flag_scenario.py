@@ -16,7 +16,7 @@ from edgebench.scenario.faults import faults_of, flag_error
 from edgebench.scenario.keys import network_name
 from edgebench.scenario.limits import GRID, WALK
 from edgebench.scenario.scenario import SCHEMA, Scenario, scenario_of
-from edgebench.workloads.engines.registry import file_engine
+from edgebench.workloads.engines.engine import file_engine
 
 
 def scenario_from_flags(

@@ -40,9 +40,15 @@ from edgebench.scenario.keys import (
     process_settings,
 )
 from edgebench.text import did_you_mean
-from edgebench.workloads.engines.engine import WHOLE, Engine
-from edgebench.workloads.engines.onnxruntime.runtime import LEVELS
-from edgebench.workloads.engines.registry import TORCH, all_engines, engines_for, file_engine
+from edgebench.workloads.engines.engine import (
+    TORCH,
+    WHOLE,
+    Engine,
+    all_engines,
+    engines_for,
+    file_engine,
+)
+from edgebench.workloads.engines.onnxruntime import LEVELS
 from edgebench.workloads.memory_settings import FROZEN
 
 if TYPE_CHECKING:

@@ -30,8 +30,7 @@ from edgebench.safe_folders import real_path
 from edgebench.text import did_you_mean
 from edgebench.units import parse_duration, parse_share, parse_size
 from edgebench.workloads.memory_settings import COLLECTORS
-from edgebench.workloads.training.names import DATA_SETS, SCRATCH, TRAINED
-from edgebench.workloads.training.partial import checked_part
+from edgebench.workloads.training.names import DATA_SETS, SCRATCH, TRAINED, checked_part
 
 KINDS = ("inference", "command", "convolution", "training")
 #: What a file with a network's parameters ends in.

@@ -7,7 +7,7 @@ from typing import Any
 
 from edgebench.layers.references import TIMM, TRANSFORMERS
 from edgebench.measures.strategies import strategy_of
-from edgebench.workloads.engines.registry import TORCH, engine_of
+from edgebench.workloads.engines.engine import TORCH, engine_of
 from edgebench.workloads.training.names import LIBRARIES, LIBRARIES_OF_DATA, TENSORFLOW
 
 #: Workload's kind → what its worker imports; the extra with torch brings numpy as well.

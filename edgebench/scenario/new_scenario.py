@@ -18,7 +18,7 @@ from edgebench.scenario.faults import faults_of, flag_error
 from edgebench.scenario.inference import loaders_of
 from edgebench.scenario.scenario import SCHEMA, Scenario
 from edgebench.shipped_files import with_page_paths
-from edgebench.workloads.engines.registry import engine_of, file_engine
+from edgebench.workloads.engines.engine import engine_of, file_engine
 from edgebench.workloads.training.names import SHAPES, SYNTHETIC, USUAL_SHAPE
 
 if sys.version_info >= (3, 11):

@@ -40,6 +40,7 @@ from edgebench.workloads.memory_settings import FROZEN
 from edgebench.workloads.training.names import (
     ACTIVATIONS,
     DATA_SHAPES,
+    FILTERS,
     FRAMEWORKS,
     FROM_FOLDER,
     IN_TENSORFLOW,
@@ -52,8 +53,9 @@ from edgebench.workloads.training.names import (
     SIZED,
     SYNTHETIC,
     TENSORFLOW,
+    WHOLE,
+    parse_part,
 )
-from edgebench.workloads.training.partial import FILTERS, WHOLE, parse_part
 
 if TYPE_CHECKING:
     from typing_extensions import Self

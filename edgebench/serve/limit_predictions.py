@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.analysis.layer_costs.selection import sorted_layers
+from edgebench.analysis.layer_table import sorted_layers
 from edgebench.answers.layers import blame_words, layers_table
 from edgebench.boards.board import known_boards
 from edgebench.errors import EdgebenchError, MachineError
@@ -24,7 +24,7 @@ from edgebench.slowdown.query import WorkloadQuery
 from edgebench.units import MIB
 
 if TYPE_CHECKING:
-    from edgebench.analysis.layer_costs.table import LayerCostTable
+    from edgebench.analysis.layer_table import LayerCostTable
     from edgebench.results.results import Results
     from edgebench.slowdown.answer import Answer
     from edgebench.slowdown.prediction import Prediction
@@ -110,7 +110,7 @@ def predict_boards(sweep: Path, reserve_bytes: int | None = None) -> dict[str, A
 
 
 def _layer_costs(results: Results, warnings: list[str]) -> list[LayerCostTable]:
-    from edgebench.analysis.layer_costs.builder import layer_cost_tables
+    from edgebench.analysis.layer_costs import layer_cost_tables
 
     try:
         tables, left_out = layer_cost_tables(results)

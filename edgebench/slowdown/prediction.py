@@ -36,7 +36,7 @@ from edgebench.slowdown.workload import (
     mapped_bytes,
     table_key,
 )
-from edgebench.workloads.engines.registry import file_engine
+from edgebench.workloads.engines.engine import file_engine
 from edgebench.workloads.preparation import describe_networks
 
 if TYPE_CHECKING:

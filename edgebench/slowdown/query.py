@@ -19,7 +19,7 @@ from edgebench.slowdown.curves import PHASES, Curve
 from edgebench.slowdown.workload import table_key
 from edgebench.text import did_you_mean
 from edgebench.units import parse_share, parse_size
-from edgebench.workloads.engines.registry import TORCH, engines_for
+from edgebench.workloads.engines.engine import TORCH, engines_for
 
 #: Settings of a workload without trials, where there are no trials of others either.
 _USUAL: dict[str, Any] = {

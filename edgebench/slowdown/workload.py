@@ -10,8 +10,7 @@ from typing import Any
 from edgebench.errors import ResultsError
 from edgebench.layers.names import GENERATE, WEIGHT_PRECISIONS
 from edgebench.throughput import generates_text
-from edgebench.workloads.engines.engine import WHOLE
-from edgebench.workloads.engines.registry import TORCH
+from edgebench.workloads.engines.engine import TORCH, WHOLE
 
 #: Schedules in which nothing overlaps. The first hold all weights at once, ``linear`` a layer's.
 _AT_ONCE = ("bulk", WHOLE)

@@ -28,27 +28,15 @@ class _OpenSpan:
 
 
 @dataclass
-class _PhaseUse:
-    """Of one phase of a round: in its spans of layers, and in those of all of it, which hold them.
-
-    ``whole`` is None where the phase has none.
-    """
-
-    layers: AcceleratorUse
-    whole: AcceleratorUse | None = None
-
-    @property
-    def use(self) -> AcceleratorUse:
-        return self.layers if self.whole is None else self.whole
-
-
-@dataclass
 class AcceleratorPhases:
     """Follows a recorder's spans; it is called under the recorder's lock, but for :meth:`wait`."""
 
     accelerator: Accelerator
     _open: dict[int, _OpenSpan] = field(default_factory=dict)
-    _ended: dict[tuple[str, int | None, str | None], _PhaseUse] = field(default_factory=dict)
+    #: Phase, round, network, and whether of spans of layers → their use.
+    _ended: dict[tuple[str, int | None, str | None, bool], AcceleratorUse] = field(
+        default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         from edgebench.layers.accelerator import AcceleratorUse
@@ -56,41 +44,36 @@ class AcceleratorPhases:
         self._nothing = self._total = AcceleratorUse()
 
     def wait(self) -> None:
-        """Before a boundary's time is read."""
+        """Wait for the accelerator before a boundary's time is read."""
         self.accelerator.wait()
 
-    def begun(self, number: int, place: SpanPlace) -> None:
-        """A span of that number begins."""
+    def begin_span(self, number: int, place: SpanPlace) -> None:
+        """Begin a span of that number."""
         self._open[number] = _OpenSpan(place, self._nothing)
 
-    def turned(self, ending: Iterable[int]) -> dict[str, Any] | None:
-        """A boundary at which these spans end; the data of an event where all have ended."""
+    def end_spans(self, ending: Iterable[int]) -> dict[str, Any] | None:
+        """End these spans at a boundary; returns the data of an event if all have ended."""
         use = self.accelerator.use_since_last()
         self._total += use
-        for one in self._open.values():
-            one.use += use
+        for span in self._open.values():
+            span.use += use
         for number in ending:
             # What began before the accelerator did is not known.
             if (ended := self._open.pop(number, None)) is not None:
-                self._add(ended)
+                place = ended.place
+                key = place.phase, place.round, place.network, place.layer is not None
+                self._ended[key] = self._ended.get(key, self._nothing) + ended.use
         if self._open or not self._ended:
             return None
-        return self.told()
+        return self.report()
 
-    def _add(self, span: _OpenSpan) -> None:
-        place = span.place
-        key = place.phase, place.round, place.network
-        kept = self._ended.setdefault(key, _PhaseUse(self._nothing))
-        if place.layer is None:
-            kept.whole = span.use if kept.whole is None else kept.whole + span.use
-        else:
-            kept.layers += span.use
-
-    def told(self) -> dict[str, Any]:
-        """Phases that have ended since it was called last, and what it comes to so far."""
+    def report(self) -> dict[str, Any]:
+        """Return the phases that have ended since the last call, and the sums so far."""
         phases = [
-            {"phase": phase, "round": number, "network": network, **asdict(one.use)}
-            for (phase, number, network), one in self._ended.items()
+            {"phase": phase, "round": number, "network": network, **asdict(use)}
+            for (phase, number, network, of_layers), use in self._ended.items()
+            # A span of the whole phase holds those of its layers.
+            if not (of_layers and (phase, number, network, False) in self._ended)
         ]
         self._ended.clear()
         figures = self.accelerator.figures()
@@ -117,8 +100,8 @@ def start_accelerator(settings: Mapping[str, Any], recorder: Recorder) -> None:
 
 
 @contextmanager
-def accelerator_told(recorder: Recorder) -> Iterator[None]:
-    """At the end, say what the accelerator's memory came to; also where it ran out.
+def reported_accelerator(recorder: Recorder) -> Iterator[None]:
+    """Report the accelerator's memory at the end, also where it ran out.
 
     Raises:
         AcceleratorMemoryError: in the place of torch's own error.
@@ -132,9 +115,9 @@ def accelerator_told(recorder: Recorder) -> Iterator[None]:
 
         if not is_accelerator_memory_error(error):
             raise
-        recorder.accelerator_event(**recorder.accelerator.told())
+        recorder.accelerator_event(**recorder.accelerator.report())
         words = (str(error).strip().splitlines() or ["out of memory"])[0]
         title = recorder.accelerator.accelerator.identity.title
         raise AcceleratorMemoryError(words, where=title, remedy=_REMEDY) from error
     if recorder.accelerator is not None:
-        recorder.accelerator_event(**recorder.accelerator.told())
+        recorder.accelerator_event(**recorder.accelerator.report())

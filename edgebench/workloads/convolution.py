@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgebench.workloads.engines.torch.runtime import import_torch
+from edgebench.workloads.engines.torch import import_torch
 from edgebench.workloads.memory_settings import collected_rounds
 from edgebench.workloads.recorder import Recorder
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
 
@@ -36,36 +35,31 @@ def run_convolution(settings: dict[str, Any], recorder: Recorder) -> None:
     with collected_rounds(settings) as before_pass:
         for number in range(settings["warm"] + settings["passes"]):
             before_pass()
-            if settings["backward"]:
-                _both(layers, images, recorder, number)
-            else:
+            if not settings["backward"]:
                 with torch.inference_mode(), recorder.span("forward", round=number):
                     layers(images)
+                continue
+            with recorder.span("forward", round=number):
+                output = layers(images)
+            # What the layer above would hand down: its making is no part of this time.
+            gradient = torch.ones_like(output)
+            with recorder.span("backward", round=number):
+                output.backward(gradient)
+            images.grad = None
+            layers.zero_grad(set_to_none=True)
+            del output, gradient
 
 
 def convolutions(settings: dict[str, Any]) -> nn.Sequential:
-    """The convolutions in a row; the output keeps the image's size, but for even kernels.
+    """Make the convolutions in a row; the output keeps the image's size, but for even kernels.
 
     An even kernel has no middle: each takes one row and column away.
     """
     from torch import nn
 
     channels, kernel = settings["channels"], settings["kernel"]
-    made = (
+    layers = (
         nn.Conv2d(channels, channels, kernel, padding=(kernel - 1) // 2)
         for _ in range(settings["stack"])
     )
-    return nn.Sequential(*made)
-
-
-def _both(layers: nn.Sequential, images: torch.Tensor, recorder: Recorder, number: int) -> None:
-    import torch
-
-    with recorder.span("forward", round=number):
-        output = layers(images)
-    # What the layer above would hand down: its making is no part of this convolution's time.
-    gradient = torch.ones_like(output)
-    with recorder.span("backward", round=number):
-        output.backward(gradient)
-    images.grad = None
-    layers.zero_grad(set_to_none=True)
+    return nn.Sequential(*layers)

@@ -1,7 +1,7 @@
 """The event protocol between the worker inside the limit and the harness outside.
 
 One JSON object a line, written to the descriptor the harness gave: spans once the outermost one
-has ended (:mod:`edgebench.workloads.record_buffer`), all others at once.
+has ended (:mod:`edgebench.workloads.events`), all others at once.
 ``t_ns`` is ``CLOCK_MONOTONIC``, the sampler's clock too. Its shapes:
 
 ``{"event": "start", "id": 7, "phase": "load", "round": 0, "network": "alexnet", "layer": 3,
@@ -27,7 +27,7 @@ has ended (:mod:`edgebench.workloads.record_buffer`), all others at once.
 
 ``{"event": "counts", "t_ns": …, "round": 3, "in_bytes": …, "swap_in_bytes": …, "out_bytes": …,
 "major_faults": …}``
-    What a whole round read and wrote (:mod:`edgebench.workloads.round_counters`), read outside its
+    What a whole round read and wrote (:mod:`edgebench.workloads.recorder`), read outside its
     time.
 
 ``{"event": "limit", "t_ns": …, "limit_bytes": …, "direction": "down"}``
@@ -52,9 +52,11 @@ more round; any other, and the end of the connection, is the end of the rounds.
 from __future__ import annotations
 
 import json
+import mmap
 import resource
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from struct import Struct
 from typing import Any, NamedTuple, TypedDict
 
 from edgebench.measures.view import Descriptors
@@ -92,23 +94,23 @@ class SpanPlace(NamedTuple):
 
 
 def start_line(
-    number: int, place: SpanPlace, thread: int, t_ns: int, seen: Mapping[str, Any]
+    number: int, place: SpanPlace, thread: int, t_ns: int, counters: Mapping[str, Any]
 ) -> str:
-    """A span begins."""
+    """Write the line of a span's start."""
     return (
         f'{{"event": "start", "id": {number}, "phase": {_quoted(place.phase)}, '
         f'"round": {_number(place.round)}, "network": {_quoted(place.network)}, '
         f'"layer": {_number(place.layer)}, "name": {_quoted(place.name)}, "thread": {thread}, '
-        f'"t_ns": {t_ns}, {_seen(seen)}}}\n'
+        f'"t_ns": {t_ns}, {_seen(counters)}}}\n'
     )
 
 
 def end_line(
-    number: int, t_ns: int, seen: Mapping[str, Any], peak_bytes: int | None, spent: Spent
+    number: int, t_ns: int, counters: Mapping[str, Any], peak_bytes: int | None, spent: Spent
 ) -> str:
-    """It ends."""
+    """Write the line of a span's end."""
     return (
-        f'{{"event": "end", "id": {number}, "t_ns": {t_ns}, {_seen(seen)}, '
+        f'{{"event": "end", "id": {number}, "t_ns": {t_ns}, {_seen(counters)}, '
         f'"peak_bytes": {_number(peak_bytes)}, "cpu_ns": {spent.cpu_ns}, '
         f'"major_faults": {spent.major_faults}, "minor_faults": {spent.minor_faults}, '
         f'"maxrss_bytes": {spent.maxrss_bytes}}}\n'
@@ -116,13 +118,13 @@ def end_line(
 
 
 def timed_lines(number: int, place: SpanPlace, start_ns: int, end_ns: int) -> str:
-    """A span of which only the times are known."""
+    """Write the lines of a span of which only the times are known."""
     start = start_line(number, place, 0, start_ns, {"usage_bytes": None, "swap_bytes": None})
     return f'{start}{{"event": "end", "id": {number}, "t_ns": {end_ns}}}\n'
 
 
 def spent_between(before: Used, after: Used) -> tuple[int, int, int, int]:
-    """What the process used from one reading of ``getrusage`` to a later one, as ``Spent``."""
+    """Subtract two readings of ``getrusage``: what the process used between, as ``Spent``."""
     return (
         round((after.ru_utime + after.ru_stime) * 1e9)
         - round((before.ru_utime + before.ru_stime) * 1e9),
@@ -133,17 +135,17 @@ def spent_between(before: Used, after: Used) -> tuple[int, int, int, int]:
 
 
 def note_line(t_ns: int, data: Mapping[str, Any]) -> str:
-    """Anything else worth keeping."""
+    """Write the line of anything else worth keeping."""
     return json.dumps({"event": "note", "t_ns": t_ns, "data": data}) + "\n"
 
 
 def counts_line(t_ns: int, number: int | None, counts: Mapping[str, int | None]) -> str:
-    """What a round came to."""
+    """Write the line of a round's counts."""
     return json.dumps({"event": "counts", "t_ns": t_ns, "round": number, **counts}) + "\n"
 
 
 def collection_line(start_ns: int, end_ns: int, generation: int, collected: int) -> str:
-    """The garbage collector ran; ``collected``: how many objects it freed."""
+    """Write the line of a garbage collection; ``collected``: how many objects it freed."""
     return (
         f'{{"event": "collection", "generation": {generation}, "start_ns": {start_ns}, '
         f'"t_ns": {end_ns}, "collected": {collected}}}\n'
@@ -151,7 +153,7 @@ def collection_line(start_ns: int, end_ns: int, generation: int, collected: int)
 
 
 def accelerator_line(t_ns: int, data: Mapping[str, Any]) -> str:
-    """What an accelerator did in phases that have ended, or which it is."""
+    """Write the line of what an accelerator did in phases that have ended, or which it is."""
     return json.dumps({"event": "accelerator", "t_ns": t_ns, **data}) + "\n"
 
 
@@ -159,8 +161,169 @@ def _number(value: int | None) -> str:
     return "null" if value is None else str(value)
 
 
-def _seen(seen: Mapping[str, Any]) -> str:
+def _seen(counters: Mapping[str, Any]) -> str:
     return ", ".join(
         f'"{key}": {_number(value) if value is None or type(value) is int else json.dumps(value)}'
-        for key, value in seen.items()
+        for key, value in counters.items()
     )
+
+
+#: Some two thousand records; what the worker has mapped shows in its resident set.
+RECORDS_BYTES = 256 * 1024
+#: More than a boundary adds, whatever its names are.
+_MARGIN_BYTES = 8 * 1024
+_LONGEST_NAMES_BYTES = 4 * 1024
+_HEAD, _FIRST = Struct("2q"), Struct("2q")
+#: Size, kind, id, round, layer, thread, time, usage, swap; then phase, network and name.
+_START = Struct("9q")
+#: Size, kind, id, time, usage, swap, peak, CPU time, major and minor faults, largest resident set.
+_END = Struct("11q")
+_STARTS, _ENDS = 1, 2
+#: Between the three names; an empty name is null.
+_BETWEEN = "\0"
+#: So much text is made at a time: more would be memory of the workload's.
+_CHUNK_BYTES = 16 * 1024
+
+
+class RecordBuffer:
+    """Keeps what spans record at their boundaries until it is written as lines.
+
+    Packing numbers takes a fraction of the time of making their line and writing it. Between phases
+    nothing of it is in the processor's caches, so each call of a function counts: a boundary has
+    few. The memory belongs to a descriptor that the harness made and touched first. So it is
+    charged to the harness, and when the worker is killed, the harness has what was not written yet.
+
+    It holds a head (bytes in use with it, and how often it was emptied), then records of two kinds,
+    each with its size and kind first. -1 is null. Callers of its methods hold a lock.
+
+    Args:
+        fd: of the harness's memory; None: there is no harness.
+    """
+
+    def __init__(self, fd: int | None) -> None:
+        # Mapped at once: no boundary is delayed by a fault.
+        flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
+        self._memory: mmap.mmap | bytearray = (
+            bytearray(RECORDS_BYTES) if fd is None else mmap.mmap(fd, RECORDS_BYTES, flags)
+        )
+        self._end = self._emptied = 0
+        self.clear()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next boundary may not fit."""
+        return self._end > RECORDS_BYTES - _MARGIN_BYTES
+
+    def start(
+        self,
+        number: int,
+        place: SpanPlace,
+        thread: int,
+        counters: tuple[int | None, int | None],
+        t_ns: int,
+    ) -> None:
+        """Record the start of a span; ``seen``: usage and swap, bytes."""
+        phase, of_round, network, layer, name = place
+        usage, swap = counters
+        text = _names(phase, network, name)
+        _START.pack_into(
+            self._memory,
+            self._end,
+            _START.size + len(text),
+            _STARTS,
+            number,
+            -1 if of_round is None else of_round,
+            -1 if layer is None else layer,
+            thread,
+            t_ns,
+            -1 if usage is None else usage,
+            -1 if swap is None else swap,
+        )
+        at = self._end + _START.size
+        end = at + len(text)
+        self._memory[at:end] = text
+        # Only now is the record part of it: a kill leaves whole ones.
+        self._end = end
+        _HEAD.pack_into(self._memory, 0, end, self._emptied)
+
+    def end(
+        self,
+        number: int,
+        t_ns: int,
+        counters: tuple[int | None, int | None],
+        peak_bytes: int | None,
+        spent: tuple[int, int, int, int],
+    ) -> None:
+        """Record the end of a span; ``spent``: as :class:`Spent`."""
+        usage, swap = counters
+        _END.pack_into(
+            self._memory,
+            self._end,
+            _END.size,
+            _ENDS,
+            number,
+            t_ns,
+            -1 if usage is None else usage,
+            -1 if swap is None else swap,
+            -1 if peak_bytes is None else peak_bytes,
+            *spent,
+        )
+        self._end = end = self._end + _END.size
+        _HEAD.pack_into(self._memory, 0, end, self._emptied)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield all of it as lines, a few at a time."""
+        text = ""
+        for line in lines_of(memoryview(self._memory)[: self._end]):
+            text += line
+            if len(text) > _CHUNK_BYTES:
+                yield text.encode()
+                text = ""
+        if text:
+            yield text.encode()
+
+    def clear(self) -> None:
+        """Empty it."""
+        self._end = _HEAD.size
+        self._emptied += 1
+        _HEAD.pack_into(self._memory, 0, self._end, self._emptied)
+
+
+def lines_of(memory: bytes | memoryview, start: int = 0) -> Iterator[str]:
+    """Yield the lines of the records from byte ``start`` on; a damaged one is the end."""
+    at = start or _HEAD.size
+    while at + _FIRST.size <= len(memory):
+        size, kind = _FIRST.unpack_from(memory, at)
+        is_whole = size >= _START.size if kind == _STARTS else (size, kind) == (_END.size, _ENDS)
+        if not is_whole or at + size > len(memory):
+            return
+        record = memory[at : at + size]
+        if kind == _STARTS:
+            _, _, number, of_round, layer, thread, t_ns, usage, swap = _START.unpack_from(record)
+            text = bytes(record[_START.size :]).decode(errors="replace")
+            phase, network, name = (*text.split(_BETWEEN, 2), "", "")[:3]
+            place = SpanPlace(phase, _known(of_round), network or None, _known(layer), name or None)
+            counters = {"usage_bytes": _known(usage), "swap_bytes": _known(swap)}
+            yield start_line(number, place, thread, t_ns, counters)
+        else:
+            _, _, number, t_ns, usage, swap, peak, *spent = _END.unpack_from(record)
+            counters = {"usage_bytes": _known(usage), "swap_bytes": _known(swap)}
+            yield end_line(number, t_ns, counters, _known(peak), Spent(*spent))
+        at += size
+
+
+def records_in(memory: mmap.mmap) -> tuple[bytes, int]:
+    """Copy what is in use, from outside, with how often the worker has emptied it."""
+    end, emptied = _HEAD.unpack_from(memory, 0)
+    return memory[: max(0, end)], emptied
+
+
+@lru_cache(maxsize=4096)
+def _names(phase: str, network: str | None, name: str | None) -> bytes:
+    """As a record holds them."""
+    text = _BETWEEN.join((phase, network or "", name or ""))
+    return text.encode(errors="replace")[:_LONGEST_NAMES_BYTES]
+
+
+def _known(value: int) -> int | None:
+    return None if value < 0 else value

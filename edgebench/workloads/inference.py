@@ -7,7 +7,7 @@ from typing import Any
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.disk import evict, weights_in
-from edgebench.workloads.engines.registry import engine_of
+from edgebench.workloads.engines.engine import engine_of
 from edgebench.workloads.memory_settings import collected_rounds
 from edgebench.workloads.recorder import Recorder
 
@@ -41,14 +41,10 @@ def run_inference(settings: dict[str, Any], recorder: Recorder) -> None:
                 for file in weights_in(settings["weights"].values()):
                     evict(file)
             outputs = work.run(number)
-            before, digests = digests, [_digest(output) for output in outputs]
+            before, digests = digests, [hashlib.sha256(output).hexdigest() for output in outputs]
             # An accelerator's sums may be of another order each time.
             if before and before != digests and recorder.accelerator is None:
                 raise WorkloadError(f"the outputs of round {number} differ from the round before")
     work.close()
     # Of the same network twice in a pipeline, both outputs are the same too.
     recorder.note(output_sha256=dict(zip(settings["networks"], digests, strict=True)))
-
-
-def _digest(output: bytes) -> str:
-    return hashlib.sha256(output).hexdigest()

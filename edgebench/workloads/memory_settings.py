@@ -49,7 +49,7 @@ def record_collections(recorder: Recorder) -> Callable[[], None]:
 
 @contextmanager
 def collected_rounds(settings: Mapping[str, Any]) -> Iterator[Callable[[], None]]:
-    """Rounds as the setting ``gc`` wants them; what is yielded is to be called before each.
+    """Collect garbage as the setting ``gc`` says; call what is yielded before each round.
 
     ``frozen``: it collects, and no collection comes by itself until the block ends. ``default``,
     and settings without the key: the collector is left as Python has it.
@@ -76,7 +76,7 @@ def collected_rounds(settings: Mapping[str, Any]) -> Iterator[Callable[[], None]
 
 
 def heap_trimmer(settings: Mapping[str, Any]) -> Callable[[], None]:
-    """A function to call at the end of each round: it returns the heap's free pages to the kernel.
+    """Make a function to call at the end of each round, which trims the heap.
 
     Freed memory stays in glibc's heap, and under a limit the kernel writes it to swap though nobody
     needs it (malloc_trim(3)). The function does nothing where the setting ``malloc_trim`` is off,
@@ -103,13 +103,8 @@ def refuse_huge_pages(recorder: Recorder) -> None:
 
     if ctypes.CDLL(None, use_errno=True).prctl(_SET_THP_DISABLE, 1, 0, 0, 0):
         raise WorkloadError("huge pages can't be refused here", remedy="leave huge_pages out")
-    recorder.note(huge_pages=_has_huge_pages())
-
-
-def _has_huge_pages() -> bool | None:
-    """None if the kernel doesn't say (before Linux 5.0)."""
-    for line in _STATUS.read_text(errors="replace").splitlines():
-        key, _, value = line.partition(":")
-        if key == "THP_enabled":
-            return value.strip() == "1"
-    return None
+    lines = _STATUS.read_text(errors="replace").splitlines()
+    status = dict(line.partition(":")[::2] for line in lines)
+    # Linux before 5.0 doesn't say.
+    enabled = status.get("THP_enabled")
+    recorder.note(huge_pages=None if enabled is None else enabled.strip() == "1")

@@ -28,9 +28,9 @@ from edgebench.text import safe_json
 
 #: Task → the function that answers its request.
 TASKS = {
-    "prepare": "edgebench.layers.preparation:manifest",
+    "prepare": "edgebench.layers.weights:manifest",
     "prepare-files": "edgebench.workloads.engines.file_preparation:manifest_of_files",
-    "describe": "edgebench.layers.preparation:describe_layers",
+    "describe": "edgebench.layers.weights:describe_layers",
     "code-of-trainings": "edgebench.workloads.training.own_code:describe_code",
     "describe-data": "edgebench.workloads.training.data_sources:describe_data",
 }
@@ -88,7 +88,7 @@ def prepare_files(
     cache: Path,
     identity: Identity | None,
 ) -> dict[str, Any]:
-    """What trials of networks in files load (network → path), and the files' sizes.
+    """Make ready what trials of networks in files load (network → path), with the files' sizes.
 
     ``workload``: the settings of all trials.
 
@@ -98,9 +98,9 @@ def prepare_files(
     """
     asked = {}
     for name, path in files.items():
-        own = [one for one in workload if name in one["networks"]]
-        settings = min(own, key=lambda one: one["batch"])
-        loaders = sorted({one["loader"] for one in own})
+        trials = [trial for trial in workload if name in trial["networks"]]
+        settings = min(trials, key=lambda trial: trial["batch"])
+        loaders = sorted({trial["loader"] for trial in trials})
         asked[name] = {"path": path, "settings": settings, "loaders": loaders}
     request = {"files": asked, "cache": str(cache)}
     return _answer("prepare-files", request, identity, "the files could not be made ready")
@@ -113,7 +113,7 @@ def describe_networks(
     image: int | None = None,
     identity: Identity | None,
 ) -> dict[str, Any]:
-    """The networks' layer tables as a manifest has them, without weights on disk.
+    """Make the networks' layer tables as a manifest has them, without weights on disk.
 
     ``references``: those of the networks that are not known by name, as JSON; their code runs as
     the caller. Where all are known by name, the tables are kept for the next call.
@@ -126,17 +126,20 @@ def describe_networks(
     failed = "no layer table could be made"
     if references:
         return _answer("describe", request, identity, failed)
-    if found := _kept_layers(request):
-        return found
+    question = json.dumps(request, sort_keys=True).encode()
+    kept = _KEPT_LAYERS.find(question)
+    # Under sudo the files are the caller's.
+    if layers := None if kept is None else _last_json(kept):
+        return layers
     answer = _answer("describe", request, identity, failed)
-    _KEPT_LAYERS.keep(_as_bytes(request), _as_bytes(answer))
+    _KEPT_LAYERS.keep(question, json.dumps(answer, sort_keys=True).encode())
     return answer
 
 
 def code_of_trainings(
     workloads: Sequence[Mapping[str, Any]], *, identity: Identity | None
 ) -> dict[str, Any]:
-    """The user's own code in trainings: ``code``, file → digest, and ``content``, a hash of it.
+    """Read the user's own code in trainings: ``code``, file → digest, and ``content``, a hash.
 
     ``workloads``: settings of trainings with references. Their code runs as the caller.
 
@@ -146,24 +149,15 @@ def code_of_trainings(
     """
     # Points differ in much that is nothing to their code, and a program's words are limited.
     keys = ("network", "loss", "data", "references", "seed")
-    named = [{key: one[key] for key in keys if key in one} for one in workloads]
-    request = {"workloads": [one for n, one in enumerate(named) if one not in named[:n]]}
+    named = [{key: training[key] for key in keys if key in training} for training in workloads]
+    request = {
+        "workloads": [training for n, training in enumerate(named) if training not in named[:n]]
+    }
     return _answer("code-of-trainings", request, identity, "your own code could not be read")
 
 
-def _kept_layers(question: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The answer of an earlier call."""
-    data = _KEPT_LAYERS.find(_as_bytes(question))
-    # Under sudo the files are the caller's.
-    return None if data is None else _last_json(data)
-
-
-def _as_bytes(data: Mapping[str, Any]) -> bytes:
-    return json.dumps(data, sort_keys=True).encode()
-
-
 def describe_data_set(name: str, folder: Path, *, identity: Identity | None) -> dict[str, Any]:
-    """A data set that is read whole: ``shape``, ``train`` and ``test`` images, ``classes``.
+    """Read a data set whole: ``shape``, ``train`` and ``test`` images, ``classes``.
 
     Its files are read as the caller: torchvision unpickles some of them.
 
@@ -178,7 +172,7 @@ def describe_data_set(name: str, folder: Path, *, identity: Identity | None) -> 
 def _answer(
     task: str, request: Mapping[str, Any], identity: Identity | None, failed: str
 ) -> dict[str, Any]:
-    """The answer of this module as a program that runs as the caller."""
+    """Run this module as a program, as the caller, and return its answer."""
     words = own_program("edgebench.workloads.preparation", json.dumps({**request, "task": task}))
     try:
         done = run_as_caller(words, identity, workload_environment(identity))
@@ -186,8 +180,8 @@ def _answer(
         raise MachineError(f"{failed}: {reason}") from None
     answer = _last_json(done.stdout)
     if error := answer.get("error"):
-        told = error if isinstance(error, dict) else {"what": error}
-        what, where, remedy = (told.get(key) for key in ("what", "where", "remedy"))
+        about = error if isinstance(error, dict) else {"what": error}
+        what, where, remedy = (about.get(key) for key in ("what", "where", "remedy"))
         raise WorkloadError(str(what), where=where and str(where), remedy=remedy and str(remedy))
     if done.returncode or not answer:
         raise _broken(failed, done)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -12,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from threading import Lock, get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgebench.measures.view import Descriptors, View
 from edgebench.workloads.events import (
     GO,
     READY,
+    RecordBuffer,
     SpanPlace,
     Spent,
     Used,
@@ -30,11 +32,70 @@ from edgebench.workloads.events import (
     start_line,
     timed_lines,
 )
-from edgebench.workloads.record_buffer import RecordBuffer
-from edgebench.workloads.round_counters import RoundCount, RoundCounters
 
 if TYPE_CHECKING:
     from edgebench.workloads.accelerator_phases import AcceleratorPhases
+
+#: Kinds of the descriptor ``swap_io``: the statistics of a device that holds swap alone; of one
+#: whose writes alone are all swap's; the whole machine's counters.
+ONLY_SWAP, SWAP_WRITES, VMSTAT = "device", "writes", "vmstat"
+_OWN = "/proc/self/io"
+#: Of ``/sys/block/NAME/stat`` (Documentation/block/stat.rst): sectors read and written.
+_READ, _WRITTEN, _SECTOR = 2, 6, 512
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_MOST = 1 << 14
+_READ_BYTES = re.compile(rb"^read_bytes: (\d+)", re.MULTILINE)
+_SWAPPED = re.compile(rb"^pswpin (\d+)\npswpout (\d+)", re.MULTILINE)
+
+
+class RoundCount(NamedTuple):
+    """Bytes so far: read in all, of it from swap, written to swap; None: unknown."""
+
+    in_bytes: int | None
+    swap_in_bytes: int | None
+    out_bytes: int | None
+
+    def since(self, before: RoundCount) -> RoundCount:
+        """Subtract an earlier reading."""
+        pairs = zip(self, before, strict=True)
+        return RoundCount(*(None if a is None or b is None else a - b for a, b in pairs))
+
+
+class RoundCounters:
+    """Reads at the borders of rounds what was read and written so far.
+
+    Nothing here makes the kernel flush the statistics by which it reclaims, as ``memory.stat``
+    does. ``/proc/self/io`` counts in ``read_bytes`` what the process had read from any block
+    device, swap and zram among them (Documentation/filesystems/proc.rst; ``submit_bio`` in
+    block/blk-core.c). A page that was in memory, or in the swap cache, is not counted. A reading
+    takes some microseconds and no memory that lasts.
+
+    Args:
+        descriptors: what the harness opened.
+    """
+
+    def __init__(self, descriptors: Descriptors) -> None:
+        self._swap_fd, self._swap_kind = descriptors["swap_io"], descriptors["swap_kind"]
+        try:
+            self._own_fd: int | None = os.open(_OWN, os.O_RDONLY)
+        except OSError:
+            # A kernel without CONFIG_TASK_IO_ACCOUNTING.
+            self._own_fd = None
+
+    def read(self) -> RoundCount:
+        """Read them as they stand now."""
+        process_io = os.pread(self._own_fd, _MOST, 0) if self._own_fd is not None else b""
+        in_bytes = int(read[1]) if (read := _READ_BYTES.search(process_io)) else None
+        swap_in, swap_out = None, None
+        text = os.pread(self._swap_fd, _MOST, 0) if self._swap_fd is not None else b""
+        if text and self._swap_kind in (ONLY_SWAP, SWAP_WRITES):
+            words = text.split()
+            swap_out = int(words[_WRITTEN]) * _SECTOR
+            swap_in = int(words[_READ]) * _SECTOR if self._swap_kind == ONLY_SWAP else None
+        elif self._swap_kind == VMSTAT and (pages := _SWAPPED.search(text)):
+            swap_in, swap_out = int(pages[1]) * _PAGE, int(pages[2]) * _PAGE
+        return RoundCount(in_bytes, swap_in, swap_out)
+
 
 NO_DESCRIPTORS: Descriptors = {
     "events": -1,
@@ -101,7 +162,7 @@ class CgroupReadings:
             self.peak_bytes = self.usage_bytes
 
     def free_bytes(self, limit_bytes: int | None) -> int | None:
-        """What a limit leaves beside what is in use now; None without a limit or its counter."""
+        """Subtract what is in use now from a limit; None without a limit or its counter."""
         usage = None if self._usage_fd is None else int(os.pread(self._usage_fd, 32, 0))
         return None if limit_bytes is None or usage is None else max(0, limit_bytes - usage)
 
@@ -178,7 +239,7 @@ class Recorder:
         return Phases(self, SpanPlace("round", number, network, None, None))
 
     def round_numbers(self, count: int) -> Iterator[int]:
-        """The numbers of the rounds to run, from 0: ``count`` of them, or while a walk goes on."""
+        """Yield the numbers of the rounds to run: ``count`` of them, or while a walk goes on."""
         for number in itertools.count() if self.control is not None else range(count):
             if self.control is not None:
                 os.write(self.control, READY)
@@ -201,8 +262,18 @@ class Recorder:
         self._line(accelerator_line(time.monotonic_ns(), data))
 
     def collection(self, start_ns: int, end_ns: int, generation: int, collected: int) -> None:
-        """Record a garbage collection, which may come at any allocation."""
-        self._line_at_any_time(collection_line(start_ns, end_ns, generation, collected))
+        """Record a garbage collection.
+
+        It may come at any allocation, while this thread records: it waits for no lock.
+        """
+        line = collection_line(start_ns, end_ns, generation, collected)
+        if not self._lock.acquire(blocking=False):
+            self._waiting.append(line)
+            return
+        try:
+            self._write(line)
+        finally:
+            self._lock.release()
 
     def gauge(self, name: str, read: Callable[[], int]) -> None:
         """Have the view of a strategy read this figure too, bytes, at each boundary."""
@@ -233,7 +304,7 @@ class Recorder:
             number, thread = next(self._ids), self._threads[get_ident()]
             self._open[number] = span = Started(number, whole, used, counted=counted)
             if self.accelerator is not None:
-                self.accelerator.begun(number, place)
+                self.accelerator.begin_span(number, place)
             if looked is None:
                 self._records.start(number, place, thread, self._cgroup.seen, time.monotonic_ns())
             else:
@@ -249,19 +320,15 @@ class Recorder:
         t_ns, used = time.monotonic_ns(), getrusage(RUSAGE_SELF)
         with self._lock:
             self._turn(t_ns, used, ending, ending[0].whole)
-            for one in ending:
-                if one.counted:
-                    self._waiting.append(self._counts_of(one, *one.counted, t_ns, used))
+            for span in ending:
+                if span.counted:
+                    number, before = span.counted
+                    counts = self._counters.read().since(before)._asdict()
+                    faults = used.ru_majflt - span.used.ru_majflt
+                    line = counts_line(t_ns, number, {**counts, "major_faults": faults})
+                    self._waiting.append(line)
             if not self._open or self._records.is_full:
                 self._write_records()
-
-    def _counts_of(
-        self, span: Started, number: int | None, before: RoundCount, t_ns: int, used: Used
-    ) -> str:
-        """The line of a round's counts; its faults are the span's own."""
-        counts = self._counters.read().since(before)._asdict()
-        faults = used.ru_majflt - span.used.ru_majflt
-        return counts_line(t_ns, number, {**counts, "major_faults": faults})
 
     def flush(self) -> None:
         """Write what is recorded so far."""
@@ -269,7 +336,7 @@ class Recorder:
             self._write_records()
 
     def free_bytes(self, limit_bytes: int | None) -> int | None:
-        """What a limit leaves beside what is in use now; None without a limit or its counter."""
+        """Subtract what is in use now from a limit; None without a limit or its counter."""
         return self._cgroup.free_bytes(limit_bytes)
 
     def _line(self, line: str) -> None:
@@ -278,37 +345,27 @@ class Recorder:
             self._write_records()
             self._write(line)
 
-    def _line_at_any_time(self, line: str) -> None:
-        """The same from code that may run while this thread records: it waits for no lock."""
-        if not self._lock.acquire(blocking=False):
-            self._waiting.append(line)
-            return
-        try:
-            self._write(line)
-        finally:
-            self._lock.release()
-
     def _turn(
         self, t_ns: int, used: Used, ending: Sequence[Started], whole: bool
     ) -> dict[str, Any] | None:
-        """A boundary: what ends there is recorded. Returns what is seen where a view looks."""
+        """Record what ends at a boundary. Returns what is seen where a view looks."""
         if self.accelerator is not None:
-            told = self.accelerator.turned(one.number for one in ending)
-            self._waiting += [] if told is None else [accelerator_line(t_ns, told)]
+            use = self.accelerator.end_spans(span.number for span in ending)
+            self._waiting += [] if use is None else [accelerator_line(t_ns, use)]
         looked = None
         if self._view:
             looked = self._look(self._view, whole)
         else:
             self._read(used, ending)
-        for one in ending:
-            del self._open[one.number]
-            spent = spent_between(one.used, used)
+        for span in ending:
+            del self._open[span.number]
+            spent = spent_between(span.used, used)
             if looked is None:
-                seen = self._cgroup.seen
-                self._records.end(one.number, t_ns, seen, one.peak_bytes, spent)
+                counters = self._cgroup.seen
+                self._records.end(span.number, t_ns, counters, span.peak_bytes, spent)
             else:
-                more = {**looked, "view_peak_bytes": one.view_peak_bytes}
-                self._write(end_line(one.number, t_ns, more, one.peak_bytes, Spent(*spent)))
+                more = {**looked, "view_peak_bytes": span.view_peak_bytes}
+                self._write(end_line(span.number, t_ns, more, span.peak_bytes, Spent(*spent)))
         return looked
 
     def _read(self, used: Used, ending: Sequence[Started]) -> None:
@@ -326,7 +383,7 @@ class Recorder:
             self._cgroup.reset_mark()
 
     def _look(self, view: View, whole: bool) -> dict[str, Any]:
-        """What is seen where a view looks too; open spans get the marks, which are then reset.
+        """Read what a view sees too; open spans get the marks, which are then reset.
 
         Usage is read before the view looks, and the marks are reset after: what looking costs
         is in neither.
@@ -339,10 +396,10 @@ class Recorder:
             if mark is not None:
                 span.view_peak_bytes = max(span.view_peak_bytes or 0, mark)
         usage, swap = self._cgroup.seen
-        seen = {"usage_bytes": usage, "swap_bytes": swap, "view": view.look(whole)}
+        counters = {"usage_bytes": usage, "swap_bytes": swap, "view": view.look(whole)}
         view.reset()
         self._cgroup.reset_mark()
-        return seen
+        return counters
 
     def _write_records(self) -> None:
         for chunk in self._records.chunks() if self._events_fd >= 0 else ():
@@ -383,13 +440,13 @@ class Phases(AbstractContextManager["Phases"]):
         return self
 
     def begin(self, phase: str) -> None:
-        """The phase before it ends, and this one begins."""
+        """End the phase before, and begin this one."""
         _, number, network, _, _ = self._place
         place = SpanPlace(phase, number, network, None, None)
         self._phase = (self._recorder.start(place, *self._phase),)
 
     def pause(self) -> None:
-        """The phase ends; what comes now is in none."""
+        """End the phase; what comes now is in none."""
         self._recorder.end(*self._phase)
         self._phase = ()
 

@@ -96,7 +96,7 @@ class Area:
         return min(pages, count) * PAGE
 
     def resident_bytes(self) -> int:
-        """What of it is in RAM; of a file, in the page cache."""
+        """Count the bytes that are in RAM; of a file, in the page cache."""
         pages = self.size_bytes // PAGE
         vector = ctypes.create_string_buffer(pages)
         libc = ctypes.CDLL(None, use_errno=True)
@@ -113,19 +113,6 @@ class Area:
         self._pages.close()
 
 
-def read_file(file: Path, size_bytes: int) -> int:
-    """Read the tail of a file with ``read(2)``, in order."""
-    scratch, done = bytearray(CHUNK), 0
-    fd = os.open(file, os.O_RDONLY)
-    try:
-        os.lseek(fd, -size_bytes, os.SEEK_END)
-        while got := os.readv(fd, [scratch]):
-            done += got
-    finally:
-        os.close(fd)
-    return done
-
-
 class ScannedArea:
     """What is scanned, and the passes made over it so far.
 
@@ -138,14 +125,14 @@ class ScannedArea:
         self._about = {key: settings[key] for key in ("of", "planned_share")}
         self.file = Path(settings["file"]) if settings["file"] else None
         self._size = int(settings["size_bytes"])
-        self.seed = int(settings["seed"])
+        self._seed = int(settings["seed"])
         self._disk = settings["disk"]
         #: Pass → the number of the last one.
         self.passes: dict[str, int] = {}
         self.area = Area(self._size, self.file)
 
     def make(self, name: str) -> dict[str, Any]:
-        """One pass, as the keys of a ``Scan``.
+        """Make one pass; returns the keys of a ``Scan``.
 
         Raises:
             WorkloadError: no such pass.
@@ -168,7 +155,7 @@ class ScannedArea:
             "what": name,
             "number": number,
             "size_bytes": self._size,
-            "resident_bytes": self.resident_bytes(),
+            "resident_bytes": self.area.resident_bytes(),
             "touched_bytes": touched,
             "seconds": seconds,
             "in_bytes": moved["file_in"] if self.file else moved["swap_in"],
@@ -177,9 +164,22 @@ class ScannedArea:
             "requests": None if requests is None or requested is None else requested - requests,
         }
 
-    def resident_bytes(self) -> int:
-        """What of it is in RAM now."""
-        return self.area.resident_bytes()
+    def read_randomly(self) -> int:
+        """Read pages in random order, others in each pass."""
+        return self.area.read_randomly(_RANDOM_PAGES, self._seed + self.passes["random"])
+
+    def read_file(self) -> int:
+        """Read the tail of the file with ``read(2)``, in order."""
+        assert self.file
+        scratch, done = bytearray(CHUNK), 0
+        fd = os.open(self.file, os.O_RDONLY)
+        try:
+            os.lseek(fd, -self._size, os.SEEK_END)
+            while got := os.readv(fd, [scratch]):
+                done += got
+        finally:
+            os.close(fd)
+        return done
 
     def close(self) -> None:
         """Free it; a file's pages leave the page cache too, or they would take room of the next."""
@@ -188,44 +188,34 @@ class ScannedArea:
             evict(self.file)
 
 
-def _read_randomly(scanned: ScannedArea) -> int:
-    """Touch other pages in each pass."""
-    return scanned.area.read_randomly(_RANDOM_PAGES, scanned.seed + scanned.passes["random"])
-
-
-def _copy(scanned: ScannedArea) -> int:
-    """Read the file, as the loader ``copy`` does."""
-    assert scanned.file
-    return read_file(scanned.file, scanned.area.size_bytes)
-
-
 #: Name → whether the file is evicted before it, and what it does; returns the bytes touched.
+#: ``random`` touches other pages each time; ``copy`` reads the file, as the loader ``copy`` does.
 PASSES: dict[str, tuple[bool, Callable[[ScannedArea], int]]] = {
     "touch": (False, lambda scanned: scanned.area.write_pages()),
     "fill": (False, lambda scanned: scanned.area.fill()),
     "read": (False, lambda scanned: scanned.area.read()),
     "write": (False, lambda scanned: scanned.area.write_pages()),
-    "random": (True, _read_randomly),
+    "random": (True, lambda scanned: scanned.read_randomly()),
     "map": (True, lambda scanned: scanned.area.read()),
-    "copy": (True, _copy),
+    "copy": (True, lambda scanned: scanned.read_file()),
 }
 
 
 def _vmstat() -> dict[str, int]:
-    """Bytes that came from swap, went to it, and were read from files since the start."""
+    """Read the bytes that came from swap, went to it, and were read from files so far."""
     lines = (line.split() for line in _VMSTAT.read_text(errors="replace").splitlines())
-    told = {name: int(value) for name, value in lines}
-    swap_in, swap_out = told.get("pswpin", 0) * PAGE, told.get("pswpout", 0) * PAGE
+    counters = {name: int(value) for name, value in lines}
+    swap_in, swap_out = counters.get("pswpin", 0) * PAGE, counters.get("pswpout", 0) * PAGE
     # What comes from swap passes through the block layer too; its unit is KiB.
     return {
         "swap_in": swap_in,
         "swap_out": swap_out,
-        "file_in": told["pgpgin"] * 1024 - swap_in,
+        "file_in": counters["pgpgin"] * 1024 - swap_in,
     }
 
 
 def _requests(disk: str | None) -> int | None:
-    """Reads of the disk since the start, those counted singly that it merged; None: not told."""
+    """Count the disk's reads since the start, merged ones singly; None: unknown."""
     lines = (
         (line.split() for line in _DISKSTATS.read_text(errors="replace").splitlines())
         if disk
@@ -250,10 +240,10 @@ def run_scan(settings: dict[str, Any], recorder: Recorder) -> None:
     passes = []
     with collected_rounds(settings) as before_pass:
         for about in settings["areas"]:
-            with closing(ScannedArea(about)) as area:
+            with closing(ScannedArea(about)) as scanned:
                 for name in about["passes"]:
                     before_pass()
-                    passes.append(area.make(name))
+                    passes.append(scanned.make(name))
     recorder.note(passes=passes)
 
 
@@ -268,33 +258,29 @@ def run_hot_base(settings: dict[str, Any], recorder: Recorder) -> None:
     """
     with recorder.span("import"):
         # Lazy: a scan alone imports no runtime.
-        from edgebench.workloads.engines.torch.runtime import import_torch
+        from edgebench.workloads.engines.torch import import_torch
 
         import_torch(recorder)
-    limit = _limit_bytes(recorder)
+    # Ask the harness for the limit, and wait until it is set.
+    assert recorder.control is not None
+    os.write(recorder.control, READY)
+    limit = int(os.read(recorder.control, _ANSWER_BYTES))
     work, about = _small_network(), dict(settings["area"])
     if about["size_bytes"] is None:
         about["size_bytes"] = int(about["planned_share"] * limit) // PAGE * PAGE
-    area, passes = ScannedArea(about), []
+    scanned, passes = ScannedArea(about), []
     with collected_rounds(settings) as before_pass:
         for name in about["passes"]:
             before_pass()
-            made = area.make(name)
+            figures = scanned.make(name)
             work()
             # What stays of the area now leaves the runtime the rest.
-            passes.append({**made, "resident_bytes": area.resident_bytes()})
+            passes.append({**figures, "resident_bytes": scanned.area.resident_bytes()})
     recorder.note(passes=passes)
 
 
-def _limit_bytes(recorder: Recorder) -> int:
-    """Ask the harness for the limit, and wait until it is set."""
-    assert recorder.control is not None
-    os.write(recorder.control, READY)
-    return int(os.read(recorder.control, _ANSWER_BYTES))
-
-
 def _small_network() -> Callable[[], object]:
-    """What is returned does a little of what networks do."""
+    """Return a function that does a little of what networks do."""
     import torch
 
     network = torch.nn.Sequential(

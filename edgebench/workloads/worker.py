@@ -33,7 +33,7 @@ def main(words: list[str]) -> int:
     """Run the workload of the spec; the exit code."""
     # The harness imports this module for its table alone.
     from edgebench.measures.view import view_of
-    from edgebench.workloads.accelerator_phases import accelerator_told
+    from edgebench.workloads.accelerator_phases import reported_accelerator
     from edgebench.workloads.memory_settings import record_collections, refuse_huge_pages
     from edgebench.workloads.recorder import Recorder
 
@@ -45,13 +45,13 @@ def main(words: list[str]) -> int:
         if spec["settings"].get("huge_pages") is False:
             refuse_huge_pages(recorder)
         module, _, name = WORKLOADS[spec["kind"]].partition(":")
-        with accelerator_told(recorder):
+        with reported_accelerator(recorder):
             getattr(import_module(module), name)(dict(spec["settings"]), recorder)
     except EdgebenchError as error:
-        said = {"what": error.what, "where": error.where, "remedy": error.remedy}
+        about = {"what": error.what, "where": error.where, "remedy": error.remedy}
         if isinstance(error, AcceleratorMemoryError):
-            said["outcome"] = error.outcome
-        recorder.note(error=said)
+            about["outcome"] = error.outcome
+        recorder.note(error=about)
         sys.stderr.write(f"{error}\n")
         return 1
     finally:

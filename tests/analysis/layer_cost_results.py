@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from edgebench.analysis.layer_costs.builder import layer_cost_tables
-from edgebench.analysis.layer_costs.table import LayerCostTable
+from edgebench.analysis.layer_costs import layer_cost_tables
+from edgebench.analysis.layer_table import LayerCostTable
 from edgebench.records import LimitSetting, Outcome, PhaseSum, TrialRecord, WalkReport
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.results import load

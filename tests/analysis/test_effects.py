@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from edgebench.analysis.studies.effects import setting_effects
+from edgebench.analysis.studies.hyperparameters import setting_effects
 from edgebench.errors import ResultsError
 
 SETTINGS = {"rate": "log", "batch": "log", "layers": "linear"}

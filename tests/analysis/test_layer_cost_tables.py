@@ -21,15 +21,15 @@ from layer_cost_results import (
     write_events,
 )
 
-from edgebench.analysis.layer_costs.builder import layer_cost_tables
-from edgebench.analysis.layer_costs.passes import pass_cost
-from edgebench.analysis.layer_costs.peaks import layer_peak_tables
-from edgebench.analysis.layer_costs.selection import costs_at_limits, matching_tables, sorted_layers
-from edgebench.analysis.layer_costs.table import (
+from edgebench.analysis.layer_costs import layer_cost_tables, layer_peak_tables, pass_cost
+from edgebench.analysis.layer_table import (
     LayerCostTable,
     LayerPhases,
     LayerRow,
     PhaseCost,
+    costs_at_limits,
+    matching_tables,
+    sorted_layers,
 )
 from edgebench.errors import ResultsError, UsageError
 from edgebench.results.point_facts import point_facts

@@ -8,7 +8,7 @@ import pytest
 from study_results import accelerator_records, record, write_sweep
 
 import edgebench
-from edgebench.analysis.studies.accelerators import accelerator_frame, accelerator_tables
+from edgebench.analysis.studies.phases import accelerator_frame, accelerator_tables
 from edgebench.errors import ResultsError
 
 MIB = 1 << 20

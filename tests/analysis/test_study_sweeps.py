@@ -9,10 +9,14 @@ import pytest
 from shared_sweeps import SharedSweep
 
 from edgebench.analysis.studies.convolutions import BOTH, cost_frame, pass_frame
-from edgebench.analysis.studies.cores import core_frame, core_tables
 from edgebench.analysis.studies.hyperparameters import background_effects, draw_frame
-from edgebench.analysis.studies.operators import operator_frame, operator_tables
-from edgebench.analysis.studies.partial_training import partial_frame
+from edgebench.analysis.studies.phases import (
+    core_frame,
+    core_tables,
+    operator_frame,
+    operator_tables,
+)
+from edgebench.analysis.studies.training import partial_frame
 from edgebench.report.figures.gallery import STUDIES
 from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, run_sweep
@@ -158,6 +162,6 @@ def test_a_neighbour_fools_the_systems_measure_and_not_the_trials(tmp_path: Path
     assert (draws["outcome"] == "ok").all()
     assert (draws["system_5s_samples"] >= 1).all()
     assert (draws["system_0.05s_samples"] > 10).all()
-    moved = {one.measure: one for one in background_effects(draws)}
-    assert moved["own_bytes"].largest_share < 0.01
-    assert moved["system_0.05s_bytes"].median_share > moved["own_bytes"].largest_share
+    moved = {row["measure"]: row for row in background_effects(draws)}
+    assert moved["own"]["largest_share"] < 0.01
+    assert moved["system 0.05s"]["median_share"] > moved["own"]["largest_share"]

@@ -14,10 +14,10 @@ from edgebench.analysis.studies.convolutions import cost_bends, cost_frame, stac
 from edgebench.analysis.studies.hyperparameters import (
     background_effects,
     draw_frame,
-    learning_rate_checks,
     search_effects,
+    search_tables,
 )
-from edgebench.analysis.studies.partial_training import partial_tables
+from edgebench.analysis.studies.training import partial_tables
 from edgebench.cli import cli
 from edgebench.errors import ResultsError
 
@@ -67,7 +67,8 @@ def test_stacks_stand_beside_the_kernel_of_their_field(convolution: Path):
 def test_the_false_conclusion_shows_itself_as_noise(search: Path):
     """A rate without effect has an interval around 0 by both measures; width is found."""
     found = search_effects(edgebench.load(search))
-    assert [v.survives for v in learning_rate_checks(found)] == [False] * 4
+    tables = {table.name: table for table in search_tables(edgebench.load(search))}
+    assert [row["survives"] for row in tables["verdict"].rows] == ["no"] * 4
     widths = [e for e in found if e.setting == "width" and e.measure == "own_bytes"]
     drawn = draw_frame(edgebench.load(search))["width"]
     truth = (drawn.max() - drawn.min()) * (1 << 20) / 8
@@ -77,18 +78,20 @@ def test_the_false_conclusion_shows_itself_as_noise(search: Path):
 def test_a_true_effect_would_survive(tmp_path: Path):
     """The analysis is no rubber stamp: where small rates do use more, it says so."""
     records, scenario = search_records(rate_fools=400)
-    found = search_effects(edgebench.load(write_sweep(tmp_path, records, scenario)))
-    system = [v for v in learning_rate_checks(found) if v.effect.measure == "system_5s_bytes"]
-    assert all(v.survives for v in system)
-    assert system[0].effect.across < 0
+    tables = search_tables(edgebench.load(write_sweep(tmp_path, records, scenario)))
+    (verdict,) = (table for table in tables if table.name == "verdict")
+    system = [row for row in verdict.rows if row["measure"] == "system 5s"]
+    assert {row["survives"] for row in system} == {"yes"}
+    assert system[0]["across"] < 0
 
 
 def test_a_background_moves_the_systems_measure_alone(search: Path):
     """The same draws with a neighbour: the system's mean jumps, the trial's own stays."""
-    moved = {m.measure: m for m in background_effects(draw_frame(edgebench.load(search)))}
-    assert moved["own_bytes"].largest_share < 0.01
-    assert moved["system_5s_bytes"].median_share > 0.02
-    assert moved["own_bytes"].draws == 24
+    effects = background_effects(draw_frame(edgebench.load(search)))
+    moved = {row["measure"]: row for row in effects}
+    assert moved["own"]["largest_share"] < 0.01
+    assert moved["system 5s"]["median_share"] > 0.02
+    assert moved["own"]["draws"] == 24
 
 
 def test_parts_stand_beside_the_whole(tmp_path: Path):

@@ -9,16 +9,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from engine_runs import Notes
 
 from edgebench.errors import MachineError
 from edgebench.layers.names import SCHEDULES as BY_LAYER
 from edgebench.results.frames import ENGINE
 from edgebench.results.workload_key import workload_label
-from edgebench.workloads.engines.engine import ENGINES
+from edgebench.workloads.engines.engine import (
+    ENGINES,
+    all_engines,
+    engine_of,
+    engines_for,
+    file_engine,
+)
 from edgebench.workloads.engines.file_preparation import manifest_of_files
-from edgebench.workloads.engines.registry import all_engines, engine_of, engines_for, file_engine
 from edgebench.workloads.inference import run_inference
-from edgebench.workloads.recorder import Recorder
 from tests.own_path import python_path
 
 
@@ -26,7 +31,7 @@ from tests.own_path import python_path
 def test_names_and_formats_need_no_heavy_library():
     """A scenario is read where no engine is installed: the table of engines imports none."""
     code = (
-        "import sys; from edgebench.workloads.engines.registry import all_engines; all_engines(); "
+        "import sys; from edgebench.workloads.engines.engine import all_engines; all_engines(); "
         "print([m for m in ('torch', 'onnxruntime', 'onnx', 'ai_edge_litert', 'tensorflow', "
         "'keras', 'numpy') if m in sys.modules])"
     )
@@ -34,6 +39,7 @@ def test_names_and_formats_need_no_heavy_library():
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)
     assert done.stdout.strip() == b"[]"
     assert list(all_engines()) == [*("torch", "litert", "onnxruntime", "tensorflow", "torchscript")]
+    assert all_engines()["torch"].schedules == BY_LAYER
     assert engines_for("a.onnx") == ("onnxruntime",)
     assert engines_for("a.TFLITE") == ("litert",)
     assert engines_for("a.keras") == ("tensorflow",)
@@ -47,13 +53,6 @@ def test_each_option_is_a_column_and_in_a_label():
         for axis in engine.axes:
             known = {workload_label({axis: value}) for value in (True, False)}
             assert len(known) == 2, axis
-
-
-def test_torch_is_behind_the_same_interface():
-    """Its engine answers as the others do: what it can, what it needs, and who runs a name."""
-    torch = all_engines()["torch"]
-    assert torch.schedules == BY_LAYER
-    assert not hasattr(torch, "parts")
 
 
 #: A whole engine: its file holds a number, by which its input is multiplied.
@@ -126,20 +125,8 @@ def test_an_engine_of_another_package_is_found_and_runs(installed: Path):
     weights = {str(file): about["folder"]}
     own = {"engine": "tiny", "networks": [str(file)], "weights": weights}
     run_inference({**own, **rounds, **common}, notes)
-    assert notes.told["tiny"] == "1"
-    assert len(notes.told["output_sha256"][str(file)]) == 64
-
-
-class Notes(Recorder):
-    """A recorder that keeps what is noted."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told: dict[str, object] = {}
-
-    def note(self, **data: object) -> None:
-        """Keep it."""
-        self.told.update(data)
+    assert notes.notes["tiny"] == "1"
+    assert len(notes.notes["output_sha256"][str(file)]) == 64
 
 
 def test_a_broken_package_is_named(installed: Path):

@@ -15,7 +15,7 @@ from edgebench.layers.disk import weights_in
 from edgebench.measures.strategies.engines import Operators
 from edgebench.measures.strategy import TrialData
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.workloads.engines.registry import engine_of
+from edgebench.workloads.engines.engine import engine_of
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.torch

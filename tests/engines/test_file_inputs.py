@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from engine_models import made_encoder, made_tflite
+from engine_models import made_encoder
 from engine_runs import prepared, run
 
 from edgebench.errors import UsageError, WorkloadError
@@ -33,13 +33,6 @@ def test_a_sequence_is_as_long_as_described(tmp_path: Path):
     assert masked.notes["output_sha256"] != digest
     zeros = hashlib.sha256(bytes(2 * 40 * 8 * 4)).hexdigest()
     assert masked.notes["output_sha256"] == {"encoder.onnx": zeros}
-
-
-@pytest.mark.torch
-def test_one_input_needs_no_name(tmp_path: Path):
-    """A TFLite file's one input."""
-    file = made_tflite(tmp_path)
-    assert prepared(file, tmp_path / "cache", input="float32 1x16x16x3 zeros")["engine"] == "litert"
 
 
 @pytest.mark.parametrize(
@@ -186,6 +179,7 @@ def test_a_value_that_an_input_can_not_have():
         (("sr=int64 =16000",), {"sr": "int64 =16000"}),
         (("int64 1x4 =7",), "int64 1x4 =7"),
         (('text=string "a = b"',), {"text": 'string "a = b"'}),
+        (("serving_default_x:0=int64 1x4 =7",), {"serving_default_x:0": "int64 1x4 =7"}),
     ],
 )
 def test_a_value_is_written_behind_an_equals_sign(words: tuple[str, ...], given: object):
@@ -203,9 +197,3 @@ def test_descriptions_that_mean_nothing(text: str):
     """Text without quotes, and a value that the type has not."""
     with pytest.raises(UsageError):
         parse_inputs({"a": text})
-
-
-def test_names_in_files_need_not_be_pythons():
-    """As TensorFlow's: a colon and a number at the end."""
-    given = named_inputs(("serving_default_x:0=int64 1x4 ones", "input.2=float32 1x4"))
-    assert given == {"serving_default_x:0": "int64 1x4 ones", "input.2": "float32 1x4"}

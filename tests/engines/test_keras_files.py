@@ -25,7 +25,7 @@ from engine_models import run_settings
 from engine_runs import prepared, run
 from edgebench.errors import EdgebenchError
 from edgebench.workloads.engines.file_inputs import FileInput, WantedInputs, make_inputs
-from edgebench.workloads.engines.tensorflow.library import import_tensorflow
+from edgebench.workloads.engines.tensorflow import import_tensorflow
 import hashlib
 import_tensorflow(1)
 import keras

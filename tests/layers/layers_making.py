@@ -11,12 +11,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from edgebench.layers.cut import cut
-from edgebench.layers.empty_network import empty_network
-from edgebench.layers.examination import examine, reference_of, sample_of
-from edgebench.layers.layer_table import LayerTableRow
-from edgebench.layers.network import LayeredNetwork
-from edgebench.layers.sources import network_source
+from edgebench.layers.examination import LayerTableRow, examine, reference_of, sample_of
+from edgebench.layers.network import LayeredNetwork, cut
+from edgebench.layers.sources import empty_network, network_source
 from edgebench.layers.tensor_files import LOADERS, write_tensors
 from edgebench.layers.weights import prepare_weights, weight_files
 
@@ -73,6 +70,19 @@ class Convolutions(nn.Module):
         """Class scores of a batch."""
         scores: torch.Tensor = self.layers(x).mean((2, 3))
         return scores
+
+
+class Stack(nn.Module):
+    """Eight layers of 2.3 MiB each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Linear(768, 768) for _ in range(8)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of each image's numbers."""
+        numbers: torch.Tensor = self.layers(x.flatten(1))
+        return numbers
 
 
 def build_empty(name: str) -> nn.Module:

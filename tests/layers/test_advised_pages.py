@@ -7,17 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 from kernel_view import becomes, cached_bytes, mapping_fields, resident_bytes
-from layers_making import SHAPE, SMALL, SpanLog, layered, plain
+from layers_making import SHAPE, SMALL, SpanLog, Stack, layered, plain
 from torch import nn
 
-from edgebench.errors import ScenarioError
 from edgebench.layers.disk import evict
 from edgebench.layers.names import PAGE_ADVICE
 from edgebench.layers.network import LayeredNetwork
 from edgebench.layers.pages import PageRange, pages_of
 from edgebench.layers.pipeline import SCHEDULES
 from edgebench.layers.schedules import AdvisedWeights
-from edgebench.scenario.scenario import load_scenario
 
 pytestmark = pytest.mark.torch
 
@@ -25,23 +23,10 @@ pytestmark = pytest.mark.torch
 FEW = 512 << 10
 
 
-class Pair(nn.Module):
-    """Two layers of 2.3 MiB each."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(768, 768), nn.Linear(768, 768))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of each image's numbers."""
-        made: torch.Tensor = self.layers(x.flatten(1))
-        return made
-
-
 @pytest.fixture
 def network(tmp_path: Path) -> LayeredNetwork:
     """Mapped from files that are not in memory."""
-    made = layered(plain(Pair), tmp_path, "mmap")
+    made = layered(plain(Stack), tmp_path, "mmap")
     files = list(tmp_path.iterdir())
     # So nothing that is read ahead as they are mapped is on its way when they are evicted.
     assert all(file.read_bytes() for file in files)
@@ -71,7 +56,7 @@ def test_sequential_is_told_once(network: LayeredNetwork):
     """The mappings have the kernel's flag for it."""
     assert "sr" not in mapping_fields(pages(network, 0))["VmFlags"].split()
     AdvisedWeights("sequential", network)
-    for order in (0, 1):
+    for order in (0, 7):
         assert "sr" in mapping_fields(pages(network, order))["VmFlags"].split()
 
 
@@ -83,7 +68,7 @@ def test_the_next_layer_is_read_before_this_one_runs(network: LayeredNetwork):
     assert becomes(lambda: cached_bytes(pages(network, 1)) == pages(network, 1).length)
     assert resident_bytes(pages(network, 1)) < FEW
     # The last layer has none after it.
-    advised.before(network.calls[1])
+    advised.before(network.calls[7])
 
 
 def test_what_was_used_is_the_first_to_go(network: LayeredNetwork):
@@ -115,24 +100,3 @@ def test_outputs_stay_the_same(kind: type[nn.Module], advice: str, tmp_path: Pat
     made.page_advice = advice  # type: ignore[attr-defined]
     (output,) = made.run([torch.ones(SHAPE)], 0)
     assert torch.equal(output, model(torch.ones(SHAPE)))
-
-
-SCENARIO = """
-schema = 1
-name = "advised"
-[workload]
-kind = "inference"
-network = "lenet"
-page_advice = "cold"
-{more}
-"""
-
-
-@pytest.mark.parametrize(
-    "more", ['schedule = "bulk"', 'loader = "mmap"', 'loader = "mmap"\nschedule = "linear"']
-)
-def test_advice_is_for_weights_that_stay_mapped(more: str, tmp_path: Path):
-    """Refused before anything runs, with what to write instead."""
-    (tmp_path / "s.toml").write_text(SCENARIO.format(more=more))
-    with pytest.raises(ScenarioError, match='write loader = "mmap", schedule = "bulk"'):
-        load_scenario(tmp_path / "s.toml")

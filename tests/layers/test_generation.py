@@ -13,10 +13,10 @@ from layers_making import SpanLog
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.layers.names import CONFIGURATIONS
 from edgebench.layers.pipeline import build_pipeline
-from edgebench.layers.preparation import manifest
 from edgebench.layers.references import parse_reference
 from edgebench.layers.schedules import Generate
 from edgebench.layers.sources import network_source
+from edgebench.layers.weights import manifest
 from edgebench.run.output_rate import trial_throughput
 from edgebench.spans import events_to_phases, finished_spans
 from edgebench.workloads.recorder import NO_DESCRIPTORS, Recorder

@@ -15,9 +15,9 @@ import pytest
 from layers_making import layer_rows
 
 from edgebench.errors import MachineError, WorkloadError
-from edgebench.layers.layer_table import LayerTableRow
-from edgebench.layers.preparation import describe_layers
+from edgebench.layers.examination import LayerTableRow
 from edgebench.layers.references import parse_reference
+from edgebench.layers.weights import describe_layers
 from edgebench.workloads.preparation import describe_networks, main
 
 pytestmark = pytest.mark.torch

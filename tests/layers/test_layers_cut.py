@@ -10,9 +10,9 @@ from layers_making import Attention, Branches, Convolutions, build_empty, on_met
 from torch import nn
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.cut import Cut, cut
 from edgebench.layers.examination import examine
 from edgebench.layers.known_networks import input_shape
+from edgebench.layers.network import Cut, cut
 
 pytestmark = pytest.mark.torch
 
@@ -35,25 +35,9 @@ def test_a_module_called_twice_is_two_layers_of_one_part() -> None:
     assert names == ["", "stem", "twice", "norm", "twice", "head.0", "head.1", "head.2"]
     assert [call.order for call in found.calls] == list(range(8))
     assert "again" not in found.parts
-
-
-def test_what_is_never_called_is_no_layer() -> None:
-    """A module the forward pass leaves out is neither loaded nor on disk."""
-    assert "never" not in cut_of(Branches).parts
-
-
-def test_a_containers_own_parameters_are_a_layer() -> None:
-    """They are loaded on entry, apart from the children's."""
-    part = cut_of(Branches).parts[""]
-    assert part.own_only
-    assert set(part.tensors()) == {"scale"}
-
-
-def test_weights_used_without_a_call_stay_with_the_module_that_uses_them() -> None:
-    """Attention's output projection is never called: attention as a whole is the layer."""
-    part = cut_of(Attention).parts["attention"]
-    assert not part.own_only
-    assert "out_proj.weight" in part.tensors()
+    # What the pass leaves out is neither loaded nor on disk.
+    assert "never" not in found.parts
+    assert set(found.parts[""].tensors()) == {"scale"}
 
 
 @pytest.mark.parametrize(
@@ -70,6 +54,11 @@ def test_parts_of_known_networks(name: str, part: str, own: str | None) -> None:
     found = network_cut(name).parts[part]
     assert found.own_only == bool(own)
     assert own in found.tensors() if own else "Attention" in type(found.module).__name__
+
+
+def test_weights_used_without_a_call_stay_with_the_module_that_uses_them() -> None:
+    """Attention's output projection is never called: attention as a whole is the layer."""
+    assert "out_proj.weight" in cut_of(Attention).parts["attention"].tensors()
 
 
 def test_an_input_the_network_cannot_take_is_explained() -> None:

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.tensor_files import ALIGNMENT, LOADERS, PADDING, write_tensors
+from edgebench.scenario.scenario import scenario_of
 
 pytestmark = pytest.mark.torch
 
@@ -139,6 +140,33 @@ def test_a_missing_file_is_named(loader: Callable[[Path], dict], tmp_path: Path)
     with pytest.raises(WorkloadError, match="No such file") as caught:
         loader(tmp_path / "gone.safetensors")
     assert "gone.safetensors" in str(caught.value.where)
+
+
+MAPPED = {"loader": "mmap"}
+BULK = 'write loader = "mmap", schedule = "bulk"'
+
+
+@pytest.mark.parametrize(
+    ("keys", "limits", "says"),
+    [
+        # Fewer bits are made in memory of their own; stream and advice are of mapped weights.
+        ({**MAPPED, "precision": "bfloat16"}, {}, 'write loader = "copy"'),
+        ({**MAPPED, "precision": "int8", "schedule": "stream"}, {}, 'write loader = "copy"'),
+        ({"schedule": "stream", "loader": "copy"}, {}, 'weights; write loader = "mmap"'),
+        ({**MAPPED, "schedule": "stream"}, {"plan": "walk"}, "in a walk the limit moves"),
+        ({"page_advice": "cold", "schedule": "bulk"}, {}, BULK),
+        ({**MAPPED, "page_advice": "cold"}, {}, BULK),
+        ({**MAPPED, "page_advice": "cold", "schedule": "linear"}, {}, BULK),
+    ],
+)
+def test_keys_that_the_loader_rules_out_are_refused(
+    keys: dict[str, str], limits: dict[str, str], says: str
+) -> None:
+    """Before anything runs, with what to write instead."""
+    workload = {"kind": "inference", "network": "squeezenet1_1", **keys}
+    swapped = {"memory": ["180M"], "swap": "1G", **limits}
+    with pytest.raises(ValueError, match=says):
+        scenario_of({"schema": 1, "name": "made", "workload": workload, "limits": swapped})
 
 
 def test_written_weights_can_be_evicted(tmp_path: Path) -> None:

@@ -71,23 +71,15 @@ def use_loader(network: LayeredNetwork, loader: Callable[[Path], Tensors]) -> No
 def test_a_pipelines_outputs_are_those_of_plain_networks(
     schedule: str, loader: str, tmp_path: Path
 ) -> None:
-    """Bit for bit, in the second round too, with three workers."""
+    """Bit for bit, in the second round too, with three workers; then nothing is in memory."""
     models = [plain(kind, seed) for seed, kind in enumerate(SMALL)]
     with torch.inference_mode():
         expected = [model(an_input()) for model in models]
     networks = [layered(m, tmp_path / str(n), loader) for n, m in enumerate(models)]
     outputs = run(schedule, networks, SpanLog(), rounds=2, warm=1, workers=3)
     assert all(torch.equal(a, b) for a, b in zip(outputs, expected, strict=True))
-
-
-@ALL
-def test_after_a_round_nothing_is_in_memory(schedule: str, tmp_path: Path) -> None:
-    """Every tensor is back on meta, those of modules called twice and of containers too."""
-    networks = [layered(plain(kind), tmp_path / kind.__name__) for kind in SMALL]
-    run(schedule, networks, SpanLog())
     for network in networks:
-        tensors = [*network.model.parameters(), *network.model.buffers()]
-        assert all(tensor.is_meta for tensor in tensors)
+        assert all(tensor.is_meta for tensor in network.model.state_dict().values())
 
 
 @ALL

@@ -16,12 +16,11 @@ from edgebench.errors import WorkloadError
 from edgebench.layers.examination import sample_of
 from edgebench.layers.known_networks import register_torchvision
 from edgebench.layers.pipeline import SCHEDULES, build_pipeline
-from edgebench.layers.preparation import manifest
 from edgebench.layers.references import parse_reference
 from edgebench.layers.samples import run_model, tensors_in
 from edgebench.layers.sources import network_source
 from edgebench.layers.tensor_files import LOADERS
-from edgebench.layers.weights import shared_files
+from edgebench.layers.weights import manifest, shared_files
 
 pytestmark = pytest.mark.torch
 

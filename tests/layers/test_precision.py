@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,28 +9,17 @@ import torch
 from layers_making import SpanLog
 from torch import nn
 
-from edgebench.errors import ScenarioError
 from edgebench.layers.names import INT8, WEIGHT_PRECISIONS
-from edgebench.layers.pipeline import Pipeline, build_pipeline
-from edgebench.layers.precision import Int8Linear, with_int8
-from edgebench.layers.preparation import manifest
+from edgebench.layers.pipeline import Int8Linear, Pipeline, build_pipeline, with_int8
 from edgebench.layers.samples import some_values
 from edgebench.layers.tensor_files import loaded_bytes
+from edgebench.layers.weights import manifest
 from edgebench.run.advice_trials import relative_distance
-from edgebench.scenario.scenario import load_scenario
+from edgebench.scenario.scenario import scenario_of
 
 pytestmark = pytest.mark.torch
 
 NETWORK = "mobilenet_v3_small"
-SCENARIO = """
-schema = 1
-name = "half"
-[workload]
-kind = "inference"
-network = "squeezenet1_1"
-precision = "bfloat16"
-{more}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -98,21 +86,13 @@ def test_a_tied_weight_stays_as_it_is():
     assert torch.equal(Int8Linear(layer)(x), layer(x))
 
 
-@pytest.mark.parametrize("more", ['loader = "mmap"', 'loader = "mmap"\nschedule = "stream"'])
-def test_what_is_mapped_has_the_type_of_its_file(more: str, tmp_path: Path):
-    """Refused before anything runs, with what to write instead."""
-    (tmp_path / "s.toml").write_text(SCENARIO.format(more=more))
-    with pytest.raises(ScenarioError, match='write loader = "copy"'):
-        load_scenario(tmp_path / "s.toml")
-
-
-def test_settings_without_the_key_stay_as_they_were(tmp_path: Path):
+def test_settings_without_the_key_stay_as_they_were():
     """So that sweeps of before are continued, and compared with later ones."""
-    (tmp_path / "s.toml").write_text(SCENARIO.format(more=""))
-    (with_it,) = load_scenario(tmp_path / "s.toml").workload_settings()
-    text = SCENARIO.format(more="").replace('precision = "bfloat16"\n', "")
-    (tmp_path / "s.toml").write_text(text)
-    (without,) = load_scenario(tmp_path / "s.toml").workload_settings()
+    workload = {"kind": "inference", "network": "squeezenet1_1"}
+    (with_it,), (without,) = (
+        scenario_of({"schema": 1, "name": "half", "workload": keys}).workload_settings()
+        for keys in ({**workload, "precision": "bfloat16"}, workload)
+    )
     assert with_it == {**without, "precision": "bfloat16"}
 
 

@@ -16,10 +16,8 @@ from typing import Any
 import pytest
 import torch
 from kernel_view import becomes, cached_bytes, resident_bytes
-from layers_making import SHAPE, SpanLog, layered, plain
-from torch import nn
+from layers_making import SHAPE, SpanLog, Stack, layered, plain
 
-from edgebench.errors import ScenarioError
 from edgebench.layers import pages as kernel_pages
 from edgebench.layers.disk import evict
 from edgebench.layers.pages import PageRange, PageTable, drop, lock, pages_of
@@ -34,7 +32,6 @@ from edgebench.layers.stream import (
 )
 from edgebench.layers.tensor_files import map_read_only, write_tensors
 from edgebench.results.results import load
-from edgebench.scenario.scenario import load_scenario
 from tests.own_path import python_path
 
 pytestmark = pytest.mark.torch
@@ -43,19 +40,6 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 MIB = 1 << 20
 #: Pages that a processor has set aside to sort them later are not dropped.
 FEW = MIB // 2
-
-
-class Stack(nn.Module):
-    """Eight layers of 2.3 MiB each."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(*(nn.Linear(768, 768) for _ in range(8)))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of each image's numbers."""
-        made: torch.Tensor = self.layers(x.flatten(1))
-        return made
 
 
 @pytest.fixture
@@ -315,20 +299,6 @@ memory = ["180M"]
 swap = "1G"
 storage = "read=100MB/s"
 """
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (('loader = "mmap"', 'loader = "copy"'), 'reads mapped weights; write loader = "mmap"'),
-        (('swap = "1G"', 'swap = "1G"\nplan = "walk"'), "in a walk the limit moves"),
-    ],
-)
-def test_what_it_cannot_do_is_refused(change: tuple[str, str], says: str, tmp_path: Path) -> None:
-    """Before anything runs, with what to write instead."""
-    (tmp_path / "s.toml").write_text(SCENARIO.replace(*change))
-    with pytest.raises(ScenarioError, match=says):
-        load_scenario(tmp_path / "s.toml")
 
 
 @pytest.mark.exclusive

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgebench.analysis.reconcile.reconciliation import Reconciliation
+from edgebench.analysis.reconciliation import Reconciliation
 from edgebench.measures.ledger import Ledger
 
 

@@ -7,16 +7,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from edgebench.analysis.reconcile import reconciliation
 from looking import MIB, PARTS, look, resident, usage
 
-from edgebench.analysis.reconcile import reconciliation
-from edgebench.analysis.reconcile.boundary import (
+from edgebench.analysis.boundary import (
     SpanBoundary,
     boundary_nearest_peak,
     size_at_boundary,
 )
-from edgebench.analysis.reconcile.boundary import boundary_nearest_trial_peak as nearest
-from edgebench.analysis.reconcile.point_ledgers import PointLedgers
+from edgebench.analysis.boundary import boundary_nearest_trial_peak as nearest
+from edgebench.analysis.ledgers import PointLedgers
 from edgebench.measures.ledger import (
     Figure,
     Ledger,

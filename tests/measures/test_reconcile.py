@@ -16,7 +16,7 @@ from ledger_closing import must_close
 from made_sweep import Shape, make
 from msgspec import structs
 
-from edgebench.analysis.reconcile.reconciliation import reconcile_sweep
+from edgebench.analysis.reconciliation import reconcile_sweep
 from edgebench.cli.layers import layers
 from edgebench.cli.reconcile import reconcile as verb
 from edgebench.errors import EdgebenchError

@@ -8,7 +8,7 @@ import pytest
 from ledger_closing import must_close
 from shared_sweeps import SharedSweep
 
-from edgebench.analysis.reconcile.reconciliation import Reconciliation, reconcile_sweep
+from edgebench.analysis.reconciliation import Reconciliation, reconcile_sweep
 from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import load_scenario

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from edgebench.analysis.layer_costs.builder import layer_cost_tables
+from edgebench.analysis.layer_costs import layer_cost_tables
 from edgebench.errors import ResultsError
 from edgebench.report.figures import layer_times, loading_execution, memory_time, slowdown
 from edgebench.report.figures.gallery import KINDS, draw_all

@@ -14,8 +14,7 @@ import pytest
 from edgebench.results.live.events import EventTail
 from edgebench.run.process import WorkloadProcess
 from edgebench.spans import finished_spans, unfinished_spans
-from edgebench.workloads.events import SpanPlace, Spent
-from edgebench.workloads.record_buffer import RecordBuffer, lines_of
+from edgebench.workloads.events import RecordBuffer, SpanPlace, Spent, lines_of
 from tests.chance import given_time
 from tests.own_path import python_path
 

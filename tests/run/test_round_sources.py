@@ -11,7 +11,7 @@ from edgebench.cgroups.swap import SwapState
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.records import RoundCounts
 from edgebench.run.round_sources import RoundSources, round_sources, without_others
-from edgebench.workloads.round_counters import ONLY_SWAP, SWAP_WRITES, VMSTAT
+from edgebench.workloads.recorder import ONLY_SWAP, SWAP_WRITES, VMSTAT
 
 HEAD = "Filename\tType\tSize\tUsed\tPriority\n"
 OWN, OTHER = Path("/var/tmp/own/edgebench-swap"), Path("/swap.img")

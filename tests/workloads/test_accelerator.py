@@ -16,7 +16,7 @@ from edgebench.layers.accelerator import Accelerator, is_accelerator_memory_erro
 from edgebench.layers.examination import examine
 from edgebench.layers.names import CUDA
 from edgebench.layers.weights import prepare_weights
-from edgebench.workloads.accelerator_phases import accelerator_told, start_accelerator
+from edgebench.workloads.accelerator_phases import reported_accelerator, start_accelerator
 from edgebench.workloads.inference import run_inference
 from edgebench.workloads.training.loop import run_training
 
@@ -115,14 +115,17 @@ def test_its_memory_running_out_is_an_error_of_its_own(
     run = settings(network="lenet", data="digits", image=28, batch=4, steps=1, accelerator=CUDA)
     monkeypatch.setattr(torch.nn.Conv2d, "forward", _out_of_memory)
     told = _Events()
-    with pytest.raises(AcceleratorMemoryError, match="Tried to allocate"), accelerator_told(told):
+    with (
+        pytest.raises(AcceleratorMemoryError, match="Tried to allocate"),
+        reported_accelerator(told),
+    ):
         run_training({**run, "accelerator_bytes": 1 << 20}, told)
     assert _lines(told)[-1]["total"]["ooms"] == 1
 
 
 def test_other_errors_stay_what_they_are(made_up: None):
     """Only torch's own words, or those of CUDA's libraries, tell that memory ran out."""
-    with pytest.raises(ValueError, match="other"), accelerator_told(_started()):
+    with pytest.raises(ValueError, match="other"), reported_accelerator(_started()):
         raise ValueError("other")
     assert is_accelerator_memory_error(torch.cuda.OutOfMemoryError("CUDA out of memory."))
     assert is_accelerator_memory_error(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED"))
@@ -211,7 +214,7 @@ class _Events(Told):
 
 def _trained(**workload: Any) -> _Events:
     told = _Events()
-    with accelerator_told(told):
+    with reported_accelerator(told):
         run_training(settings(**workload), told)
     told.flush()
     return told

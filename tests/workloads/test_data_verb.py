@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from data_making import write_mnist
 
 from edgebench.cli import cli
-from edgebench.errors import UsageError, WorkloadError
+from edgebench.errors import UsageError
 from edgebench.workloads.training.names import DATA_SETS
 
 
@@ -36,15 +36,6 @@ def test_files_that_are_there_are_seen(tmp_path: Path):
     assert states["mnist"] == "downloaded"
     words = " ".join(data("mnist", "--folder", str(tmp_path)).output.split())
     assert "12 training and 4 test images of 1x28x28, in 10 classes" in words
-
-
-@pytest.mark.torch
-def test_a_missing_one_is_refused(tmp_path: Path):
-    """With the folder and the command."""
-    with pytest.raises(WorkloadError, match="is not there"):
-        CliRunner().invoke(
-            cli, ["data", "mnist", "--folder", str(tmp_path)], catch_exceptions=False
-        )
 
 
 @pytest.mark.parametrize("words", [("--download",), ("digits", "--download")])

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from edgebench.errors import WorkloadError
-from edgebench.workloads.training.partial import TrainedPart, parse_part
+from edgebench.workloads.training.names import TrainedPart, parse_part
 from edgebench.workloads.training.pytorch.partial_training import PartialTraining
 
 pytestmark = pytest.mark.torch

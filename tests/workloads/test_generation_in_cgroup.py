@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgebench.analysis.reconcile.reconciliation import reconcile_sweep
+from edgebench.analysis.reconciliation import reconcile_sweep
 from edgebench.results.results import Results, load
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import load_scenario

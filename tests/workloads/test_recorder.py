@@ -16,10 +16,15 @@ import pytest
 
 from edgebench.measures.view import View
 from edgebench.spans import events_to_phases
-from edgebench.workloads import round_counters
 from edgebench.workloads.events import Descriptors
-from edgebench.workloads.recorder import NO_DESCRIPTORS, Recorder
-from edgebench.workloads.round_counters import ONLY_SWAP, SWAP_WRITES, VMSTAT, RoundCounters
+from edgebench.workloads.recorder import (
+    NO_DESCRIPTORS,
+    ONLY_SWAP,
+    SWAP_WRITES,
+    VMSTAT,
+    Recorder,
+    RoundCounters,
+)
 
 MIB = 1 << 20
 
@@ -404,7 +409,7 @@ def test_a_round_tells_what_came_between_its_borders(
         io = text.format(read=from_swap, written=to_swap)
         kernel.set_without_fault(io=OWN.format(own), swap_io=io)
 
-    monkeypatch.setattr(round_counters, "_OWN", str(kernel.folder / "io"))
+    monkeypatch.setattr("edgebench.workloads.recorder._OWN", str(kernel.folder / "io"))
     show(0, 0, 0)
     recorder = Recorder(kernel.descriptors(swap_io=kernel.open("swap_io"), swap_kind=kind))
     show(4096, 50, 10)
@@ -433,7 +438,7 @@ def test_a_kernel_that_does_not_count_tells_nothing(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Null, never a guessed 0."""
-    monkeypatch.setattr(round_counters, "_OWN", str(kernel.folder / "absent"))
+    monkeypatch.setattr("edgebench.workloads.recorder._OWN", str(kernel.folder / "absent"))
     with Recorder(kernel.descriptors()).span("round", round=0):
         pass
     event = kernel.events()[-1]

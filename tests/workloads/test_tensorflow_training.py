@@ -15,10 +15,10 @@ from edgebench.results.results import load
 from edgebench.run.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 from edgebench.workloads.training.backend import Problem
-from edgebench.workloads.training.pytorch.backend import build as build_torch
+from edgebench.workloads.training.pytorch import build as build_torch
 from edgebench.workloads.training.pytorch.network import TorchNetwork
 from edgebench.workloads.training.pytorch.networks import build_network as torch_network
-from edgebench.workloads.training.tensorflow.backend import build
+from edgebench.workloads.training.tensorflow import build
 from edgebench.workloads.training.tensorflow.network import TensorflowNetwork, _means, keras_network
 from tests.quiet import Quiet
 

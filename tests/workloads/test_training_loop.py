@@ -131,7 +131,7 @@ def test_what_cant_be_trained_is_said(workload: dict[str, object], says: str):
 def test_grey_images_in_networks_for_colour_are_seen_once():
     """A grey image is read as three colours without three copies of it."""
     from edgebench.workloads.training.backend import Problem
-    from edgebench.workloads.training.pytorch.backend import build
+    from edgebench.workloads.training.pytorch import build
 
     made = build(settings(network="resnet18"), Problem((1, 32, 32), 10, 16), Told())
     batch = made.batch(torch.ones(4, 1, 32, 32, dtype=torch.uint8).numpy(), torch.zeros(4).numpy())

@@ -31,7 +31,7 @@ def claims() -> Iterator[Claim]:
 
 
 def _operators() -> Iterator[Claim]:
-    from edgebench.analysis.studies.operators import operator_tables
+    from edgebench.analysis.studies.phases import operator_tables
 
     tables = [made.to_json()["rows"] for made in operator_tables(sweep("operators"))]
     own, largest = tables[::2], tables[1::2]
@@ -129,7 +129,7 @@ def _part(trained: str) -> list[str]:
 
 
 def _partial() -> Iterator[Claim]:
-    from edgebench.analysis.studies.partial_training import partial_frame
+    from edgebench.analysis.studies.training import partial_frame
 
     parts, trials = _parts(), partial_frame(sweep("partial-resnet18")).groupby("trained")
     share = {part: f"{100 * row['step_s_share']:.0f}" for part, row in parts.items()}

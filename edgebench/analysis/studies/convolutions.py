@@ -60,14 +60,14 @@ class Bend:
         return self.doubt <= _MOST_DOUBT
 
     def value(self, x: ArrayLike) -> Floats:
-        """The two lines."""
+        """Compute the value on the two lines."""
         given = np.asarray(x, dtype=float)
         rise = (self.after - self.before) * np.maximum(given - self.at, 0.0)
         return self.start + self.before * given + rise
 
 
 def find_bend(x: ArrayLike, y: ArrayLike) -> Bend:
-    """The place where the best two lines meet.
+    """Find the place where the best two lines meet.
 
     Every place of a fine grid between the second and the last but one x is tried. The doubt is
     simulated with 999 seeded straight lines that have the fitted noise, searched alike.
@@ -79,11 +79,13 @@ def find_bend(x: ArrayLike, y: ArrayLike) -> Bend:
     Raises:
         ResultsError: x has fewer than 5 places.
     """
+    from scipy import stats
+
     xs, ys = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     places = np.unique(xs)
     if len(places) < _LEAST_PLACES:
-        found = len(places)
-        raise ResultsError(f"{found} places are too few to find a bend; needed: {_LEAST_PLACES}")
+        count = len(places)
+        raise ResultsError(f"{count} places are too few to find a bend; needed: {_LEAST_PLACES}")
     tried = np.linspace(places[1], places[-2], _CANDIDATES)
     weights = 1 / ys
     # Divided by y: relative errors are squared.
@@ -92,29 +94,23 @@ def find_bend(x: ArrayLike, y: ArrayLike) -> Bend:
     observed = np.ones_like(ys)
     errors = _errors(bases, observed[:, None])[:, 0]
     best, free = int(np.argmin(errors)), max(len(xs) - 4, 1)
-    low, high = _bend_interval(tried, errors, free)
+    # The places whose fit is no worse than the best one's by an F test of one parameter; a step of
+    # the grid wider: the interval may end anywhere up to there.
+    reach = errors.min() * (1 + float(stats.f.ppf(LEVEL, 1, free)) / free)
+    near = np.flatnonzero(errors <= reach)
+    low, high = tried[max(near[0] - 1, 0)], tried[min(near[-1] + 1, len(tried) - 1)]
     (start, before, change), *_ = np.linalg.lstsq(
         _hinge(xs, tried[best]) * weights[:, None], observed, rcond=None
     )
     return Bend(
         at=float(tried[best]),
-        low=low,
-        high=high,
+        low=float(low),
+        high=float(high),
         before=float(before),
         after=float(before + change),
         start=float(start),
         doubt=_doubt(bases[::_COARSE], line, observed, free),
     )
-
-
-def _bend_interval(tried: Floats, errors: Floats, free: int) -> tuple[float, float]:
-    """The places whose fit is no worse than the best one's by an F test of one parameter."""
-    from scipy import stats
-
-    reach = errors.min() * (1 + float(stats.f.ppf(LEVEL, 1, free)) / free)
-    near = np.flatnonzero(errors <= reach)
-    # A step of the grid wider: the interval may end anywhere up to there.
-    return float(tried[max(near[0] - 1, 0)]), float(tried[min(near[-1] + 1, len(tried) - 1)])
 
 
 def _hinge(x: Floats, place: float) -> Floats:
@@ -136,13 +132,13 @@ def _errors(bases: Floats, observed: Floats) -> Floats:
 
 
 def _doubt(bases: Floats, line: Floats, observed: Floats, free: int) -> float:
-    """The share of simulated straight lines whose best bend gains as much as the real one's."""
+    """Compute the share of simulated straight lines that seem as bent as the real one."""
     straight = line @ (line.T @ observed)
     noise = float(np.sqrt(_errors(line[None], observed[:, None])[0, 0] / (free + 2)))
     random: Any = np.random.default_rng(0)
-    made = straight[:, None] + noise * random.standard_normal((len(observed), _SIMULATED))
-    seen = np.column_stack([observed, made])
-    gain = _errors(line[None], seen)[0] / _errors(bases, seen).min(0)
+    simulated = straight[:, None] + noise * random.standard_normal((len(observed), _SIMULATED))
+    observations = np.column_stack([observed, simulated])
+    gain = _errors(line[None], observations)[0] / _errors(bases, observations).min(0)
     return float((1 + (gain[1:] >= gain[0]).sum()) / (1 + _SIMULATED))
 
 
@@ -154,7 +150,7 @@ _PASS = ("sweep", "trial", "round")
 
 
 def pass_frame(results: Results) -> pd.DataFrame:
-    """One row per counted pass: ``seconds``, ``peak_bytes``, and its point's settings.
+    """Make one row per counted pass: ``seconds``, ``peak_bytes``, and its point's settings.
 
     Raises:
         ResultsError: no convolution finished in this sweep.
@@ -175,7 +171,7 @@ def pass_frame(results: Results) -> pd.DataFrame:
 
 
 def cost_frame(results: Results) -> pd.DataFrame:
-    """One row per trial: its cost per image.
+    """Make one row per trial: its cost per image.
 
     ``image_s`` is the median pass over its images; ``image_bytes`` the highest peak above the
     base, over the images; ``field`` how many pixels of the input an output pixel sees along a side.
@@ -217,12 +213,12 @@ class CostBend:
         return self.back(self.bend.low), self.back(self.bend.high)
 
     def back(self, x: float) -> float:
-        """From the fit's x to a kernel or batch."""
+        """Convert the fit's x to a kernel or batch."""
         return float(x**0.5 if self.along == "kernel" else 2**x)
 
 
 def cost_bends(costs: pd.DataFrame) -> Iterator[CostBend]:
-    """A bend along kernels for each batch, and along batches for each kernel, where five are."""
+    """Find bends along kernels for each batch, and along batches for each kernel, of five each."""
     for along, other in (("kernel", "batch"), ("batch", "kernel")):
         fixed = [*SHARED, other]
         for values, rows in costs.groupby(fixed, sort=True):
@@ -255,42 +251,36 @@ class StackedKernels:
 
 
 def stacked_kernels(costs: pd.DataFrame) -> Iterator[StackedKernels]:
-    """Each stack of the sweep beside the one kernel of its field."""
+    """Compare each stack of the sweep with the one kernel of its field."""
+    from scipy import stats
+
     fixed = ["limit_label", "channels", "image", "work", "batch"]
     for _, rows in costs.groupby(fixed, sort=True):
         singles = dict(list(rows[rows["stack"] == 1].groupby("kernel")))
         for _, small in rows[rows["stack"] > 1].groupby(["stack", "kernel"]):
             large = singles.get(small["field"].iloc[0])
             # A kernel of 1 sees one pixel however often it is stacked.
-            if large is not None and small["kernel"].iloc[0] > 1:
-                yield _stacked(small, large)
-
-
-def _stacked(small: pd.DataFrame, large: pd.DataFrame) -> StackedKernels:
-    low, high = _interval(small["image_s"], large["image_s"])
-    row = small.iloc[0]
-    return StackedKernels(
-        work=str(row["work"]),
-        limit_label=str(row["limit_label"]),
-        batch=int(row["batch"]),
-        stack=int(row["stack"]),
-        small=int(row["kernel"]),
-        large=int(large["kernel"].iloc[0]),
-        ratio=float(small["image_s"].median() / large["image_s"].median()),
-        low=low,
-        high=high,
-        bytes_ratio=float(small["image_bytes"].median() / large["image_bytes"].median()),
-    )
-
-
-def _interval(a: pd.Series[float], b: pd.Series[float]) -> tuple[float | None, float | None]:
-    """The interval of a ratio of times, by Welch's t on their logarithms."""
-    from scipy import stats
-
-    if min(len(a), len(b)) < 2:
-        return None, None
-    found = stats.ttest_ind(np.log(a), np.log(b), equal_var=False).confidence_interval(LEVEL)
-    return float(np.exp(found.low)), float(np.exp(found.high))
+            if large is None or small["kernel"].iloc[0] <= 1:
+                continue
+            low, high = None, None
+            if min(len(small), len(large)) > 1:
+                # Of a ratio of times, by Welch's t on their logarithms.
+                logs = np.log(small["image_s"]), np.log(large["image_s"])
+                interval = stats.ttest_ind(*logs, equal_var=False).confidence_interval(LEVEL)
+                low, high = float(np.exp(interval.low)), float(np.exp(interval.high))
+            row = small.iloc[0]
+            yield StackedKernels(
+                work=str(row["work"]),
+                limit_label=str(row["limit_label"]),
+                batch=int(row["batch"]),
+                stack=int(row["stack"]),
+                small=int(row["kernel"]),
+                large=int(large["kernel"].iloc[0]),
+                ratio=float(small["image_s"].median() / large["image_s"].median()),
+                low=low,
+                high=high,
+                bytes_ratio=float(small["image_bytes"].median() / large["image_bytes"].median()),
+            )
 
 
 _TITLE = "Time and memory of a convolution per image"
@@ -299,7 +289,7 @@ _WHERE = (Column("work", "pass", words=True), Column("limit_label", "limit", wor
 
 
 def convolution_tables(results: Results) -> list[StudyTable]:
-    """Cost per image of every point, its bends, and stacks against one kernel.
+    """Make the tables: cost per image of every point, its bends, stacks against one kernel.
 
     Raises:
         ResultsError: no convolution finished in this sweep.

@@ -7,11 +7,12 @@ Convolutional Neural Network Training – A Focus on Memory".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from edgebench.analysis.studies.cores import core_frame
-from edgebench.analysis.studies.partial_training import step_median
+from edgebench.analysis.studies.phases import core_frame
 from edgebench.analysis.studies.tables import Column, StudyTable
+from edgebench.analysis.studies.training import step_median
 from edgebench.errors import ResultsError
 from edgebench.units import MIB
 from edgebench.workloads.training.names import GRAPH, PYTORCH, TITLES
@@ -34,7 +35,7 @@ _OWN = ("torch", "tensorflow")
 
 
 def framework_title(settings: Mapping[str, Any]) -> str:
-    """The framework as tables name it: ``TensorFlow compiled``."""
+    """Name the framework as tables do: ``TensorFlow compiled``."""
     name = str(settings.get("framework", PYTORCH))
     # A sweep of a newer version, or of anybody's making, may name another.
     title = TITLES.get(name, name)
@@ -43,7 +44,7 @@ def framework_title(settings: Mapping[str, Any]) -> str:
 
 
 def framework_frame(results: Results) -> pd.DataFrame:
-    """One row per timed training: what it is of, its ``framework`` in words, memory and times.
+    """Make one row per timed training: settings, its ``framework`` in words, memory and times.
 
     ``peak_bytes`` is the kernel's, ``own_bytes`` the peak that the framework's own allocator told
     in another trial of the point. ``…_s`` of each phase are medians of the steps after the first,
@@ -54,15 +55,20 @@ def framework_frame(results: Results) -> pd.DataFrame:
     """
     import pandas as pd
 
-    own = _own_peaks(results)
+    own_peaks = {
+        (sweep.name, record.point): sweep.reading(record.trial).peak_bytes
+        for sweep in results.sweeps
+        for record in sweep.strategy_records
+        if record.strategy in _OWN and record.outcome == "ok" and "reading" not in record.missing
+    }
     rows = []
     for sweep in results.sweeps:
         for record in sweep.records:
             settings = record.settings
             if settings.get("kind") != KIND:
                 continue
-            found = {phase: step_median(record, phase) for phase in PHASES}
-            seconds = {k: s / settings["batch"] for k, s in found.items() if s is not None}
+            medians = {phase: step_median(record, phase) for phase in PHASES}
+            seconds = {k: s / settings["batch"] for k, s in medians.items() if s is not None}
             rows.append(
                 {
                     **{name: settings.get(name) for name in SHARED},
@@ -70,7 +76,7 @@ def framework_frame(results: Results) -> pd.DataFrame:
                     "framework": framework_title(settings),
                     "outcome": record.outcome,
                     "peak_bytes": record.peak_bytes if record.outcome == "ok" else None,
-                    "own_bytes": own.get((sweep.name, record.point)),
+                    "own_bytes": own_peaks.get((sweep.name, record.point)),
                     **{f"{phase}_s": seconds.get(phase) for phase in PHASES},
                     "whole_s": sum(seconds.values()) or None,
                 }
@@ -84,16 +90,6 @@ def framework_frame(results: Results) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(figures, "float64"))
 
 
-def _own_peaks(results: Results) -> dict[tuple[str, str], int | None]:
-    """Sweep and point → the framework's own peak, bytes."""
-    return {
-        (sweep.name, record.point): sweep.reading(record.trial).peak_bytes
-        for sweep in results.sweeps
-        for record in sweep.strategy_records
-        if record.strategy in _OWN and record.outcome == "ok" and "reading" not in record.missing
-    }
-
-
 #: Phases as a table names them, where that is another word.
 _NAMES = {"step": "update", GRAPH: "as one graph", "whole": "whole step"}
 #: Always shown; the other settings only where they differ.
@@ -102,70 +98,63 @@ _LOST = ["outcome", "network", "framework", "batch", "shape", "limit_label"]
 
 
 def framework_tables(results: Results) -> list[StudyTable]:
-    """Memory, the frameworks' own view of it, time by phase, and busy cores.
+    """Make the tables of memory, the frameworks' own view of it, time by phase, busy cores.
 
     Raises:
         ResultsError: as :func:`~edgebench.analysis.studies.frameworks.framework_frame`.
     """
+    import pandas as pd
+
     frame = framework_frame(results)
-    made = [_memory(frame), _own_view(frame), _times(frame), _cores(results)]
-    return [table for table in made if table and table.rows]
-
-
-def _memory(frame: pd.DataFrame) -> StudyTable:
     lost = frame[frame["outcome"] != "ok"].drop_duplicates(_LOST)[_LOST]
-    says = tuple(
+    unfinished = tuple(
         f"{outcome}: {network} in {framework}, batch {batch:g}, images of {shape}, limit {limit}"
         for outcome, network, framework, batch, shape, limit in lost.itertuples(index=False)
     )
-    title = "Memory by framework: the kernel's peak, MiB"
-    columns, rows = _by_framework(frame, "peak_bytes", "{:.0f}", MIB)
-    return StudyTable("framework memory", title, columns, rows, says)
-
-
-def _own_view(frame: pd.DataFrame) -> StudyTable:
-    title = "Memory by framework: the peak of its own allocator, MiB"
-    columns, rows = _by_framework(frame, "own_bytes", "{:.0f}", MIB)
-    return StudyTable("framework view", title, columns, rows)
-
-
-def _times(frame: pd.DataFrame) -> StudyTable:
-    import pandas as pd
-
     phases = [phase for phase in (*PHASES, "whole") if frame[f"{phase}_s"].notna().any()]
-    long = pd.concat(
+    times = pd.concat(
         [
             frame.assign(phase=_NAMES.get(phase, phase), place=place, seconds=frame[f"{phase}_s"])
             for place, phase in enumerate(phases)
         ]
     )
-    title = "Time by framework, ms per image"
-    columns, rows = _by_framework(long, "seconds", "{:.2f}", 1e-3, ("place", "phase"))
-    says = ("medians of the steps after the first, divided by the batch",)
-    return StudyTable("framework time", title, columns, rows, says)
-
-
-def _cores(results: Results) -> StudyTable | None:
-    """None where no trial measured cores."""
-    try:
-        frame = core_frame(results)
-    except ResultsError:
-        return None
-    frame = frame[frame["phase"].isin(PHASES)]
-    titles = [framework_title(dict(row)) for _, row in frame.iterrows()]
-    long = frame.assign(
-        framework=titles,
-        phase=frame["phase"].map(lambda phase: _NAMES.get(phase, phase)),
-        place=frame["phase"].map(PHASES.index),
-    )
-    columns, rows = _by_framework(long, "cores_busy", "{:.2f}", 1.0, ("place", "phase"))
-    return StudyTable("framework cores", "Cores busy by framework", columns, rows)
+    per_image = ("medians of the steps after the first, divided by the batch",)
+    by_phase = ("place", "phase")
+    kernels = "Memory by framework: the kernel's peak, MiB"
+    allocators = "Memory by framework: the peak of its own allocator, MiB"
+    tables = [
+        StudyTable(
+            "framework memory",
+            kernels,
+            *_by_framework(frame, "peak_bytes", "{:.0f}", MIB),
+            unfinished,
+        ),
+        StudyTable("framework view", allocators, *_by_framework(frame, "own_bytes", "{:.0f}", MIB)),
+        StudyTable(
+            "framework time",
+            "Time by framework, ms per image",
+            *_by_framework(times, "seconds", "{:.2f}", 1e-3, by_phase),
+            per_image,
+        ),
+    ]
+    # Without a trial that measured cores there is no such table.
+    with suppress(ResultsError):
+        cores = core_frame(results)
+        cores = cores[cores["phase"].isin(PHASES)]
+        cores = cores.assign(
+            framework=[framework_title(dict(row)) for _, row in cores.iterrows()],
+            place=cores["phase"].map(PHASES.index),
+            phase=cores["phase"].map(lambda phase: _NAMES.get(phase, phase)),
+        )
+        busy = _by_framework(cores, "cores_busy", "{:.2f}", 1.0, by_phase)
+        tables.append(StudyTable("framework cores", "Cores busy by framework", *busy))
+    return [table for table in tables if table.rows]
 
 
 def _by_framework(
     frame: pd.DataFrame, value: str, form: str, unit: float, more: Sequence[str] = ()
 ) -> tuple[tuple[Column, ...], list[dict[str, Any]]]:
-    """Medians of one value: rows share settings (and ``more``), a column is a framework."""
+    """Take medians of one value: rows share settings (and ``more``), a column is a framework."""
     keys = [*SHARED, *more]
     medians = frame.groupby([*keys, "framework"], dropna=False)[value].median().unstack("framework")
     medians = medians.dropna(how="all").reset_index()

@@ -3,6 +3,10 @@
 Mahendran, "Analysis of memory consumption by neural networks based on hyperparameters", measured
 the memory of the whole system every 5 s and concluded that small learning rates use more memory.
 That measure is compared here with the trial's own memory.
+
+Effects have intervals: each group (data set, network, background) gets one linear model of all
+drawn settings, so that one setting's effect is not attributed to another. Intervals are valid with
+unequal noise (HC3).
 """
 
 from __future__ import annotations
@@ -11,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from edgebench.analysis.studies.effects import SettingEffect, setting_effects
+import numpy as np
+
 from edgebench.analysis.studies.tables import Column, StudyTable
 from edgebench.errors import ResultsError
 from edgebench.units import MIB
@@ -19,10 +24,164 @@ from edgebench.units import MIB
 if TYPE_CHECKING:
     import pandas as pd
 
-    from edgebench.analysis.studies.effects import SettingEffect
     from edgebench.records import TrialRecord
     from edgebench.results.results import Results
     from edgebench.results.sweep_reader import Sweep
+
+
+#: Of every interval here.
+LEVEL = 0.95
+#: Draws beyond the model's parameters that it takes at least.
+_LEAST_FREE = 2
+
+
+@dataclass(frozen=True)
+class SettingEffect:
+    """What one setting does to one measure, all other settings held.
+
+    Args:
+        group: what the draws share: data set, network, background.
+        measure: the column that was explained.
+        setting: the column that explains.
+        draws: so many points.
+        size: standard deviations of the measure for one of the setting; ``low`` … ``high`` is its
+            95 % interval.
+        across: what the measure changes by from the setting's lowest drawn value to its highest,
+            in the measure's unit; ``across_low`` … ``across_high`` likewise.
+        share: part of the measure's variance that this setting alone explains, 0 … 1.
+        rank: Spearman's rank correlation of the two alone, what one sees in a plot of them;
+            ``rank_low`` … ``rank_high`` by bootstrap.
+    """
+
+    group: Mapping[str, Any]
+    measure: str
+    setting: str
+    draws: int
+    size: float
+    low: float
+    high: float
+    across: float
+    across_low: float
+    across_high: float
+    share: float
+    rank: float
+    rank_low: float
+    rank_high: float
+
+    @property
+    def shown(self) -> bool:
+        """Whether the interval excludes 0."""
+        return self.low > 0 or self.high < 0
+
+
+def setting_effects(
+    draws: pd.DataFrame,
+    settings: Mapping[str, str],
+    measures: Sequence[str],
+    groups: Sequence[str] = (),
+) -> Iterator[SettingEffect]:
+    """Estimate the effect of each setting on each measure in each group.
+
+    Args:
+        draws: one row a draw: settings, measures and groups as columns.
+        settings: column → ``linear`` or ``log``, the scale it was drawn on.
+        measures: columns to explain; a row without a value is left out for that measure.
+        groups: columns whose values are never mixed.
+
+    Raises:
+        ResultsError: a group has too few draws for so many settings.
+    """
+    keyed = draws.groupby(list(groups), dropna=False) if groups else [((), draws)]
+    for values, rows in keyed:
+        group = dict(zip(groups, tuple(values), strict=True))
+        for measure in measures:
+            yield from _group_effects(rows.dropna(subset=[measure]), settings, measure, group)
+
+
+def _group_effects(
+    rows: pd.DataFrame, settings: Mapping[str, str], measure: str, group: Mapping[str, Any]
+) -> Iterator[SettingEffect]:
+    from scipy import stats
+
+    if rows.empty:
+        return
+    names = [name for name in settings if rows[name].nunique() > 1]
+    needed = len(names) + 1 + _LEAST_FREE
+    if len(rows) < needed:
+        raise ResultsError(
+            f"{len(rows)} draws are too few for {len(names)} settings; "
+            f"needed: {needed} ({', '.join(f'{k} {v}' for k, v in group.items()) or 'one group'})",
+            remedy="more draws = … under [search]",
+        )
+    drawn = {name: rows[name].to_numpy(dtype=float) for name in names}
+    scaled = [np.log(v) if settings[name] == "log" else v for name, v in drawn.items()]
+    columns = np.column_stack(scaled)
+    observed = rows[measure].to_numpy(dtype=float)
+    x, y = _standard(columns), _standard(observed[:, None])[:, 0]
+    sizes, errors, explained = _least_squares(x, y)
+    quantile = float(stats.t.ppf((1 + LEVEL) / 2, len(y) - len(names) - 1))
+    spread = float(observed.std(ddof=1))
+    for number, name in enumerate(names):
+        # Over the drawn range, in the measure's own unit.
+        reach = spread * float(np.ptp(x[:, number]))
+        size, off = sizes[number], quantile * errors[number]
+        low, high = size - off, size + off
+        ranked = (columns[:, number], observed)
+        interval = stats.bootstrap(
+            ranked,
+            _rank_correlation,
+            paired=True,
+            n_resamples=999,
+            confidence_level=LEVEL,
+            method="percentile",
+            rng=np.random.default_rng(0),
+        ).confidence_interval
+        rank = float(_rank_correlation(*ranked)), float(interval.low), float(interval.high)
+        # What is explained less without this setting: its squared semi-partial correlation.
+        share = max(0.0, explained - _least_squares(np.delete(x, number, axis=1), y)[2])
+        yield SettingEffect(
+            group, measure, name, len(rows), size, low, high,
+            size * reach, low * reach, high * reach, share, *rank,
+        )  # fmt: skip
+
+
+def _standard(columns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    spread = columns.std(0, ddof=1)
+    standard: np.ndarray[Any, Any] = (columns - columns.mean(0)) / np.where(spread > 0, spread, 1.0)
+    return standard
+
+
+def _least_squares(
+    x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]
+) -> tuple[list[float], list[float], float]:
+    """Fit ``y`` by the columns of ``x`` and a constant.
+
+    Returns:
+        Each column's coefficient, its standard error (HC3: valid with unequal noise), and the part
+        of the variance that all of them explain.
+    """
+    design = np.column_stack([np.ones(len(y)), x])
+    inverse = np.linalg.pinv(design)
+    coefficients = inverse @ y
+    residuals = y - design @ coefficients
+    leverages = np.einsum("ij,ji->i", design, inverse)
+    errors = np.sqrt(((inverse * (residuals / (1 - leverages))) ** 2).sum(axis=1))
+    total = float(((y - y.mean()) ** 2).sum())
+    explained = 1 - float((residuals**2).sum()) / total if total else 0.0
+    return coefficients[1:].tolist(), errors[1:].tolist(), explained
+
+
+def _rank_correlation(
+    x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], axis: int = -1
+) -> np.ndarray[Any, Any]:
+    """Compute Spearman's, of many resamples at once; 0 where only one value was drawn."""
+    from scipy import stats
+
+    ranks = [stats.rankdata(values, axis=axis) for values in (x, y)]
+    a, b = (rank - rank.mean(axis=axis, keepdims=True) for rank in ranks)
+    size = np.sqrt((a**2).sum(axis=axis) * (b**2).sum(axis=axis))
+    correlation: np.ndarray[Any, Any] = (a * b).sum(axis=axis) / np.where(size > 0, size, 1.0)
+    return correlation
 
 
 #: The trial's own memory; the system's are ``system_<interval>s_bytes``.
@@ -33,7 +192,7 @@ GROUPS = ("data", "network", "optimizer", "limit_label", "background_bytes")
 
 
 def draw_frame(results: Results) -> pd.DataFrame:
-    """One row per trial of the search: the drawn settings, and each measure of memory in bytes.
+    """Make one row per trial of the search: the drawn settings, and each measure in bytes.
 
     ``own_bytes`` is the trial's demand; ``system_5s_bytes`` the mean of the whole system's memory,
     read every 5 s while the trial ran, ``…_samples`` the number of readings.
@@ -52,7 +211,7 @@ def draw_frame(results: Results) -> pd.DataFrame:
 
 
 def search_axes(sweep: Sweep) -> dict[str, str]:
-    """Each drawn setting → the scale it was drawn on; ``choice`` for one of several values.
+    """Return each drawn setting → its scale; ``choice`` for one of several values.
 
     Raises:
         ResultsError: this sweep is not a random search.
@@ -84,14 +243,14 @@ def _row(record: TrialRecord, axes: Mapping[str, str]) -> dict[str, Any]:
 
 
 def measures_of(draws: pd.DataFrame) -> list[str]:
-    """The measures of memory, the trial's own first."""
+    """List the measures of memory, the trial's own first."""
     names = [str(name) for name in draws]
     system = [n for n in names if n.startswith(SYSTEM_PREFIX) and n.endswith("_bytes")]
     return [OWN, *system]
 
 
 def search_effects(results: Results) -> list[SettingEffect]:
-    """The effect of every drawn number on every measure, per data set, network and background.
+    """Estimate every drawn number's effect on every measure, per data set, network and background.
 
     Repeats of a draw are one observation: their median.
 
@@ -110,44 +269,17 @@ def search_effects(results: Results) -> list[SettingEffect]:
     keys = [*dict.fromkeys((*groups, *chosen))]
     points = done.groupby([*keys, "draw"], dropna=False, as_index=False)
     medians = points[[*scales, *measures]].median()
-    found = list(setting_effects(medians, scales, measures, keys))
-    if not found:
+    effects = list(setting_effects(medians, scales, measures, keys))
+    if not effects:
         raise ResultsError("no drawn setting is a number that varies", where=str(results.path))
-    return found
+    return effects
 
 
-@dataclass(frozen=True)
-class LearningRateCheck:
-    """Whether small learning rates use more memory, by one measure in one group."""
+def background_effects(draws: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Compare each measure with background memory with the same draws without it.
 
-    effect: SettingEffect
-    survives: bool
-
-
-def learning_rate_checks(
-    found: Sequence[SettingEffect], setting: str = "learning_rate"
-) -> Iterator[LearningRateCheck]:
-    """The paper's conclusion checked by each measure: more memory where the rate is lower."""
-    for effect in found:
-        if effect.setting == setting:
-            yield LearningRateCheck(effect, effect.high < 0)
-
-
-@dataclass(frozen=True)
-class BackgroundEffect:
-    """How background memory changes a measure of the same draws, as a share of the measure."""
-
-    measure: str
-    background_bytes: int
-    draws: int
-    median_share: float
-    largest_share: float
-
-
-def background_effects(draws: pd.DataFrame) -> Iterator[BackgroundEffect]:
-    """Each measure with background memory, compared with the same draws without it.
-
-    Draws are medians of their repeats; shares are of the measure without a background.
+    Draws are medians of their repeats; shares are of the measure without a background:
+    ``median_share`` and ``largest_share`` of the ``draws``.
     """
     if "background_bytes" not in draws or not (draws["background_bytes"] == 0).any():
         return
@@ -160,31 +292,42 @@ def background_effects(draws: pd.DataFrame) -> Iterator[BackgroundEffect]:
         for size in (int(column) for column in table.columns.tolist() if column):
             moved = ((table[size] - table[0]) / table[0]).dropna()
             if len(moved):
-                yield BackgroundEffect(
-                    measure,
-                    size,
-                    len(moved),
-                    float(moved.abs().median()),
-                    float(moved.abs().max()),
-                )
+                yield {
+                    "measure": _title(measure),
+                    "background_bytes": size,
+                    "draws": len(moved),
+                    "median_share": float(moved.abs().median()),
+                    "largest_share": float(moved.abs().max()),
+                }
 
 
 def search_tables(results: Results) -> list[StudyTable]:
-    """Trials, effects with intervals, the paper's conclusion, and the effect of background memory.
+    """Make the tables of trials, effects, the paper's conclusion, and background memory.
 
     Raises:
         ResultsError: this sweep is not a random search.
     """
     trials = _trials(results)
     try:
-        return [trials, *_effect_tables(results)]
+        effects = search_effects(results)
     except ResultsError as error:
         # The trials are shown even if they are too few for effects.
         return [replace(trials, says=(f"no effects: {error.what}",))]
+    tables = [trials, *_effect_tables(effects)]
+    if moved := list(background_effects(draw_frame(results))):
+        columns = (
+            Column("measure", "measure", words=True),
+            Column("background_bytes", "background MiB", "{:.0f}", MIB),
+            Column("draws", "draws", "{:g}"),
+            Column("median_share", "median change", "{:.2%}"),
+            Column("largest_share", "largest change", "{:.2%}"),
+        )
+        title = "How background memory changes each measure of the same draws"
+        tables.append(StudyTable("background", title, columns, moved))
+    return tables
 
 
 def _trials(results: Results) -> StudyTable:
-    """One row per trial, as in the paper's tables, with every measure."""
     draws = draw_frame(results)
     groups = [name for name in GROUPS if name in draws and draws[name].nunique() > 1]
     axes = search_axes(results.sweeps[0])
@@ -210,90 +353,66 @@ def _setting(name: str, words: bool) -> Column:
 
 
 def _title(measure: str) -> str:
-    """``own`` and ``system 5s``."""
+    """Name a measure as ``own`` or ``system 5s``."""
     return measure.removesuffix("_bytes").replace("_", " ")
 
 
-def _effect_tables(results: Results) -> list[StudyTable]:
-    found = search_effects(results)
-    groups = [effect.group for effect in found]
-    # The settings in which the groups differ.
+def _effect_tables(effects: Sequence[SettingEffect]) -> list[StudyTable]:
+    """Make the table of all effects, and of the paper's conclusion about the learning rate."""
+    # The settings in which the groups differ; background memory comes last.
+    groups = [effect.group for effect in effects]
     named = [name for name in groups[0] if len({group[name] for group in groups}) > 1]
-    tables = [_effects(found, named)]
-    if said := list(learning_rate_checks(found)):
-        rows = [
-            {
-                **asdict(v.effect),
-                **_named(v.effect, named),
-                "survives": "yes" if v.survives else "no",
-            }
-            for v in said
-        ]
-        columns = (
-            Column("group", "draws of", words=True),
-            Column("measure", "measure", words=True),
-            Column("survives", "confirmed", words=True),
-            Column("across", "MiB over its range", "{:+.1f}", MIB),
-            Column("across_low", "from", "{:+.1f}", MIB),
-            Column("across_high", "to", "{:+.1f}", MIB),
+    named.sort(key=lambda name: name == "background_bytes")
+    rows = []
+    for effect in effects:
+        words = (
+            f"background {int(effect.group[name]) // MIB} MiB"
+            if name == "background_bytes"
+            else str(effect.group[name])
+            for name in named
+            if name != "background_bytes" or effect.group[name] is not None
         )
-        title = 'Mahendran\'s conclusion "small learning rates use more memory", checked'
-        tables.append(StudyTable("verdict", title, columns, rows))
-    moved = [asdict(one) for one in background_effects(draw_frame(results))]
-    if moved:
-        tables.append(_background(moved))
-    return tables
-
-
-def _effects(found: Sequence[SettingEffect], named: Sequence[str]) -> StudyTable:
-    columns = (
-        Column("group", "draws of", words=True),
-        Column("measure", "measure", words=True),
+        rows.append(
+            {
+                **asdict(effect),
+                "group": ", ".join(words) or "all",
+                "measure": _title(effect.measure),
+                "shown": "yes" if effect.shown else "no",
+            }
+        )
+    where = (Column("group", "draws of", words=True), Column("measure", "measure", words=True))
+    across = (
+        Column("across", "MiB over its range", "{:+.1f}", MIB),
+        Column("across_low", "from", "{:+.1f}", MIB),
+        Column("across_high", "to", "{:+.1f}", MIB),
+    )
+    columns: tuple[Column, ...] = (
+        *where,
         Column("setting", "setting", words=True),
         Column("size", "effect", "{:+.2f}"),
         Column("low", "from", "{:+.2f}"),
         Column("high", "to", "{:+.2f}"),
-        Column("across", "MiB over its range", "{:+.1f}", MIB),
-        Column("across_low", "from", "{:+.1f}", MIB),
-        Column("across_high", "to", "{:+.1f}", MIB),
+        *across,
         Column("share", "variance explained", "{:.0%}"),
         Column("rank", "rank correlation", "{:+.2f}"),
         Column("shown", "interval excludes 0", words=True),
     )
-    rows = [{**asdict(e), **_named(e, named), "shown": "yes" if e.shown else "no"} for e in found]
-    draws = sorted({effect.draws for effect in found})
+    draws = sorted({effect.draws for effect in effects})
     says = (
         "effect: standard deviations of memory per standard deviation of the setting, the other "
         f"settings constant; 95 % intervals from {' or '.join(map(str, draws))} draws",
     )
     title = "Which settings matter for memory"
-    return StudyTable("effects", title, columns, rows, says)
-
-
-def _named(effect: SettingEffect, named: Sequence[str]) -> dict[str, str]:
-    return {
-        "group": _words({name: effect.group[name] for name in named}),
-        "measure": _title(effect.measure),
-        "setting": effect.setting,
-    }
-
-
-def _words(group: Mapping[str, Any]) -> str:
-    told = dict(group)
-    background = told.pop("background_bytes", None)
-    words = [str(value) for value in told.values()]
-    words += [] if background is None else [f"background {int(background) // MIB} MiB"]
-    return ", ".join(words) or "all"
-
-
-def _background(rows: list[dict[str, Any]]) -> StudyTable:
-    columns = (
-        Column("measure", "measure", words=True),
-        Column("background_bytes", "background MiB", "{:.0f}", MIB),
-        Column("draws", "draws", "{:g}"),
-        Column("median_share", "median change", "{:.2%}"),
-        Column("largest_share", "largest change", "{:.2%}"),
-    )
-    rows = [{**row, "measure": _title(row["measure"])} for row in rows]
-    title = "How background memory changes each measure of the same draws"
-    return StudyTable("background", title, columns, rows)
+    tables = [StudyTable("effects", title, columns, rows, says)]
+    checked = [
+        {**{k: v for k, v in row.items() if k != "shown"}, "survives": "yes" if low else "no"}
+        for row in rows
+        if row["setting"] == "learning_rate"
+        # More memory where the rate is lower.
+        for low in [row["high"] < 0]
+    ]
+    if checked:
+        columns = (*where, Column("survives", "confirmed", words=True), *across)
+        title = 'Mahendran\'s conclusion "small learning rates use more memory", checked'
+        tables.append(StudyTable("verdict", title, columns, checked))
+    return tables

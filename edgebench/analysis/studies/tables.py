@@ -22,7 +22,7 @@ class Column:
     words: bool = False
 
     def shown(self, value: Any) -> str:
-        """The value as text; empty where it is missing."""
+        """Format a value; empty where it is missing."""
         if value is None or value != value:
             return ""
         return str(value) if self.words else self.form.format(value / self.unit)
@@ -55,11 +55,11 @@ class StudyTable:
 
 
 def frame_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a frame as mappings."""
+    """Convert the rows of a frame to mappings."""
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def plain_value(value: Any) -> Any:
-    """A number of numpy's as Python's, which JSON knows; a missing one as None."""
+    """Convert a number of numpy's to Python's, which JSON knows; a missing one to None."""
     plain = value.item() if hasattr(value, "item") else value
     return None if plain != plain else plain

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import seaborn as sns
 from matplotlib.ticker import PercentFormatter
 
-from edgebench.analysis.studies.cores import core_frame
+from edgebench.analysis.studies.phases import core_frame
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, style
 

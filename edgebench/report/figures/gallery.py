@@ -17,7 +17,7 @@ from edgebench.report import figures as figures_package
 from edgebench.report.figures import layer_costs, memory_time, naming
 
 if TYPE_CHECKING:
-    from edgebench.analysis.layer_costs.table import LayerCostTable, PassCost
+    from edgebench.analysis.layer_table import LayerCostTable, PassCost
     from edgebench.results.results import Results
 
 for _module in iter_modules(figures_package.__path__, f"{figures_package.__name__}."):

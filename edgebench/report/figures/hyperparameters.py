@@ -9,10 +9,10 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.ticker import NullFormatter
 
-from edgebench.analysis.studies.effects import SettingEffect
 from edgebench.analysis.studies.hyperparameters import (
     GROUPS,
     OWN,
+    SettingEffect,
     draw_frame,
     measures_of,
     search_axes,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import seaborn as sns
 
-from edgebench.analysis.layer_costs.builder import layer_cost_tables
-from edgebench.analysis.layer_costs.selection import sorted_layers
+from edgebench.analysis.layer_costs import layer_cost_tables
+from edgebench.analysis.layer_table import sorted_layers
 from edgebench.answers.table import seconds, size
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
@@ -22,7 +22,7 @@ from edgebench.results.workload_key import WorkloadKey
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from edgebench.analysis.layer_costs.table import LayerCostTable, LayerRow, PassCost
+    from edgebench.analysis.layer_table import LayerCostTable, LayerRow, PassCost
 
 #: This many layers are drawn one by one, if they have this share of the worst one's time; the
 #: others are summed.

@@ -14,7 +14,7 @@ from edgebench.report.figures.layer_costs import tables_by_slowdown
 from edgebench.units import MIB
 
 if TYPE_CHECKING:
-    from edgebench.analysis.layer_costs.table import LayerCostTable
+    from edgebench.analysis.layer_table import LayerCostTable
     from edgebench.results.results import Results
 
 #: This many layers are shown, those that take longest at any limit; the others are summed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from edgebench.analysis.studies.operators import operator_frame
+from edgebench.analysis.studies.phases import operator_frame
 from edgebench.report.figures import naming, style
 from edgebench.results.derived import file_stem
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import seaborn as sns
 
-from edgebench.analysis.studies.partial_training import SHARED, partial_frame, start_label
+from edgebench.analysis.studies.training import SHARED, partial_frame, start_label
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, style
 from edgebench.results.derived import file_stem

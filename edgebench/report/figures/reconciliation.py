@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from edgebench.analysis.reconcile.reconciliation import Reconciliation, reconcile_sweep
+from edgebench.analysis.reconciliation import Reconciliation, reconcile_sweep
 from edgebench.measures.strategies import strategy_of
 from edgebench.report.figures import naming, style
 from edgebench.results.sweep_reader import settings_columns

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import seaborn as sns
 
-from edgebench.analysis.studies.training_memory import ACCELERATOR, HEAPS, training_memory_frame
+from edgebench.analysis.studies.training import ACCELERATOR, HEAPS, training_memory_frame
 from edgebench.report.figures import naming, style
 from edgebench.units import MIB
 

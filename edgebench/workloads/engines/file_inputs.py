@@ -44,7 +44,7 @@ class FileInput:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> FileInput:
-        """What :meth:`to_json` made."""
+        """Read what :meth:`to_json` wrote."""
         shape = data["shape"]
         return cls(**{**data, "shape": None if shape is None else tuple(shape)})
 
@@ -62,19 +62,19 @@ class WantedInputs:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> WantedInputs:
-        """Those of a workload's settings."""
+        """Read them from a workload's settings."""
         return cls(settings["batch"], settings.get("image"), settings.get("input"))
 
     def specs(self, inputs: Sequence[FileInput], where: str) -> dict[str, InputSpec]:
-        """Input → its description, for as many as have one; the batch is in the shapes.
+        """Return input → its description, for as many as have one; the batch is in the shapes.
 
         Raises:
             WorkloadError: the file has no such input, or one whose type has no such value.
         """
         given = {} if self.described is None else parse_inputs(self.described)
-        known = {one.name: one for one in inputs}
+        known = {entry.name: entry for entry in inputs}
         if ONLY in given:
-            needed = [one.name for one in inputs if not one.optional]
+            needed = [entry.name for entry in inputs if not entry.optional]
             if len(needed) != 1:
                 raise WorkloadError(
                     f"the file has {len(needed)} inputs, so each needs its name",
@@ -82,7 +82,7 @@ class WantedInputs:
                     remedy=f"it has {', '.join(needed)}: {example_of(inputs)}",
                 )
             given = {needed[0]: given[ONLY]}
-        found = {}
+        specs = {}
         for name, spec in given.items():
             if name not in known:
                 what = f"the file has no input {name!r}"
@@ -92,16 +92,8 @@ class WantedInputs:
                 value = None if spec.value is None else spec.value_as(dtype, name)
             except UsageError as error:
                 raise WorkloadError(error.what, where=where, remedy=error.remedy) from error
-            found[name] = replace(spec.batched(self.batch), dtype=dtype, value=value)
-        return found
-
-
-def _words_of(one: FileInput) -> str:
-    if one.shape is None:
-        return one.dtype or "a tensor of any shape"
-    sizes = ["?" if size is None else str(size) for size in one.shape]
-    shape = (" x " if any(isinstance(size, str) for size in one.shape) else "x").join(sizes)
-    return f"{one.dtype} {shape}" if one.shape else f"{one.dtype}, a single value"
+            specs[name] = replace(spec.batched(self.batch), dtype=dtype, value=value)
+        return specs
 
 
 class UndescribedError(WorkloadError):
@@ -109,52 +101,53 @@ class UndescribedError(WorkloadError):
 
 
 def example_of(inputs: Sequence[FileInput], below: int = _BELOW) -> str:
-    """How to describe inputs on the command line; sizes that the file doesn't have are examples."""
-    named = ((one.name, _example(one, below)) for one in inputs)
+    """Describe inputs as on the command line; sizes that the file doesn't have are examples."""
+    named = ((entry.name, _example(entry, below)) for entry in inputs)
     return " ".join(f"--input {_quoted(f'{name}={text}')}" for name, text in named)
 
 
 def form_of(inputs: Sequence[FileInput]) -> str:
-    """The same with an N for each number that is not in the file."""
-    return " ".join(f"--input {_quoted(f'{one.name}={_form(one)}')}" for one in inputs)
-
-
-def _form(one: FileInput) -> str:
-    if one.shape is None or one.shape:
-        shape = one.shape or ()
-        sizes = "x".join(str(size) if isinstance(size, int) else "N" for size in shape)
-        return f"{one.dtype or 'float32'} {sizes or 'NxN'}"
-    return _example(one, _BELOW) if one.dtype in ("bool", STRING) else "N"
+    """Describe inputs alike, with an N for each number that is not in the file."""
+    words = []
+    for entry in inputs:
+        text = _example(entry, _BELOW) if entry.dtype in ("bool", STRING) else "N"
+        if entry.shape is None or entry.shape:
+            shape = entry.shape or ()
+            sizes = "x".join(str(size) if isinstance(size, int) else "N" for size in shape)
+            text = f"{entry.dtype or 'float32'} {sizes or 'NxN'}"
+        words.append(f"--input {_quoted(f'{entry.name}={text}')}")
+    return " ".join(words)
 
 
 def proposal(
     inputs: Sequence[FileInput], execute: Callable[[dict[str, Any]], None], where: str
 ) -> str:
-    """A description with which a network was executed once; where none is found, its form.
+    """Find a description with which a network can be executed; where there is none, its form.
 
     Args:
         inputs: the network's.
         execute: executes it once with values.
         where: its file.
     """
-    wanted = [one for one in inputs if not one.optional and (not one.shape or _is_open(one))]
+    wanted = [
+        entry
+        for entry in inputs
+        if not entry.optional
+        and (not entry.shape or any(not isinstance(size, int) for size in entry.shape))
+    ]
     bounds = [_BELOW]
     for below in bounds:
-        described = {one.name: _example(one, below) for one in wanted}
+        described = {entry.name: _example(entry, below) for entry in wanted}
         try:
             execute(make_inputs(inputs, WantedInputs(described=described), 0, where))
         except Exception as error:
             # A library may raise anything.
             if len(bounds) == 1:
-                said = _RANGE.search(str(error))
-                bounds += [*([int(said[1]) + 1] if said else []), _INTEGERS_BELOW]
+                bound = _RANGE.search(str(error))
+                bounds += [*([int(bound[1]) + 1] if bound else []), _INTEGERS_BELOW]
         else:
             return f"with these it was executed once: {example_of(wanted, below)}"
     return f"describe them, with a number for each N: {form_of(wanted)}"
-
-
-def _is_open(one: FileInput) -> bool:
-    return any(not isinstance(size, int) for size in one.shape or ())
 
 
 def _quoted(text: str) -> str:
@@ -166,12 +159,12 @@ def _quoted(text: str) -> str:
     return f'"{text}"' if plain and " " in text else quote(text)
 
 
-def _example(one: FileInput, below: int) -> str:
-    if one.dtype == STRING:
+def _example(entry: FileInput, below: int) -> str:
+    if entry.dtype == STRING:
         return f'{STRING} "hello"'
-    if one.shape == ():
-        return "true" if one.dtype == "bool" else "1"
-    dtype, shape = one.dtype or "float32", one.shape or (None, 3, None, None)
+    if entry.shape == ():
+        return "true" if entry.dtype == "bool" else "1"
+    dtype, shape = entry.dtype or "float32", entry.shape or (None, 3, None, None)
     sides = _sides(shape)
     sizes = (
         size if isinstance(size, int) else _SIDE if place in sides else 1
@@ -182,7 +175,7 @@ def _example(one: FileInput, below: int) -> str:
 
 
 def _sides(shape: Sequence[int | str | None]) -> tuple[int, ...]:
-    """The places of a picture's sides: the last two, or those before its channels."""
+    """Find the places of a picture's sides: the last two, or those before its channels."""
     if len(shape) != _PICTURE_DIMENSIONS:
         return ()
     channels_last = isinstance(shape[3], int) and not isinstance(shape[1], int)
@@ -190,15 +183,15 @@ def _sides(shape: Sequence[int | str | None]) -> tuple[int, ...]:
 
 
 def _shape(
-    one: FileInput, spec: InputSpec | None, wanted: WantedInputs, named: Mapping[str, int]
+    entry: FileInput, spec: InputSpec | None, wanted: WantedInputs, named: Mapping[str, int]
 ) -> tuple[int, ...] | None:
-    """Its shape: as described, else the file's own; None where nothing tells a size."""
+    """Return its shape: as described, else the file's own; None where nothing tells a size."""
     if spec and spec.shape is not None:
         return spec.shape
-    if one.shape is None:
+    if entry.shape is None:
         return None
-    sizes = [named.get(size) if isinstance(size, str) else size for size in one.shape]
-    for place in _sides(one.shape):
+    sizes = [named.get(size) if isinstance(size, str) else size for size in entry.shape]
+    for place in _sides(entry.shape):
         sizes[place] = wanted.image if sizes[place] is None else sizes[place]
     if len(sizes) > 1 and sizes[0] is None:
         sizes[0] = wanted.batch
@@ -211,19 +204,30 @@ def _shape(
 def _undescribed(
     inputs: Sequence[FileInput], lacking: Sequence[FileInput], where: str
 ) -> UndescribedError:
-    """One message for all inputs of which something is not known."""
     # A number of which the file has no value is a setting, as a sampling rate.
-    wanted = [one for one in inputs if one in lacking or (one.shape == () and not one.optional)]
+    wanted = [
+        entry for entry in inputs if entry in lacking or (entry.shape == () and not entry.optional)
+    ]
+    words = []
+    for entry in lacking:
+        if entry.shape is None:
+            about = entry.dtype or "a tensor of any shape"
+        elif entry.shape:
+            sizes = ["?" if size is None else str(size) for size in entry.shape]
+            between = " x " if any(isinstance(size, str) for size in entry.shape) else "x"
+            about = f"{entry.dtype} {between.join(sizes)}"
+        else:
+            about = f"{entry.dtype}, a single value"
+        words.append(f"{entry.name!r} is {about}")
     return UndescribedError(
-        "the file does not say what its inputs are: "
-        + joined_words(f"{one.name!r} is {_words_of(one)}" for one in lacking),
+        f"the file does not say what its inputs are: {joined_words(words)}",
         where=where,
         remedy=f"describe them, with a number for each N: {form_of(wanted)}",
     )
 
 
 def value_words(values: Mapping[str, Any]) -> str:
-    """The values of inputs as a message has them: types and shapes, and single values."""
+    """Write the values of inputs for a message: types and shapes, and single values."""
 
     def words(value: Any) -> str:
         kind, shape = str(value.dtype), "x".join(map(str, value.shape))
@@ -235,7 +239,7 @@ def value_words(values: Mapping[str, Any]) -> str:
 def make_inputs(
     inputs: Sequence[FileInput], wanted: WantedInputs, seed: int, where: str
 ) -> dict[str, Any]:
-    """Input → an array as it is described, the same for the same seed.
+    """Make an array for each input as it is described, equal for equal seeds.
 
     Of others fractions lie between 0 and 1, whole numbers are 0 or 1. Where the first size alone is
     dynamic, it is the batch. A dimension whose name has a size in a described input has that size.
@@ -245,27 +249,27 @@ def make_inputs(
             can't be made up; none has the batch as its first size.
     """
     specs = wanted.specs(inputs, where)
-    inputs = [one for one in inputs if not one.optional or one.name in specs]
+    inputs = [entry for entry in inputs if not entry.optional or entry.name in specs]
     named = {
         name: size
-        for one in inputs
-        if one.name in specs
-        for name, size in zip(one.shape or (), specs[one.name].shape or (), strict=False)
+        for entry in inputs
+        if entry.name in specs
+        for name, size in zip(entry.shape or (), specs[entry.name].shape or (), strict=False)
         # Names that exporters give to any dimension.
         if isinstance(name, str) and name not in ("", "?", "None")
     }
-    shapes = {one.name: _shape(one, specs.get(one.name), wanted, named) for one in inputs}
-    for one in inputs:
-        if one.dtype not in ("", STRING) and not _NUMBERS.fullmatch(one.dtype):
+    shapes = {entry.name: _shape(entry, specs.get(entry.name), wanted, named) for entry in inputs}
+    for entry in inputs:
+        if entry.dtype not in ("", STRING) and not _NUMBERS.fullmatch(entry.dtype):
             raise WorkloadError(
-                f"the input {one.name!r} is of a type that can't be made up: {one.dtype}",
+                f"the input {entry.name!r} is of a type that can't be made up: {entry.dtype}",
                 where=where,
                 remedy="measure the program that feeds it: edgebench minimum -- python3 infer.py",
             )
     lacking = [
-        one
-        for one in inputs
-        if shapes[one.name] is None or (one.dtype == STRING and one.name not in specs)
+        entry
+        for entry in inputs
+        if shapes[entry.name] is None or (entry.dtype == STRING and entry.name not in specs)
     ]
     if lacking:
         raise _undescribed(inputs, lacking, where)
@@ -279,16 +283,16 @@ def make_inputs(
             where=where,
             remedy="leave batch out, or export the network with a dynamic batch dimension",
         )
-    made: dict[str, Any] = {}
-    for number, one in enumerate(inputs):
-        random, shape = _Mixed(seed, number), shapes[one.name] or ()
-        if one.name in specs:
-            made[one.name] = _described_values(replace(specs[one.name], shape=shape), random)
-        elif "float" in one.dtype:
-            made[one.name] = random.fractions(shape, one.dtype)
+    arrays: dict[str, Any] = {}
+    for number, entry in enumerate(inputs):
+        random, shape = _Mixed(seed, number), shapes[entry.name] or ()
+        if entry.name in specs:
+            arrays[entry.name] = _described_values(replace(specs[entry.name], shape=shape), random)
+        elif "float" in entry.dtype:
+            arrays[entry.name] = random.fractions(shape, entry.dtype)
         else:
-            made[one.name] = random.integers(_INTEGERS_BELOW, shape, one.dtype)
-    return made
+            arrays[entry.name] = random.integers(_INTEGERS_BELOW, shape, entry.dtype)
+    return arrays
 
 
 class _Mixed:
@@ -304,18 +308,18 @@ class _Mixed:
         self.seed = seed
 
     def fractions(self, shape: tuple[int, ...], dtype: str) -> Any:
-        """From 0 to 1."""
+        """Make numbers from 0 to 1."""
         return self._filled(shape, dtype, lambda bits: (bits >> 8) * 2.0**-24)
 
     def integers(self, below: int, shape: tuple[int, ...], dtype: str) -> Any:
-        """From 0 up to ``below``."""
+        """Make whole numbers from 0 up to ``below``."""
         return self._filled(shape, dtype, lambda bits: bits % below)
 
     def _filled(self, shape: tuple[int, ...], dtype: str, convert: Callable[[Any], Any]) -> Any:
         import numpy as np
 
-        made = np.empty(shape, dtype)
-        flat = made.reshape(-1)
+        array = np.empty(shape, dtype)
+        flat = array.reshape(-1)
         first = 0
         for part in self.seed:
             first = (first * 0x9E3779B1 + part + 1) % (1 << 32)
@@ -327,11 +331,10 @@ class _Mixed:
                 bits ^= bits >> np.uint32(shift)
                 bits *= np.uint32(factor)
             flat[begin:end] = convert(bits ^ (bits >> np.uint32(16)))
-        return made
+        return array
 
 
 def _described_values(spec: InputSpec, random: _Mixed) -> Any:
-    """An array as a person described it."""
     import numpy as np
 
     if spec.value is not None:

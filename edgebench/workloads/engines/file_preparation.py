@@ -23,6 +23,7 @@ from edgebench.layers.disk import (
 )
 from edgebench.safe_files import created, make_folder, remove_file, rename, write
 from edgebench.text import joined_words
+from edgebench.workloads.engines.engine import file_engine
 from edgebench.workloads.engines.file_inputs import (
     UndescribedError,
     WantedInputs,
@@ -30,8 +31,7 @@ from edgebench.workloads.engines.file_inputs import (
     proposal,
     value_words,
 )
-from edgebench.workloads.engines.files import COPY, DESCRIPTION, LOADING
-from edgebench.workloads.engines.registry import file_engine
+from edgebench.workloads.engines.files import COPY, DESCRIPTION, LOADING, FileEngine
 from edgebench.workloads.recorder import Recorder
 
 _CHUNK_BYTES = 8 << 20
@@ -40,7 +40,7 @@ FORMAT = 3
 
 
 def manifest_of_files(request: dict[str, Any]) -> dict[str, Any]:
-    """Each network's folder and sizes, with the files that trials load written.
+    """Make each network's folder with the files that trials load; returns folders and sizes.
 
     The request: ``cache``, and ``files``: network → its ``path``, the ``settings`` of a trial, and
     the ``loaders`` of all trials.
@@ -50,31 +50,15 @@ def manifest_of_files(request: dict[str, Any]) -> dict[str, Any]:
         MachineError: the engine is not installed.
     """
     cache = Path(request["cache"]) / "engines"
-    networks = {name: _network(name, cache, **one) for name, one in request["files"].items()}
-    engines = [file_engine(name) for name in networks]
-    return {
-        "networks": networks,
-        "versions": {m: found for e in engines if e for m in e.libraries if (found := _version(m))},
-    }
-
-
-def _version(module: str) -> str | None:
-    """The version of the package that brings a module; TensorFlow's may be the one for CPUs."""
-    for package in (module, f"{module}-cpu"):
-        with suppress(PackageNotFoundError):
-            return version(package)
-    return None
-
-
-def _content(parts: Sequence[Path]) -> str:
-    """What a network is: of one file its digest, else that of all their names and digests."""
-    found = [digest(part) for part in parts]
-    if len(found) == 1:
-        return found[0]
-    folder = parts[0].parent
-    named = [(str(part.relative_to(folder)), one) for part, one in zip(parts, found, strict=True)]
-    # The first one's own name says nothing of what it holds.
-    return hashlib.sha256(json.dumps([found[0], *named[1:]]).encode()).hexdigest()
+    networks = {name: _network(name, cache, **about) for name, about in request["files"].items()}
+    versions = {}
+    for engine in filter(None, map(file_engine, networks)):
+        for module in engine.libraries:
+            # TensorFlow's package may be the one for CPUs.
+            for package in (f"{module}-cpu", module):
+                with suppress(PackageNotFoundError):
+                    versions[module] = version(package)
+    return {"networks": networks, "versions": versions}
 
 
 def _network(
@@ -83,7 +67,7 @@ def _network(
     """Copy the network's files; load it and execute it once, so that no trial finds it broken."""
     file = Path(path)
     engine = file_engine(name)
-    if engine is None:
+    if not isinstance(engine, FileEngine):
         raise WorkloadError(f"no engine executes {file.suffix} files", where=path)
     if lacking := missing(engine.libraries):
         what = f"{engine.title} can't be used: {joined_words(lacking)} is not installed"
@@ -93,7 +77,13 @@ def _network(
     with engine.named_errors("read it", path):
         parts = engine.parts(file)
     refuse_large_files(parts)
-    content = _content(parts)
+    digests = [digest(part) for part in parts]
+    content = digests[0]
+    if len(parts) > 1:
+        # The first one's own name says nothing of what it holds.
+        names = (str(part.relative_to(parts[0].parent)) for part in parts)
+        about = [digests[0], *list(zip(names, digests, strict=True))[1:]]
+        content = hashlib.sha256(json.dumps(about).encode()).hexdigest()
     key = hashlib.sha256(f"{FORMAT} {content}".encode()).hexdigest()[:12]
     folder = cache / f"{file.stem}-{key}"
     try:
@@ -103,8 +93,10 @@ def _network(
         engine.import_library(settings, Recorder())
         times_nodes = engine.layer_option and settings.get(engine.layer_option)
         # ONNX Runtime does not count packed weights as a node's.
-        own = {**settings, "prepacking": False} if times_nodes else settings
-        model = engine.model(folder / COPY / file.name, own, folder if times_nodes else None)
+        trial_settings = {**settings, "prepacking": False} if times_nodes else settings
+        model = engine.model(
+            folder / COPY / file.name, trial_settings, folder if times_nodes else None
+        )
         with engine.named_errors("load it", path):
             model.load()
             inputs = model.inputs()
@@ -125,7 +117,7 @@ def _network(
             error.remedy = f"try another --input: {proposal(inputs, execute, path)}"
             raise
         model.unload()
-        described = {"file": file.name, "inputs": [one.to_json() for one in inputs]}
+        described = {"file": file.name, "inputs": [entry.to_json() for entry in inputs]}
         write(folder / DESCRIPTION, json.dumps(described).encode())
         read_through(weights_in([folder]))
     except OSError as error:

@@ -59,7 +59,7 @@ class EngineModel(ABC):
 
     @abstractmethod
     def inputs(self) -> list[FileInput]:
-        """The inputs of the loaded network."""
+        """List the inputs of the loaded network."""
 
     def fit(self, inputs: Mapping[str, Any]) -> None:  # noqa: B027 - most need nothing
         """Have memory for inputs of these shapes in the loaded network."""
@@ -74,10 +74,10 @@ class EngineModel(ABC):
 
     @abstractmethod
     def output_bytes(self, output: Any) -> bytes:
-        """What :meth:`run` returned, as bytes for its digest."""
+        """Return what :meth:`run` returned as bytes, for its digest."""
 
     def timed_nodes(self) -> list[TimedNode]:
-        """Nodes in the executions since the last load, in order, if it has a profile's folder."""
+        """List the nodes in the executions since the last load, if it has a profile's folder."""
         return []
 
 
@@ -89,7 +89,7 @@ class FileEngine(Engine):
     remedy: ClassVar[str]
 
     def parts(self, file: Path) -> list[Path]:
-        """All files that the network consists of, the named one first, all in its folder.
+        """List all files that the network consists of, the named one first, all in its folder.
 
         Called in a helper process, as the caller, since it may parse the file.
 
@@ -108,18 +108,18 @@ class FileEngine(Engine):
     def model(
         self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
     ) -> EngineModel:
-        """The network in a file; it is not opened yet.
+        """Return the network in a file; it is not opened yet.
 
         ``file`` is its copy in the prepared folder; see :class:`EngineModel`.
         """
 
     def words(self, error: Exception) -> str:
-        """The library's own words."""
+        """Return the library's own words."""
         return error_words(error)
 
     @contextmanager
     def named_errors(self, doing: str, where: str, remedy: str = "") -> Iterator[None]:
-        """What the library raises becomes an error that says what the engine can't do.
+        """Turn what the library raises into an error that says what the engine can't do.
 
         Raises:
             WorkloadError: with the library's own words.
@@ -155,37 +155,37 @@ class FileRounds:
 
     def __init__(self, engine: FileEngine, settings: Mapping[str, Any], recorder: Recorder) -> None:
         self._engine, self._recorder, self._warm = engine, recorder, settings["warm"]
-        self._networks = [self._opened(name, settings) for name in settings["networks"]]
+        self._networks = []
+        for name in settings["networks"]:
+            folder = Path(settings["weights"][name])
+            about = json.loads((folder / DESCRIPTION).read_text())
+            inputs = [FileInput.from_json(described) for described in about["inputs"]]
+            values = make_inputs(inputs, WantedInputs.of(settings), settings["seed"], name)
+            profile = settings.get("profile_folder") or recorder.profile_folder
+            file = folder / COPY / about["file"]
+            model = engine.model(file, settings, profile and Path(profile))
+            self._networks.append(_Network(name, model, values))
         self._times_nodes = bool(settings.get(engine.layer_option or ""))
         #: Phase and operator → calls, nanoseconds.
         self._operators: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
         self._round = 0
 
-    def _opened(self, name: str, settings: Mapping[str, Any]) -> _Network:
-        folder = Path(settings["weights"][name])
-        told = json.loads((folder / DESCRIPTION).read_text())
-        described = [FileInput.from_json(one) for one in told["inputs"]]
-        values = make_inputs(described, WantedInputs.of(settings), settings["seed"], name)
-        file = folder / COPY / told["file"]
-        profile = settings.get("profile_folder") or self._recorder.profile_folder
-        return _Network(name, self._engine.model(file, settings, profile and Path(profile)), values)
-
     def run(self, number: int) -> list[bytes]:
-        """One round; the bytes of each network's output."""
+        """Run one round; returns the bytes of each network's output."""
         self._round = number
         with self._recorder.span("round", round=number):
-            outputs = [self._run(one) for one in self._networks]
-        for one in self._networks:
-            for node in one.model.timed_nodes():
+            outputs = [self._run(network) for network in self._networks]
+        for network in self._networks:
+            for node in network.model.timed_nodes():
                 phase = "execute" if node.execution else "first"
                 if self._times_nodes:
-                    place = SpanPlace(phase, number, one.name, node.order, node.name)
+                    place = SpanPlace(phase, number, network.name, node.order, node.name)
                     self._recorder.timed(place, node.start_ns, node.end_ns)
                 sums = self._operators[phase, node.operator]
                 sums[0] += 1
                 sums[1] += node.end_ns - node.start_ns
-        models = (one.model for one in self._networks)
-        return [model.output_bytes(one) for model, one in zip(models, outputs, strict=True)]
+        pairs = zip(self._networks, outputs, strict=True)
+        return [network.model.output_bytes(output) for network, output in pairs]
 
     def close(self) -> None:
         """Report the times of operators, where a strategy wants them."""

@@ -21,13 +21,13 @@ _MOST_KEPT_BYTES = 64 * 1024
 
 
 def counted(count: CountOfRight) -> CountOfRight:
-    """The same count, made now."""
+    """Count now, and return the count."""
     right = count()
     return lambda: right
 
 
 def counted_later(count: CountOfRight, kept_bytes: int) -> CountOfRight:
-    """The same count, made now where it would keep more than a few pages.
+    """Count now if counting later would keep more than a few pages.
 
     Args:
         count: reads the scores.
@@ -62,13 +62,13 @@ class TrainedNetwork(Protocol):
     """A network with its optimizer. Only it knows the form of its batches and results."""
 
     def batch(self, images: Images, labels: Labels) -> Any:
-        """Images (examples x channels x height x width) and labels as the network wants them."""
+        """Convert images (examples x channels x height x width) and labels for the network."""
 
     def begin(self, step: int) -> None:
-        """A step begins: what it trains may be drawn again."""
+        """Begin a step: what it trains may be drawn again."""
 
     def forward(self, batch: Any, share: float) -> Any:
-        """The batch's mean loss, times the share of the step that the batch is.
+        """Return the batch's mean loss, times the share of the step that the batch is.
 
         Raises:
             WorkloadError: the network can't take such images.
@@ -78,7 +78,7 @@ class TrainedNetwork(Protocol):
         """Add the result's gradients to those already there."""
 
     def loss_and_count(self, result: Any) -> tuple[float, CountOfRight]:
-        """The loss as :meth:`forward` made it, and what counts how many labels were right.
+        """Return the loss of :meth:`forward`, and what counts how many labels were right.
 
         It is called after the step, off its clock, and must not hold activations until then.
         """
@@ -87,17 +87,17 @@ class TrainedNetwork(Protocol):
         """Update the parameters and free the gradients."""
 
     def correct(self, batch: Any) -> int | None:
-        """How many labels it gets right, as when it is used; None: no labels."""
+        """Count the labels it gets right, as when it is used; None: no labels."""
 
     def held_bytes(self) -> dict[str, int]:
-        """Bytes of the tensors it holds now: ``parameters``, ``gradients``, ``optimizer``."""
+        """Add up the tensors it holds now: ``parameters``, ``gradients``, ``optimizer``; bytes."""
 
 
 class CompiledNetwork(TrainedNetwork, Protocol):
     """One whose whole step is compiled into one graph, whose parts can't be told apart."""
 
     def train(self, batch: Any) -> tuple[float, int]:
-        """Forward, backward and update: the mean loss, and how many labels were right."""
+        """Go forward, backward and update: the mean loss, and how many labels were right."""
 
 
 class Backend(Protocol):
@@ -107,7 +107,7 @@ class Backend(Protocol):
         """Import all the code that training needs, so that it counts as base."""
 
     def build(self, settings: Settings, problem: Problem, recorder: Recorder) -> TrainedNetwork:
-        """The network with its first parameters, drawn from the seed.
+        """Build the network with its first parameters, drawn from the seed.
 
         Raises:
             WorkloadError: the network can't be had for such a problem.

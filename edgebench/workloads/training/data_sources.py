@@ -8,7 +8,8 @@ Fashion-MNIST and CIFAR-10 are torchvision's, and fetched only when asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +19,128 @@ import numpy.typing as npt
 from edgebench.errors import MachineError, WorkloadError
 from edgebench.layers.own_function import OwnFunction
 from edgebench.text import choice_hint
-from edgebench.workloads.training.dataset import DataSet, Examples, checked
 from edgebench.workloads.training.names import DATA_SETS, DATA_SHAPES, SYNTHETIC, VISION_FILES
 from edgebench.workloads.training.own_code import DATA_HOW
 
+#: ``uint8``; of the user's own data any numbers.
+Images = npt.NDArray[Any]
+#: Numbers of examples.
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """One part of a data set.
+
+    Args:
+        images: ``uint8``, examples x channels x height x width; of the user's own data any inputs.
+        labels: ``int64``, one an example; of the user's own data any targets.
+    """
+
+    images: Images
+    labels: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Images to train on and images to test on; both stay bytes until a batch is made of them.
+
+    Args:
+        name: as a scenario names it.
+        classes: labels are 0 up to this, which is none.
+        brightest: the pixel value that becomes 1.0.
+        train: what is trained on.
+        test: what accuracy is measured on.
+    """
+
+    name: str
+    classes: int
+    brightest: int
+    train: Examples
+    test: Examples
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Channels, height and width of one image; of the user's own data that of one input."""
+        return self.train.images.shape[1:]
+
+
+def checked(data: DataSet, where: str) -> DataSet:
+    """Return the data set itself, checked.
+
+    Raises:
+        WorkloadError: a part is empty, images and labels differ in number, parts differ in shape,
+            or a label is no class.
+    """
+    for part, examples in (("training", data.train), ("test", data.test)):
+        images, labels = len(examples.images), len(examples.labels)
+        if not images or images != labels:
+            raise _corrupt(data, where, f"{images} {part} images with {labels} labels")
+        low, high = int(examples.labels.min()), int(examples.labels.max())
+        if low < 0 or high >= data.classes:
+            wrong = low if low < 0 else high
+            raise _corrupt(data, where, f"label {wrong} among {data.classes} classes ({part} part)")
+    if data.train.images.shape[1:] != data.test.images.shape[1:]:
+        raise _corrupt(data, where, "its training and test images differ in shape")
+    return data
+
+
+def _corrupt(data: DataSet, where: str, what: str) -> WorkloadError:
+    remedy = "take that file away and get the data set again"
+    return WorkloadError(f"data set {data.name!r} is corrupt: {what}", where=where, remedy=remedy)
+
+
+def steps_of(
+    examples: int, batch: int, *, steps: int | None, epochs: int | None, seed: int
+) -> Iterator[Rows]:
+    """Yield the rows of each step's batch; an epoch's rest, short of a batch, is left out.
+
+    Args:
+        examples: how many there are.
+        batch: how many a step trains on.
+        steps: how many steps; None: as many as the epochs have.
+        epochs: how many times all examples are gone through.
+        seed: of the order, drawn anew for each epoch.
+
+    Raises:
+        WorkloadError: the batch is larger than the data.
+    """
+    if batch > examples:
+        raise WorkloadError(
+            f"a batch of {batch} is larger than the data, which has {examples} examples",
+            remedy=f"write batch = {examples} or less",
+        )
+    an_epoch = examples // batch
+    count = steps if steps is not None else an_epoch * (epochs or 1)
+    random = np.random.default_rng(seed)
+    for step in range(count):
+        place = step % an_epoch
+        if place == 0:
+            order = random.permutation(examples)
+        yield order[place * batch : (place + 1) * batch]
+
+
+def widened(images: Images, edge: int | None) -> Images:
+    """Bring images to that edge by repeating (or leaving out) pixels; None leaves them."""
+    if edge is None or images.shape[2:] == (edge, edge):
+        return images
+    height, width = images.shape[2:]
+    rows, columns = (np.arange(edge) * side // edge for side in (height, width))
+    return images[:, :, rows[:, None], columns]
+
 
 def describe_data(request: Mapping[str, Any]) -> dict[str, Any]:
-    """What the data set ``name`` in ``folder`` holds, read whole.
+    """Read the data set ``name`` in ``folder`` whole, and say what it holds.
 
     Raises:
         WorkloadError: no such data set, or its files are missing or corrupt.
     """
-    found = load_data(request["name"], Path(request["folder"]), shape=(3, 32, 32))
-    sizes = {"train": len(found.train), "test": len(found.test), "classes": found.classes}
-    return {"shape": list(found.shape), **sizes}
+    data = load_data(request["name"], Path(request["folder"]), shape=(3, 32, 32))
+    sizes = {"train": len(data.train), "test": len(data.test), "classes": data.classes}
+    return {"shape": list(data.shape), **sizes}
 
 
 def load_data(
@@ -43,7 +152,7 @@ def load_data(
     examples: int = 1024,
     seed: int = 1,
 ) -> DataSet:
-    """The data set of that name, and never another one.
+    """Load the data set of that name, and never another one.
 
     Args:
         name: one of :data:`~edgebench.workloads.training.names.DATA_SETS`.
@@ -76,13 +185,12 @@ _COARSE = 4
 _PATTERN_SHARE = 0.5
 #: One test image to so many training images.
 TRAIN_TO_TEST = 4
-_Bytes = npt.NDArray[np.uint8]
 
 
 def make_synthetic(
     name: str, shape: tuple[int, ...] | None, classes: int, examples: int, seed: int
 ) -> DataSet:
-    """A data set of so many training examples, the same from the same seed, bit for bit.
+    """Make a data set, equal for equal seeds, bit for bit.
 
     Args:
         name: as the scenario names it.
@@ -106,27 +214,20 @@ def make_synthetic(
             remedy="give each a number of at least 1",
         )
     random = np.random.default_rng(seed)
-    patterns = _patterns(shape, classes, random)
-    train = _synthetic_examples(patterns, examples, random)
-    test = _synthetic_examples(patterns, max(1, examples // TRAIN_TO_TEST), random)
-    return DataSet(name, classes, 255, train, test)
-
-
-def _patterns(shape: tuple[int, ...], classes: int, random: np.random.Generator) -> _Bytes:
     channels, height, width = shape
     coarse = random.integers(0, 256, (classes, channels, _COARSE, _COARSE), dtype=np.uint8)
     rows, columns = (np.arange(side) * _COARSE // side for side in (height, width))
-    return coarse[:, :, rows[:, None], columns]
-
-
-def _synthetic_examples(patterns: _Bytes, count: int, random: np.random.Generator) -> Examples:
-    labels = random.integers(0, len(patterns), count)
-    images = np.empty((count, *patterns.shape[1:]), np.uint8)
-    # One by one: all of them as floats would take four times the memory that stays.
-    for row, label in enumerate(labels):
-        noise = random.integers(0, 256, patterns.shape[1:], dtype=np.uint8)
-        images[row] = patterns[label] * _PATTERN_SHARE + noise * (1 - _PATTERN_SHARE)
-    return Examples(images, labels)
+    patterns = coarse[:, :, rows[:, None], columns]
+    parts = []
+    for count in (examples, max(1, examples // TRAIN_TO_TEST)):
+        labels = random.integers(0, classes, count)
+        images = np.empty((count, *shape), np.uint8)
+        # One by one: all of them as floats would take four times the memory that stays.
+        for row, label in enumerate(labels):
+            noise = random.integers(0, 256, shape, dtype=np.uint8)
+            images[row] = patterns[label] * _PATTERN_SHARE + noise * (1 - _PATTERN_SHARE)
+        parts.append(Examples(images, labels))
+    return DataSet(name, classes, 255, *parts)
 
 
 _CLASSES, _DIGITS_BRIGHTEST, _DIGITS_SIDE = 10, 16, 8
@@ -136,7 +237,7 @@ _DIGITS_FILE = Path(__file__).with_name("digits.csv.gz")
 
 
 def load_digits() -> DataSet:
-    """The digits: 1500 to train on, 297 to test on, always the same ones.
+    """Load the digits: 1500 to train on, 297 to test on, always the same ones.
 
     Raises:
         WorkloadError: its file is corrupt.
@@ -146,16 +247,12 @@ def load_digits() -> DataSet:
     with gzip.open(_DIGITS_FILE, "rt") as lines:
         table = np.loadtxt(lines, delimiter=",", dtype=np.int64)
     order = np.random.default_rng(_SPLIT_SEED).permutation(len(table))
-    train, test = table[order[_DIGITS_TEST:]], table[order[:_DIGITS_TEST]]
-    data = DataSet(
-        "digits", _CLASSES, _DIGITS_BRIGHTEST, _digits_examples(train), _digits_examples(test)
-    )
-    return checked(data, str(_DIGITS_FILE))
-
-
-def _digits_examples(table: npt.NDArray[np.int64]) -> Examples:
-    images = table[:, :-1].astype(np.uint8).reshape(-1, 1, _DIGITS_SIDE, _DIGITS_SIDE)
-    return Examples(images, table[:, -1].copy())
+    parts = []
+    for rows in (order[_DIGITS_TEST:], order[:_DIGITS_TEST]):
+        part = table[rows]
+        images = part[:, :-1].astype(np.uint8).reshape(-1, 1, _DIGITS_SIDE, _DIGITS_SIDE)
+        parts.append(Examples(images, part[:, -1].copy()))
+    return checked(DataSet("digits", _CLASSES, _DIGITS_BRIGHTEST, *parts), str(_DIGITS_FILE))
 
 
 #: Name → what torchvision calls it.
@@ -163,12 +260,12 @@ _VISION_NAMES = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST", "cifar10": "
 
 
 def missing_files(name: str, folder: Path) -> list[Path]:
-    """The files that the data set lacks in that folder."""
+    """List the files that the data set lacks in that folder."""
     return [path for file in VISION_FILES[name] if not (path := folder / file).is_file()]
 
 
 def load_vision(name: str, folder: Path) -> DataSet:
-    """The data set from its files in that folder.
+    """Read the data set from its files in that folder.
 
     Raises:
         WorkloadError: a file is missing or corrupt; says how to get it.
@@ -190,14 +287,24 @@ def download_vision(name: str, folder: Path) -> None:
     Raises:
         MachineError: no network, no such server any more, or no room.
     """
+    import shutil
     from tempfile import TemporaryDirectory
+
+    from edgebench.safe_files import make_folder, replaced
 
     maker = _vision_maker(name)
     try:
         # torchvision writes by name and follows links, so it gets a folder of its own.
         with TemporaryDirectory(prefix="edgebench-data-") as fetched:
             maker(root=fetched, train=True, download=True)
-            _keep_files(Path(fetched), folder)
+            make_folder(folder, parents=True)
+            for path in sorted(Path(fetched).rglob("*")):
+                target = folder / path.relative_to(fetched)
+                if path.is_dir():
+                    make_folder(target)
+                    continue
+                with path.open("rb") as source, replaced(target) as kept:
+                    shutil.copyfileobj(source, kept)
     except (OSError, RuntimeError) as error:
         raise MachineError(
             f"the data set {name!r} could not be fetched: {error}",
@@ -206,22 +313,6 @@ def download_vision(name: str, folder: Path) -> None:
             + ", ".join(VISION_FILES[name][:2])
             + ", …",
         ) from error
-
-
-def _keep_files(fetched: Path, folder: Path) -> None:
-    """Copy all that was fetched to where it is kept."""
-    import shutil
-
-    from edgebench.safe_files import make_folder, replaced
-
-    make_folder(folder, parents=True)
-    for path in sorted(fetched.rglob("*")):
-        target = folder / path.relative_to(fetched)
-        if path.is_dir():
-            make_folder(target)
-            continue
-        with path.open("rb") as source, replaced(target) as kept:
-            shutil.copyfileobj(source, kept)
 
 
 def _read_vision(name: str, folder: Path, *, train: bool) -> Examples:
@@ -258,7 +349,7 @@ _PARTS = ("inputs", "targets", "test inputs", "test targets")
 
 
 def load_own(function: OwnFunction) -> DataSet:
-    """The data set of the arrays that the user's function returns.
+    """Make a data set of the arrays that the user's function returns.
 
     Without a test part, that part is empty. ``classes`` is how many there are where targets are
     whole numbers from 0, else 0.
@@ -271,14 +362,17 @@ def load_own(function: OwnFunction) -> DataSet:
         count = f" of {len(given)}" if isinstance(given, (tuple, list)) else ""
         what = f"it returned a {type(given).__name__}{count}"
         raise _refused(function, what)
-    arrays = [_array(function, name, one) for name, one in zip(_PARTS, given, strict=False)]
+    arrays = [_array(function, name, part) for name, part in zip(_PARTS, given, strict=False)]
     train = _own_examples(function, "", *arrays[:2])
     empty = Examples(train.images[:0], train.labels[:0])
     test = _own_examples(function, "test ", *arrays[2:]) if len(arrays) > 2 else empty
     if train.images.shape[1:] != test.images.shape[1:]:
         raise _refused(function, "its inputs and test inputs differ in shape")
     brightest = _BYTES_BRIGHTEST if train.images.dtype == np.uint8 else 1
-    return DataSet(function.name, _own_classes(train, test), brightest, train, test)
+    labels = np.concatenate([train.labels, test.labels])
+    are_labels = labels.ndim == 1 and labels.dtype.kind == "i" and labels.min() >= 0
+    classes = int(labels.max()) + 1 if are_labels else 0
+    return DataSet(function.name, classes, brightest, train, test)
 
 
 def _array(function: OwnFunction, name: str, given: Any) -> npt.NDArray[Any]:
@@ -296,7 +390,7 @@ def _array(function: OwnFunction, name: str, given: Any) -> npt.NDArray[Any]:
 def _own_examples(
     function: OwnFunction, part: str, inputs: npt.NDArray[Any], targets: npt.NDArray[Any]
 ) -> Examples:
-    counts = [len(one) if one.ndim else 0 for one in (inputs, targets)]
+    counts = [len(array) if array.ndim else 0 for array in (inputs, targets)]
     if not counts[0] or counts[0] != counts[1]:
         raise _refused(
             function, f"it returned {counts[0]} {part}inputs with {counts[1]} {part}targets"
@@ -304,15 +398,8 @@ def _own_examples(
     return Examples(inputs, targets)
 
 
-def _own_classes(train: Examples, test: Examples) -> int:
-    labels = np.concatenate([train.labels, test.labels])
-    if labels.ndim != 1 or labels.dtype.kind != "i" or labels.min() < 0:
-        return 0
-    return int(labels.max()) + 1
-
-
 def check_for_known_network(name: str, data: DataSet) -> None:
-    """A network that edgebench knows reads images and learns classes.
+    """Check that a network that edgebench knows can read these images and learn these classes.
 
     Raises:
         WorkloadError: the data are something else.

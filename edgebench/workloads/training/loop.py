@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         CountOfRight,
         TrainedNetwork,
     )
-    from edgebench.workloads.training.dataset import DataSet, Examples, Rows
+    from edgebench.workloads.training.data_sources import DataSet, Examples, Rows
 
 
 def run_training(settings: dict[str, Any], recorder: Recorder) -> None:
@@ -40,10 +40,14 @@ def run_training(settings: dict[str, Any], recorder: Recorder) -> None:
     training = prepared(settings, recorder)
     with collected_rounds(settings) as before_step:
         numbers = recorder.round_numbers(sys.maxsize)
+        orders = iter(training.orders)
+        rows = next(orders, None)
         # Steps first: where they end, the harness isn't asked for another one.
-        for (rows, last), number in zip(_with_last(training.orders), numbers, strict=False):
+        while rows is not None and (number := next(numbers, None)) is not None:
+            following = next(orders, None)
             before_step()
-            training.step(number, rows, last)
+            training.step(number, rows, last=following is None)
+            rows = following
         recorder.note(held_bytes=training.held)
         if settings["evaluate"] and recorder.control is None:
             before_step()
@@ -51,7 +55,7 @@ def run_training(settings: dict[str, Any], recorder: Recorder) -> None:
 
 
 def prepared(settings: dict[str, Any], recorder: Recorder) -> TrainingLoop:
-    """The training, before its first step: runtime imported, data set and network there.
+    """Prepare a training up to its first step: import the runtime, make data set and network.
 
     Raises:
         WorkloadError, MachineError: as :func:`run_training`.
@@ -62,7 +66,7 @@ def prepared(settings: dict[str, Any], recorder: Recorder) -> TrainingLoop:
         # All it needs, so that its code counts as base.
         from edgebench.workloads.training import data_sources  # noqa: F401
         from edgebench.workloads.training.backend import Problem
-        from edgebench.workloads.training.dataset import steps_of
+        from edgebench.workloads.training.data_sources import steps_of
 
         if function := own_data(settings):
             function.import_code()
@@ -113,17 +117,6 @@ def _data(settings: dict[str, Any]) -> DataSet:
     return data
 
 
-def _with_last(orders: Iterable[Rows]) -> Iterator[tuple[Rows, bool]]:
-    """Each step's rows, and whether it is the last step."""
-    waiting: Rows | None = None
-    for rows in orders:
-        if waiting is not None:
-            yield waiting, False
-        waiting = rows
-    if waiting is not None:
-        yield waiting, True
-
-
 @dataclass
 class TrainingLoop:
     """One training under way.
@@ -169,7 +162,7 @@ class TrainingLoop:
             )
 
     def _gradients(self, rows: Rows, phases: Phases) -> tuple[float, list[CountOfRight]]:
-        """The gradients of all parts of the batch; its loss, and what counts right labels."""
+        """Add up all parts' gradients; returns the loss, and what counts right labels."""
         # Lazy: it imports NumPy, which belongs to the import phase.
         from edgebench.workloads.training.backend import counted
 
@@ -192,7 +185,7 @@ class TrainingLoop:
         return loss, counts
 
     def _graph(self, rows: Rows, last: bool, phases: Phases) -> tuple[float, list[CountOfRight]]:
-        """A step whose forward, backward and update are one graph; as :meth:`_gradients`."""
+        """Make a step whose forward, backward and update are one graph; as :meth:`_gradients`."""
         phases.begin("data")
         batch = self._batch(self.data.train, rows)
         phases.begin(GRAPH)
@@ -207,13 +200,13 @@ class TrainingLoop:
         self.held = self.trained.held_bytes()
 
     def _batch(self, examples: Examples, rows: Rows) -> Any:
-        from edgebench.workloads.training.dataset import widened
+        from edgebench.workloads.training.data_sources import widened
 
         images = widened(examples.images[rows], self.settings["image"])
         return self.trained.batch(images, examples.labels[rows])
 
     def accuracy(self) -> float:
-        """The share of the test part's labels that it gets right."""
+        """Measure the share of the test part's labels that it gets right."""
         import numpy as np
 
         test, size = self.data.test, self.settings["batch"] // self.settings["accumulation"]

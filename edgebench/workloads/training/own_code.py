@@ -30,25 +30,25 @@ DATA_HOW = (
 
 
 def own_reference(settings: Mapping[str, Any], key: str) -> ModelReference | None:
-    """What the user named as network, loss or data, if it is code of their own."""
-    found = settings.get("references", {}).get(settings.get(key))
-    return ModelReference.from_json(found) if found else None
+    """Return what the user named as network, loss or data, if it is code of their own."""
+    reference = settings.get("references", {}).get(settings.get(key))
+    return ModelReference.from_json(reference) if reference else None
 
 
 def own_loss(settings: Mapping[str, Any]) -> OwnFunction | None:
-    """The user's loss, if there is one."""
+    """Return the user's loss, if there is one."""
     reference = own_reference(settings, LOSS)
     return OwnFunction(reference, LOSS_HOW, LOSS_ARGUMENTS) if reference else None
 
 
 def own_data(settings: Mapping[str, Any]) -> OwnFunction | None:
-    """The user's function that returns the data, if there is one."""
+    """Return the user's function that returns the data, if there is one."""
     reference = own_reference(settings, DATA)
     return OwnFunction(reference, DATA_HOW) if reference else None
 
 
 def own_network(settings: Mapping[str, Any]) -> NetworkSource | None:
-    """What builds the user's network, if it is one."""
+    """Return what builds the user's network, if it is one."""
     if reference := own_reference(settings, NETWORK):
         from edgebench.layers.sources import network_source
 
@@ -57,7 +57,7 @@ def own_network(settings: Mapping[str, Any]) -> NetworkSource | None:
 
 
 def build_own_network(settings: Mapping[str, Any]) -> nn.Module | None:
-    """The user's network with the weights of its constructor, if it is one.
+    """Build the user's network with the weights of its constructor, if it is one.
 
     Raises:
         WorkloadError: it can't be had.
@@ -67,7 +67,7 @@ def build_own_network(settings: Mapping[str, Any]) -> nn.Module | None:
 
 
 def describe_code(request: Mapping[str, Any]) -> dict[str, Any]:
-    """What trainings' own code is: ``code``, file → digest, and ``content``, a hash of it all.
+    """Describe trainings' own code: ``code``, file → digest, and ``content``, a hash of it all.
 
     The request: ``workloads``, settings of trainings. Each network is built once, on ``meta`` if
     its constructor allows it; a loss or data is found, and not called.
@@ -86,7 +86,7 @@ def describe_code(request: Mapping[str, Any]) -> dict[str, Any]:
         for function in filter(None, (own_loss(settings), own_data(settings))):
             function.function()
         if source := own_network(settings):
-            from edgebench.layers.empty_network import empty_network
+            from edgebench.layers.sources import empty_network
 
             empty_network(source, settings["seed"])
             files.update(source.files())

@@ -2,27 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn, optim
+from torch.nn import functional
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.accelerator import is_memory_error
+from edgebench.layers.own_function import OwnFunction
 from edgebench.workloads.recorder import Recorder
-from edgebench.workloads.training.backend import CountOfRight, Images, Labels, Problem, Settings
-from edgebench.workloads.training.names import MOMENTUM
-from edgebench.workloads.training.own_code import NETWORK, own_loss, own_reference
-from edgebench.workloads.training.pytorch.losses import (
-    check_gradient,
-    cross_entropy,
-    own_loss_function,
-    right_labels,
+from edgebench.workloads.training.backend import (
+    CountOfRight,
+    Images,
+    Labels,
+    Problem,
+    Settings,
+    counted_later,
 )
+from edgebench.workloads.training.names import MOMENTUM
+from edgebench.workloads.training.own_code import LOSS_HOW, NETWORK, own_loss, own_reference
 from edgebench.workloads.training.pytorch.networks import channels_read
 from edgebench.workloads.training.pytorch.partial_training import partial_training
+
+#: From outputs and targets to the batch's mean loss.
+Loss = Callable[[Any, torch.Tensor], torch.Tensor]
+
+
+def cross_entropy(outputs: Any, targets: torch.Tensor) -> torch.Tensor:
+    """Compute the cross-entropy of class scores, in float32 whatever the network computes in.
+
+    Raises:
+        WorkloadError: the outputs are no scores of these classes.
+    """
+    if not isinstance(outputs, torch.Tensor):
+        raise _no_scores(f"a {type(outputs).__name__}")
+    try:
+        return functional.cross_entropy(outputs.float(), targets)
+    except (RuntimeError, ValueError, IndexError) as error:
+        if is_memory_error(error):
+            raise
+        if targets.ndim == 1 and not targets.is_floating_point() and len(targets):
+            wanted = f"labels up to {int(targets.max())}"
+        else:
+            shape = " x ".join(map(str, targets.shape))
+            wanted = f"targets of {shape} {str(targets.dtype).removeprefix('torch.')}"
+        shape = " x ".join(map(str, outputs.shape))
+        raise _no_scores(f"{shape} numbers for {wanted}") from error
+
+
+def own_loss_function(own: OwnFunction) -> Loss:
+    """Wrap the user's loss, and check what it returns. A class is made first, with its arguments.
+
+    Raises:
+        WorkloadError: it can't be had; when called: it fails, or returns no mean loss.
+    """
+    function = own.function()
+    arguments = dict(own.reference.arguments)
+    instance = own.call() if inspect.isclass(function) else None
+
+    def loss(outputs: Any, targets: torch.Tensor) -> torch.Tensor:
+        try:
+            value = (
+                instance(outputs, targets) if instance else function(outputs, targets, **arguments)
+            )
+        except Exception as error:
+            if is_memory_error(error):
+                raise
+            words = (str(error).strip().splitlines() or ["no message"])[0]
+            what = f"{type(error).__name__} in your own loss: {words}"
+            raise WorkloadError(what, where=own.name, remedy=LOSS_HOW) from error
+        if not isinstance(value, torch.Tensor):
+            what = f"{own.name} returned a {type(value).__name__}, no tensor"
+            raise WorkloadError(what, remedy=LOSS_HOW)
+        if value.numel() != 1 or not value.is_floating_point():
+            shape = " x ".join(map(str, value.shape)) or "one number"
+            kind = str(value.dtype).removeprefix("torch.")
+            what = f"{own.name} returned {kind} of {shape}, and a loss is one floating-point number"
+            raise WorkloadError(what, remedy=LOSS_HOW)
+        return value.reshape(())
+
+    return loss
+
+
+def check_gradient(loss: torch.Tensor, name: str) -> None:
+    """Check that a loss depends on the parameters.
+
+    Raises:
+        WorkloadError: it has no gradient.
+    """
+    if not loss.requires_grad:
+        raise WorkloadError(
+            f"the loss of {name} has no gradient: nothing in it depends on a trained parameter",
+            remedy="compute it from the outputs with torch alone: no detach(), item() or NumPy",
+        )
+
+
+def right_labels(outputs: Any, targets: torch.Tensor) -> CountOfRight:
+    """Count how many labels the highest scores name; None: they are no scores of labels."""
+    if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2:
+        return lambda: None
+    if targets.ndim != 1 or targets.is_floating_point():
+        return lambda: None
+    scores = outputs.detach()
+    return counted_later(lambda: int((scores.argmax(1) == targets).sum()), scores.nbytes)
+
+
+def _no_scores(what: str) -> WorkloadError:
+    return WorkloadError(
+        f"the network returned {what}; cross-entropy needs scores: examples x classes",
+        remedy="return as many scores as there are classes, or name a loss of your own: "
+        'loss = "file.py:function"',
+    )
+
 
 _FORWARD, _BACKWARD = "forward", "backward"
 
@@ -46,15 +142,15 @@ class LayerSpans:
         self._open = ExitStack()
 
     def watch(self) -> None:
-        """Hook each leaf module."""
+        """Add a hook to each leaf module."""
         for name, module in self._network.named_modules():
             if next(module.children(), None) is None:
-                module.register_forward_pre_hook(self._before(name))
-                module.register_forward_hook(self._after(name))
+                module.register_forward_pre_hook(partial(self._before, name))
+                module.register_forward_hook(partial(self._after, name))
 
     @contextmanager
     def forward(self) -> Iterator[None]:
-        """Layers called inside are going forward; their numbers begin at 0."""
+        """Mark the layers called inside as going forward; their numbers begin at 0."""
         self._calls, self._phase = 0, _FORWARD
         try:
             yield
@@ -63,36 +159,31 @@ class LayerSpans:
 
     @contextmanager
     def backward(self) -> Iterator[None]:
-        """Layers whose gradients come inside are going backward."""
+        """Mark the layers whose gradients come inside as going backward."""
         # What checkpointing computes again meanwhile is part of going backward.
         self._phase = _BACKWARD
         yield
         self._open.close()
         self._phase = None
 
-    def _before(self, name: str) -> Any:
-        def enter(module: nn.Module, inputs: Any) -> None:
-            if self._phase == _FORWARD:
-                self._open.enter_context(self._span(_FORWARD, self._calls, name))
+    def _before(self, name: str, module: nn.Module, inputs: Any) -> None:
+        if self._phase == _FORWARD:
+            self._open.enter_context(self._span(_FORWARD, self._calls, name))
 
-        return enter
+    def _after(self, name: str, module: nn.Module, inputs: Any, output: Any) -> None:
+        if self._phase != _FORWARD:
+            return
+        self._open.close()
+        number, self._calls = self._calls, self._calls + 1
 
-    def _after(self, name: str) -> Any:
-        def leave(module: nn.Module, inputs: Any, output: Any) -> None:
-            if self._phase != _FORWARD:
-                return
-            self._open.close()
-            number, self._calls = self._calls, self._calls + 1
-            tensor = output[0] if isinstance(output, tuple) else output
-            if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
-                tensor.grad_fn.register_prehook(lambda gradients: self._backward(number, name))
+        def begin_backward(gradients: Any) -> None:
+            if self._phase == _BACKWARD:
+                self._open.close()
+                self._open.enter_context(self._span(_BACKWARD, number, name))
 
-        return leave
-
-    def _backward(self, number: int, name: str) -> None:
-        if self._phase == _BACKWARD:
-            self._open.close()
-            self._open.enter_context(self._span(_BACKWARD, number, name))
+        tensor = output[0] if isinstance(output, tuple) else output
+        if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
+            tensor.grad_fn.register_prehook(begin_backward)
 
     def _span(self, phase: str, number: int, name: str) -> AbstractContextManager[None]:
         return self._recorder.span(
@@ -143,7 +234,7 @@ class TorchNetwork:
             self._spans.watch()
 
     def batch(self, images: Images, labels: Labels) -> TorchBatch:
-        """Bytes as numbers of 0 … 1; other numbers as they are, in the network's precision."""
+        """Convert bytes to 0 … 1; other numbers stay, in the network's precision."""
         numbers = self._moved(torch.from_numpy(images))
         if numbers.dtype == torch.uint8:
             # In place: a batch never stands in memory twice as numbers.
@@ -160,12 +251,12 @@ class TorchNetwork:
         return self._accelerator.to_accelerator(tensor) if self._accelerator else tensor
 
     def begin(self, step: int) -> None:
-        """Layers' spans are of this step from now on; what it trains is drawn."""
+        """Begin a step: layers' spans are of it from now on, and what it trains is drawn."""
         self._spans.step = step
         self._freezing.draw()
 
     def forward(self, batch: TorchBatch, share: float) -> TorchResult:
-        """The network's outputs, and their loss.
+        """Compute the network's outputs, and their loss.
 
         Raises:
             WorkloadError: the network can't take such images, or there is no loss of its outputs.
@@ -188,21 +279,21 @@ class TorchNetwork:
             raise
 
     def backward(self, result: TorchResult) -> None:
-        """Autograd's pass; none where nothing is trained."""
+        """Run autograd's pass; none where nothing is trained."""
         if self.optimizer is None:
             return
         with self._spans.backward():
             result.loss.backward()  # type: ignore[no-untyped-call]
 
     def loss_and_count(self, result: TorchResult) -> tuple[float, CountOfRight]:
-        """The loss as a Python number; small outputs are kept for the count without their graph."""
+        """Return the loss as a number; small outputs are kept for the count without their graph."""
         loss = result.loss.detach()
         if self._accelerator is not None:
             loss = self._accelerator.to_host(loss)
         return loss.item(), result.right
 
     def step(self) -> None:
-        """The optimizer's update; gradients are freed, not set to zero."""
+        """Update by the optimizer; gradients are freed, not set to zero."""
         if self.optimizer is None:
             return
         self.optimizer.step()
@@ -210,7 +301,7 @@ class TorchNetwork:
         self.optimizer.zero_grad(set_to_none=True)
 
     def correct(self, batch: TorchBatch) -> int | None:
-        """Evaluated as in use: no dropout, no statistics of the batch, no graph."""
+        """Evaluate as in use: no dropout, no statistics of the batch, no graph."""
         self.network.eval()
         with torch.inference_mode():
             right = right_labels(self._outputs(batch), batch.labels)()
@@ -218,26 +309,17 @@ class TorchNetwork:
         return right
 
     def held_bytes(self) -> dict[str, int]:
-        """Sums over its tensors; parameters with the network's buffers."""
-        return {
-            "parameters": _bytes(self._stored()),
-            "gradients": _bytes(self._gradients()),
-            "optimizer": _bytes(self._state()),
-        }
-
-    def _stored(self) -> Iterable[torch.Tensor]:
-        """The network's tensors, and those that are trained in the place of parts of them."""
+        """Add up its tensors; parameters with the network's buffers."""
+        # With what is trained in the place of parts of them; views of one memory count once.
         every = (*self.network.state_dict().values(), *self._parameters)
-        # Views of one memory are one.
-        return {tensor.untyped_storage().data_ptr(): tensor for tensor in every}.values()
-
-    def _gradients(self) -> Iterator[torch.Tensor]:
-        return (p.grad for p in self._parameters if p.grad is not None)
-
-    def _state(self) -> Iterator[torch.Tensor]:
+        stored = {tensor.untyped_storage().data_ptr(): tensor for tensor in every}
         states = self.optimizer.state.values() if self.optimizer else ()
         kept = (value for state in states for value in state.values())
-        return (value for value in kept if isinstance(value, torch.Tensor))
+        return {
+            "parameters": _bytes(stored.values()),
+            "gradients": _bytes(p.grad for p in self._parameters if p.grad is not None),
+            "optimizer": _bytes(value for value in kept if isinstance(value, torch.Tensor)),
+        }
 
     def _refused(self, batch: TorchBatch, error: Exception) -> Exception:
         if is_memory_error(error):
@@ -263,7 +345,7 @@ def _bytes(tensors: Iterable[torch.Tensor]) -> int:
 def make_optimizer(
     name: str, rate: float, parameters: Sequence[nn.Parameter]
 ) -> optim.Optimizer | None:
-    """The optimizer; what it keeps for each parameter is made in its first step.
+    """Make the optimizer; what it keeps for each parameter is made in its first step.
 
     None where there is nothing to train.
     """

@@ -45,15 +45,19 @@ class Lstm(nn.Module):
 
 
 def build_network(settings: Settings, problem: Problem) -> nn.Module:
-    """The network with as many classes as the problem has; torch's generator draws it.
+    """Build the network with as many classes as the problem has; torch's generator draws it.
 
     Raises:
         WorkloadError: there is none for images of that shape.
     """
     name = settings["network"]
     if name == MLP:
-        activation = ACTIVATIONS[settings["activation"]]
-        return _mlp(problem, settings["depth"], settings["width"], activation)
+        width, activation = settings["width"], ACTIVATIONS[settings["activation"]]
+        sizes = [math.prod(problem.shape), *[width] * settings["depth"]]
+        layers: list[nn.Module] = [nn.Flatten()]
+        for inward, outward in pairwise(sizes):
+            layers += [nn.Linear(inward, outward), activation()]
+        return nn.Sequential(*layers, nn.Linear(sizes[-1], problem.classes))
     if name == LSTM:
         return Lstm(problem, settings["width"], settings["depth"])
     if name == BASIC_CNN:
@@ -65,23 +69,20 @@ def build_network(settings: Settings, problem: Problem) -> nn.Module:
             f"{name} reads images of 3 colours, or grey ones, not of {problem.shape[0]} channels",
             remedy="take another data set or shape; mlp, lenet, basic_cnn and lstm read any",
         )
-    return _known(name, problem.classes)
+    if name == "mobilenet_v1":
+        return MobileNetV1(problem.classes)
+    if name not in NETWORKS:
+        raise WorkloadError(f"{name} is not a network that edgebench knows by name")
+    options = {"aux_logits": False, "init_weights": True} if name in _WITH_AUX else {}
+    model: nn.Module = import_torchvision().get_model(
+        name, weights=None, num_classes=problem.classes, **options
+    )
+    return model
 
 
 def channels_read(name: str, problem: Problem) -> int:
-    """How many channels the network reads: of a grey image, some read each colour the same."""
+    """Return how many channels the network reads: some read a grey image as three colours."""
     return problem.shape[0] if name in (*OWN, "lenet") else 3
-
-
-def _mlp(
-    problem: Problem, depth: int, width: int, activation: Callable[[], nn.Module]
-) -> nn.Sequential:
-    channels, rows, columns = problem.shape
-    sizes = [channels * rows * columns, *[width] * depth]
-    layers: list[nn.Module] = [nn.Flatten()]
-    for inward, outward in pairwise(sizes):
-        layers += [nn.Linear(inward, outward), activation()]
-    return nn.Sequential(*layers, nn.Linear(sizes[-1], problem.classes))
 
 
 def _basic_cnn(problem: Problem) -> nn.Sequential:
@@ -117,18 +118,6 @@ def _lenet(problem: Problem) -> LeNet:
     return network
 
 
-def _known(name: str, classes: int) -> nn.Module:
-    if name == "mobilenet_v1":
-        return MobileNetV1(classes)
-    if name not in NETWORKS:
-        raise WorkloadError(f"{name} is not a network that edgebench knows by name")
-    options = {"aux_logits": False, "init_weights": True} if name in _WITH_AUX else {}
-    model: nn.Module = import_torchvision().get_model(
-        name, weights=None, num_classes=classes, **options
-    )
-    return model
-
-
 def _too_small(name: str, least: int, problem: Problem) -> WorkloadError:
     _, rows, columns = problem.shape
     return WorkloadError(
@@ -151,23 +140,18 @@ def checkpoint_blocks(network: nn.Module) -> None:
 
 def _checkpoint(network: nn.Module) -> None:
     if isinstance(network, nn.Sequential) and all(map(_leaf, network)):
-        _segment(network)
+        segments = round(math.sqrt(len(network)))
+        if segments > 1:
+            # A chain of its own: the network's would call itself.
+            layers = nn.Sequential(*network)
+            again = functools.partial(checkpoint_sequential, layers, segments, use_reentrant=False)
+            network.forward = again  # type: ignore[method-assign]
         return
     for child in network.children():
         if isinstance(child, nn.Sequential):
             _checkpoint(child)
         elif not _leaf(child):
-            again = functools.partial(checkpoint, child.forward, use_reentrant=False)
-            child.forward = again
-
-
-def _segment(chain: nn.Sequential) -> None:
-    segments = round(math.sqrt(len(chain)))
-    if segments > 1:
-        # A chain of its own: the network's would call itself.
-        layers = nn.Sequential(*chain)
-        again = functools.partial(checkpoint_sequential, layers, segments, use_reentrant=False)
-        chain.forward = again  # type: ignore[method-assign]
+            child.forward = functools.partial(checkpoint, child.forward, use_reentrant=False)
 
 
 def _leaf(module: nn.Module) -> bool:

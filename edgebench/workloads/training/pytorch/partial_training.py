@@ -18,12 +18,12 @@ from torch.nn import functional
 from torch.nn.grad import conv2d_input, conv2d_weight
 
 from edgebench.errors import WorkloadError
-from edgebench.workloads.training.names import SCRATCH
-from edgebench.workloads.training.partial import (
+from edgebench.workloads.training.names import (
     FILTERS,
     LAST,
     LAYERS,
     NOTHING,
+    SCRATCH,
     WHOLE,
     TrainedPart,
     parse_part,
@@ -44,8 +44,11 @@ class FilterSubset:
     """
 
     def __init__(self, layer: Layer, share: float) -> None:
-        if isinstance(layer, nn.Conv2d):
-            _refuse_groups(layer)
+        if isinstance(layer, nn.Conv2d) and layer.groups not in (1, layer.in_channels):
+            raise WorkloadError(
+                f"filters of a convolution in {layer.groups} groups can't be trained one by one",
+                remedy='train "layers" of this network, or a network without grouped convolutions',
+            )
         self._layer = layer
         self._count = len(layer.weight)
         chosen = max(1, round(share * self._count))
@@ -59,7 +62,7 @@ class FilterSubset:
         layer.forward = self._forward  # type: ignore[method-assign, assignment]
 
     def parameters(self) -> list[nn.Parameter]:
-        """What the optimizer steps: the drawn filters, and their biases."""
+        """Return what the optimizer steps: the drawn filters, and their biases."""
         return [self.weight] if self.bias is None else [self.weight, self.bias]
 
     @torch.no_grad()
@@ -73,16 +76,16 @@ class FilterSubset:
 
     @torch.no_grad()
     def put_back(self) -> None:
-        """What the optimizer made of the filters becomes the layer's."""
+        """Copy what the optimizer made of the filters into the layer."""
         self._layer.weight[self._rows] = self.weight
         if self.bias is not None and self._layer.bias is not None:
             self._layer.bias[self._rows] = self.bias
 
     def _forward(self, images: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = _SomeFilters.apply(  # type: ignore[no-untyped-call]
+        outputs: torch.Tensor = _SomeFilters.apply(  # type: ignore[no-untyped-call]
             images, self.weight, self.bias, self._layer, self._rows
         )
-        return made
+        return outputs
 
 
 class _SomeFilters(torch.autograd.Function):
@@ -109,37 +112,25 @@ class _SomeFilters(torch.autograd.Function):
         layer: Layer = ctx.layer
         down = ctx.needs_input_grad[0]
         if isinstance(layer, nn.Linear):
-            own = gradient[..., rows].flatten(0, -2)
+            drawn = gradient[..., rows].flatten(0, -2)
+            for_bias = drawn.sum(0) if ctx.biased else None
             for_images = gradient @ layer.weight if down else None
-            for_weight, for_bias = own.T @ images.flatten(0, -2), own.sum(0)
-        else:
-            own = gradient[:, rows]
-            for_images = _for_images(layer, images, gradient) if down else None
-            for_weight, for_bias = _for_weight(layer, images, own, rows), own.sum((0, 2, 3))
-        return for_images, for_weight, for_bias if ctx.biased else None, None, None
-
-
-def _for_images(layer: nn.Conv2d, images: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    made: torch.Tensor = conv2d_input(  # type: ignore[no-untyped-call]
-        images.shape, layer.weight, gradient, **_options(layer)
-    )
-    return made
-
-
-def _for_weight(
-    layer: nn.Conv2d, images: torch.Tensor, gradient: torch.Tensor, rows: torch.Tensor
-) -> torch.Tensor:
-    options = _options(layer)
-    if layer.groups > 1:
-        # Depthwise: a filter sees one channel, its own.
-        per_channel = layer.out_channels // layer.in_channels
-        images = images[:, rows.div(per_channel, rounding_mode="floor")]
-        options["groups"] = len(rows)
-    shape = (len(rows), *layer.weight.shape[1:])
-    made: torch.Tensor = conv2d_weight(  # type: ignore[no-untyped-call]
-        images, shape, gradient, **options
-    )
-    return made
+            return for_images, drawn.T @ images.flatten(0, -2), for_bias, None, None
+        drawn, options = gradient[:, rows], _options(layer)
+        for_bias = drawn.sum((0, 2, 3)) if ctx.biased else None
+        for_images = None
+        if down:
+            for_images = conv2d_input(  # type: ignore[no-untyped-call]
+                images.shape, layer.weight, gradient, **options
+            )
+        if layer.groups > 1:
+            # Depthwise: a filter sees one channel, its own.
+            per_channel = layer.out_channels // layer.in_channels
+            images = images[:, rows.div(per_channel, rounding_mode="floor")]
+            options["groups"] = len(rows)
+        shape = (len(rows), *layer.weight.shape[1:])
+        for_weight = conv2d_weight(images, shape, drawn, **options)  # type: ignore[no-untyped-call]
+        return for_images, for_weight, for_bias, None, None
 
 
 def _options(layer: nn.Conv2d) -> dict[str, Any]:
@@ -149,14 +140,6 @@ def _options(layer: nn.Conv2d) -> dict[str, Any]:
         "dilation": layer.dilation,
         "groups": layer.groups,
     }
-
-
-def _refuse_groups(layer: nn.Conv2d) -> None:
-    if layer.groups not in (1, layer.in_channels):
-        raise WorkloadError(
-            f"filters of a convolution in {layer.groups} groups can't be trained one by one",
-            remedy='train "layers" of this network, or a network without grouped convolutions',
-        )
 
 
 class PartialTraining:
@@ -218,7 +201,7 @@ class PartialTraining:
 
 
 def partial_training(network: nn.Module, settings: Mapping[str, Any]) -> PartialTraining:
-    """The freezing that the settings ask for by ``trained``, drawn from their ``seed``.
+    """Freeze what the settings ask for by ``trained``, drawn from their ``seed``.
 
     Raises:
         WorkloadError: the network has no such part; or the optimizer keeps a memory of each
@@ -248,21 +231,15 @@ def start_from(network: nn.Module, settings: Mapping[str, Any]) -> None:
         return
     file = Path(settings["start"])
     tensors = read_checkpoint(file)
-    own = network.state_dict()
-    fitting = {k: v for k, v in tensors.items() if k in own and v.shape == own[k].shape}
-    last = _last_names(network)
-    lacking = [name for name in own if name not in fitting and name not in last]
+    state = network.state_dict()
+    fitting = {k: v for k, v in tensors.items() if k in state and v.shape == state[k].shape}
+    *_, last = (n for n, m in network.named_modules() if any(True for _ in m.parameters(False)))
+    prefix = f"{last}." if last else ""
+    lacking = [name for name in state if name not in fitting and not name.startswith(prefix)]
     if lacking:
         raise WorkloadError(
-            f"the checkpoint lacks {lacking[0]} ({len(lacking)} of {len(own)} tensors don't fit)",
+            f"the checkpoint lacks {lacking[0]} ({len(lacking)} of {len(state)} tensors don't fit)",
             where=str(file),
             remedy='name a checkpoint of this network, or start = "scratch"',
         )
     network.load_state_dict(fitting, strict=False)
-
-
-def _last_names(network: nn.Module) -> set[str]:
-    """Names of the last layer's tensors."""
-    named = [(n, m) for n, m in network.named_modules() if any(True for _ in m.parameters(False))]
-    name, layer = named[-1]
-    return {f"{name}.{key}" if name else key for key in layer.state_dict()}

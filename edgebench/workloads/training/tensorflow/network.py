@@ -33,7 +33,7 @@ _POOLED = 6
 
 
 def keras_network(name: str, problem: Problem) -> Any:
-    """The network with as many classes as the problem has; Keras's generator draws it.
+    """Build the network with as many classes as the problem has; Keras's generator draws it.
 
     Raises:
         WorkloadError: there is none for images of that shape.
@@ -52,7 +52,7 @@ def keras_network(name: str, problem: Problem) -> Any:
 
 
 def keras_channels(name: str, problem: Problem) -> int:
-    """How many channels the network reads: AlexNet reads a grey image as three equal colours."""
+    """Return how many channels the network reads: AlexNet reads grey as three equal colours."""
     return 3 if name == ALEXNET else problem.shape[0]
 
 
@@ -135,12 +135,12 @@ def _pooled(images: Any) -> Any:
 
 
 def _means(size: int) -> Any:
-    """A matrix that takes :data:`_POOLED` means over parts of ``size`` numbers."""
-    made = np.zeros((_POOLED, size), np.float32)
+    """Make a matrix that takes :data:`_POOLED` means over parts of ``size`` numbers."""
+    matrix = np.zeros((_POOLED, size), np.float32)
     for part in range(_POOLED):
         first, end = part * size // _POOLED, -(-(part + 1) * size // _POOLED)
-        made[part, first:end] = 1 / (end - first)
-    return made
+        matrix[part, first:end] = 1 / (end - first)
+    return matrix
 
 
 class TensorflowBatch(NamedTuple):
@@ -175,7 +175,7 @@ class TensorflowNetwork:
         self._gradients: list[Any] = []
 
     def batch(self, images: Images, labels: Labels) -> TensorflowBatch:
-        """Bytes as numbers of 0 … 1, the channels last."""
+        """Convert bytes to numbers of 0 … 1, the channels last."""
         count, _, rows, columns = images.shape
         colours = np.broadcast_to(images, (count, self._channels, rows, columns))
         # One pass: a batch never stands in memory twice as numbers.
@@ -185,10 +185,10 @@ class TensorflowNetwork:
         return TensorflowBatch(tf.convert_to_tensor(numbers), tf.convert_to_tensor(labels))
 
     def begin(self, step: int) -> None:
-        """Nothing is drawn."""
+        """Do nothing: nothing is drawn."""
 
     def forward(self, batch: TensorflowBatch, share: float) -> TensorflowResult:
-        """Cross-entropy of the softmax."""
+        """Compute the cross-entropy of the softmax."""
         with tf.GradientTape() as tape:
             scores = self.network(batch.images, training=True)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch.labels, scores)
@@ -196,29 +196,29 @@ class TensorflowNetwork:
         return TensorflowResult(tape, loss, scores, batch.labels)
 
     def backward(self, result: TensorflowResult) -> None:
-        """The tape's pass."""
-        made = result.tape.gradient(result.loss, self.network.trainable_variables)
+        """Run the tape's pass."""
+        gradients = result.tape.gradient(result.loss, self.network.trainable_variables)
         if self._gradients:
-            made = [known + new for known, new in zip(self._gradients, made, strict=True)]
-        self._gradients = made
+            gradients = [known + new for known, new in zip(self._gradients, gradients, strict=True)]
+        self._gradients = gradients
 
     def loss_and_count(self, result: TensorflowResult) -> tuple[float, CountOfRight]:
-        """The loss as a Python number; small scores are kept for the count."""
+        """Return the loss as a Python number; small scores are kept for the count."""
         scores, labels = result.scores, result.labels
         count = counted_later(lambda: int(_right(scores, labels)), _bytes([scores]))
         return float(result.loss), count
 
     def step(self) -> None:
-        """The optimizer's update; gradients are freed."""
+        """Update by the optimizer; gradients are freed."""
         self.optimizer.apply(self._gradients, self.network.trainable_variables)
         self._gradients = []
 
     def correct(self, batch: TensorflowBatch) -> int:
-        """Evaluated as in use: no dropout, no tape."""
+        """Evaluate as in use: no dropout, no tape."""
         return int(_right(self.network(batch.images, training=False), batch.labels))
 
     def held_bytes(self) -> dict[str, int]:
-        """Sums over its tensors; the optimizer's counters are not in them."""
+        """Add up its tensors; the optimizer's counters are not in them."""
         kept = [value for value in self.optimizer.variables if len(value.shape)]
         return {
             "parameters": _bytes(self.network.weights),
@@ -242,7 +242,7 @@ class CompiledTensorflowNetwork(TensorflowNetwork):
         return float(loss), int(right)
 
     def held_bytes(self) -> dict[str, int]:
-        """Without gradients, which are there only while the graph executes."""
+        """Leave gradients out, which are there only while the graph executes."""
         held = super().held_bytes()
         del held["gradients"]
         return held
@@ -255,7 +255,7 @@ class CompiledTensorflowNetwork(TensorflowNetwork):
 
 
 def keras_optimizer(name: str, rate: float) -> Any:
-    """Keras's optimizer with torch's constants."""
+    """Make Keras's optimizer with torch's constants."""
     if name == "adam":
         return keras.optimizers.Adam(rate, epsilon=1e-8)
     if name == "adagrad":
@@ -264,9 +264,9 @@ def keras_optimizer(name: str, rate: float) -> Any:
 
 
 def _right(scores: Any, labels: Any) -> Any:
-    """How many labels have the highest score."""
+    """Count the labels that have the highest score."""
     return tf.math.count_nonzero(tf.equal(tf.argmax(scores, 1), labels))
 
 
 def _bytes(tensors: Iterable[Any]) -> int:
-    return sum(int(np.prod(one.shape)) * tf.as_dtype(one.dtype).size for one in tensors)
+    return sum(int(np.prod(tensor.shape)) * tf.as_dtype(tensor.dtype).size for tensor in tensors)

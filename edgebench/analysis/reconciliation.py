@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from edgebench.analysis.reconcile.point_ledgers import PointLedgers
+from edgebench.analysis.ledgers import PointLedgers
 from edgebench.errors import ResultsError
 from edgebench.measures.ledger import Ledger
 from edgebench.measures.strategies import strategy_of, with_own_trial
@@ -121,14 +121,25 @@ def reconcile_sweep(
     unlimited = {record.point for record in sweep.records if record.limits.label == "max"}
     chosen = [_point_of(sweep, trial)] if trial else sorted(looked_at or unlimited)
     timed = [_middle(sweep, point, trial) for point in chosen]
-    found = [record for record in timed if record and (not network or _has(record, network))]
-    if not found:
+    records = [
+        r
+        for r in timed
+        if r and network in (None, r.settings.get("network"), *r.settings.get("networks", ()))
+    ]
+    if not records:
         raise ResultsError(
             f"no finished trial of {network!r}" if network else "no trial finished",
             where=str(sweep.path),
             remedy=f"see what there is: edgebench show {sweep.path}",
         )
-    return [_reconcile(sweep, record, network) for record in found]
+    reconciliations = []
+    for record in records:
+        looked, missing = _own_trials(sweep, record)
+        chain = PointLedgers(read_trial(sweep, record), looked)
+        costs = _costs(sweep, chain)
+        whole, layers = tuple(chain.whole()), tuple(_layers(chain, network))
+        reconciliations.append(Reconciliation(chain, whole, layers, costs, missing))
+    return reconciliations
 
 
 def _point_of(sweep: Sweep, trial: str) -> str:
@@ -143,14 +154,14 @@ def _point_of(sweep: Sweep, trial: str) -> str:
 
 
 def _middle(sweep: Sweep, point: str, trial: str | None) -> TrialRecord | None:
-    """The timed trial asked for, else the one of the middle time among those that finished."""
+    """Choose the timed trial asked for, else the finished one of the middle time."""
     named = [r for r in sweep.records if r.point == point and r.trial == trial]
     done = sorted(_finished(sweep, point), key=lambda r: r.wall_s or 0.0)
     return next(iter([*named, *done[len(done) // 2 :]]), None)
 
 
 def _finished(sweep: Sweep, point: str) -> list[TrialRecord]:
-    """The point's trials that finished: fresh ones; where there are none, visits of walks.
+    """List the point's trials that finished: fresh ones, else visits of walks.
 
     A visit is a part of its process's life, of which GNU time and the sampler tell nothing.
     """
@@ -158,46 +169,30 @@ def _finished(sweep: Sweep, point: str) -> list[TrialRecord]:
     return [r for r in done if r.walk is None] or done
 
 
-def _has(record: TrialRecord, network: str) -> bool:
-    settings = record.settings
-    return network in (settings.get("network"), *settings.get("networks", ()))
-
-
-def _reconcile(sweep: Sweep, record: TrialRecord, network: str | None) -> Reconciliation:
-    looked, missing = _own_trials(sweep, record)
-    chain = PointLedgers(read_trial(sweep, record), looked)
-    return Reconciliation(
-        chain,
-        tuple(chain.whole()),
-        tuple(_layers(chain, network)),
-        _costs(sweep, chain),
-        missing,
-    )
-
-
 def _own_trials(
     sweep: Sweep, timed: TrialRecord
 ) -> tuple[dict[str, TrialReadings], dict[str, str]]:
-    """The strategies' trials of a timed trial's point, and why there are not more."""
-    found: dict[str, TrialReadings] = {}
+    """Find the strategies' trials of a timed trial's point, and why there are not more."""
+    trials: dict[str, TrialReadings] = {}
     limited = timed.limit_bytes is not None
     wanted = [one for one in with_own_trial().values() if one.tells_memory]
-    missing = {one.name: _how_to_get(one.name) for one in wanted if limited or not one.limited_only}
+    missing = {}
+    for strategy in wanted:
+        if limited or not strategy.limited_only:
+            why = strategy.unavailable()
+            missing[strategy.name] = (
+                f'no trial of its own: [memory] strategies = ["{strategy.name}"] in the scenario'
+                + (f"; {why}" if why else "")
+            )
     asked = [r for r in sweep.strategy_records if r.point == timed.point and r.strategy in missing]
     for record in asked:
         name, why = str(record.strategy), record.missing.get("reading") or record.reason
         missing.pop(name, None)
         try:
-            found[name] = read_trial(sweep, record)
+            trials[name] = read_trial(sweep, record)
         except ResultsError as error:
             missing[name] = why or error.what
-    return found, missing
-
-
-def _how_to_get(name: str) -> str:
-    why = with_own_trial()[name].unavailable()
-    asked = f'no trial of its own: [memory] strategies = ["{name}"] in the scenario'
-    return f"{asked}; {why}" if why else asked
+    return trials, missing
 
 
 def _costs(sweep: Sweep, chain: PointLedgers) -> dict[str, float]:
@@ -224,10 +219,10 @@ def _layers(chain: PointLedgers, network: str | None) -> Iterator[LayerLedgers]:
 def _figures(
     trials: Sequence[TrialReadings], key: SpanKey
 ) -> dict[str, tuple[int | None, int | None, int | None]]:
-    found: dict[str, tuple[int | None, int | None, int | None]] = {}
+    figures: dict[str, tuple[int | None, int | None, int | None]] = {}
     for trial in trials:
         for name in trial.readings:
             reading = trial.span_reading(name, key)
-            if reading is not None and name not in found:
-                found[name] = (reading.before_bytes, reading.peak_bytes, reading.after_bytes)
-    return found
+            if reading is not None and name not in figures:
+                figures[name] = (reading.before_bytes, reading.peak_bytes, reading.after_bytes)
+    return figures

@@ -66,11 +66,11 @@ class OnnxRuntime(FileEngine):
         note_runtime(recorder, onnxruntime=onnxruntime.__version__, threads=settings.get("threads"))
 
     def parts(self, file: Path) -> list[Path]:
-        """The file, and those beside it that hold its weights."""
+        """List the file, and those beside it that hold its weights."""
         import onnx
 
         model = onnx.load(str(file), load_external_data=False)
-        folder, found = file.parent.resolve(), []
+        folder, beside = file.parent.resolve(), []
         for name in sorted(set(_external_names(model))):
             path = Path(os.path.normpath(folder / name))
             if not path.is_relative_to(folder):
@@ -85,8 +85,8 @@ class OnnxRuntime(FileEngine):
                     where=str(file),
                     remedy=f"copy it to {folder}, under that name",
                 )
-            found.append(path)
-        return [folder / file.name, *found]
+            beside.append(path)
+        return [folder / file.name, *beside]
 
     def keep_forms(self, file: Path, folder: Path, loaders: Iterable[str]) -> None:
         """Of a file with its weights inside one with the weights beside it, to be mapped."""
@@ -112,13 +112,13 @@ class OnnxRuntime(FileEngine):
     def model(
         self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
     ) -> EngineModel:
-        """The network in a file."""
+        """Return the network in a file."""
         mapped = Path(str(file).replace(f"/{COPY}/", f"/{_MAPPED}/"))
         is_mapped = settings["loader"] == "mmap" and mapped.exists()
         return _OnnxModel(mapped if is_mapped else file, settings, profile)
 
     def words(self, error: Exception) -> str:
-        """ONNX Runtime's own words, without the codes before them."""
+        """Return ONNX Runtime's own words, without the codes before them."""
         words = error_words(error).removeprefix("[ONNXRuntimeError] : ")
         parts = words.split(" : ", 2)
         told = parts[-1] if parts[0].isdigit() else words
@@ -137,13 +137,13 @@ def _external_names(message: Any) -> Iterator[str]:
 
     if isinstance(message, onnx.TensorProto):
         if message.data_location == onnx.TensorProto.EXTERNAL:
-            names = [one.value for one in message.external_data if one.key == "location"]
+            names = [item.value for item in message.external_data if item.key == "location"]
             yield names[-1] if names else ""
         return
     for field, value in message.ListFields():
         if field.message_type is not None:
-            for one in value if isinstance(value, Iterable) else (value,):
-                yield from _external_names(one)
+            for item in value if isinstance(value, Iterable) else (value,):
+                yield from _external_names(item)
 
 
 class _OnnxModel(EngineModel):
@@ -164,7 +164,7 @@ class _OnnxModel(EngineModel):
         )
 
     def options(self) -> Any:
-        """The options of its session."""
+        """Make the options of its session."""
         import onnxruntime
 
         settings, options = self.settings, onnxruntime.SessionOptions()
@@ -183,16 +183,16 @@ class _OnnxModel(EngineModel):
         return options
 
     def inputs(self) -> list[FileInput]:
-        found = []
-        for one in self._session.get_inputs():
+        inputs = []
+        for place in self._session.get_inputs():
             # Such as "tensor(float)"; others are no arrays, and their names say so.
-            kind = one.type.removeprefix("tensor(").removesuffix(")")
+            kind = place.type.removeprefix("tensor(").removesuffix(")")
             # Some exporters write -1 or "?" for a dynamic size.
             sizes = (
-                size if isinstance(size, str) or (size or -1) >= 0 else None for size in one.shape
+                size if isinstance(size, str) or (size or -1) >= 0 else None for size in place.shape
             )
-            found.append(FileInput(one.name, _TYPES.get(kind, kind), tuple(sizes)))
-        return found
+            inputs.append(FileInput(place.name, _TYPES.get(kind, kind), tuple(sizes)))
+        return inputs
 
     def run(self, inputs: Mapping[str, Any]) -> Any:
         self._began_ns.append(time.monotonic_ns())
@@ -207,7 +207,7 @@ class _OnnxModel(EngineModel):
         return b"".join(map(_bytes, output))
 
     def timed_nodes(self) -> list[TimedNode]:
-        """From the profile of the session that was unloaded.
+        """Read the profile of the session that was unloaded.
 
         Nodes within a node, as of a loop, are part of its time.
         """
@@ -220,7 +220,7 @@ class _OnnxModel(EngineModel):
         )
         remove_file(self._written)
         began_ns, self._began_ns, self._written = iter(self._began_ns), [], None
-        found: list[TimedNode] = []
+        nodes: list[TimedNode] = []
         execution, order, run_us, run_ns, until_us = -1, 0, 0, 0, 0
         for event in events:
             if event["name"] == "model_run":
@@ -229,7 +229,7 @@ class _OnnxModel(EngineModel):
             elif str(event["name"]).endswith(_KERNEL) and event["ts"] >= until_us:
                 until_us, order, about = event["ts"] + event["dur"], order + 1, event["args"]
                 start_ns = run_ns + 1000 * (event["ts"] - run_us)
-                found.append(
+                nodes.append(
                     TimedNode(
                         execution,
                         order,
@@ -241,17 +241,16 @@ class _OnnxModel(EngineModel):
                         int(about["output_size"]),
                     )
                 )
-        return found
+        return nodes
 
 
 def _bytes(value: Any) -> bytes:
-    """What an output holds: an array, of text too; or a sequence or a map of them."""
     import numpy as np
 
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.tobytes()
     if isinstance(value, dict):
-        return b"".join(_bytes(one) for pair in value.items() for one in pair)
+        return b"".join(_bytes(item) for pair in value.items() for item in pair)
     if isinstance(value, (list, np.ndarray)):
-        return b"".join(_bytes(one) for one in value)
+        return b"".join(_bytes(item) for item in value)
     return repr(value).encode()

@@ -35,11 +35,16 @@ class Torch(Engine):
 
     def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
         """Import all the code the networks need; settings without networks need any network's."""
-        own = settings.get("references") or {}
+        references = settings.get("references") or {}
         networks = settings.get("networks")
-        known = networks and [name for name in networks if name not in own]
+        known = networks and [name for name in networks if name not in references]
         import_torch(recorder, known, settings.get("threads"), settings.get("interop_threads"))
-        _import_code(own)
+        if references:
+            from edgebench.layers.references import ModelReference
+            from edgebench.layers.sources import network_source
+
+            for reference in references.values():
+                network_source(ModelReference.from_json(reference)).import_code()
         start_accelerator(settings, recorder)
         if networks is not None:
             from edgebench.layers import pipeline  # noqa: F401 - its memory is base too
@@ -117,15 +122,6 @@ class _Generation(_PipelineRounds):
         """Say how large the cache was in the end."""
         super().close()
         self._recorder.note(key_value_cache_bytes=self._schedule.most_cache_bytes)
-
-
-def _import_code(references: Mapping[str, Any]) -> None:
-    """What builds the networks that are not known by name."""
-    from edgebench.layers.references import ModelReference
-    from edgebench.layers.sources import network_source
-
-    for reference in references.values():
-        network_source(ModelReference.from_json(reference)).import_code()
 
 
 def import_torch(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +36,6 @@ class TensorFlow(FileEngine):
 
     def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
         """Import TensorFlow and Keras."""
-        from edgebench.workloads.engines.tensorflow.library import import_tensorflow
-
         threads = settings.get("threads")
         versions = import_tensorflow(threads, settings.get("onednn", True))
         note_runtime(recorder, **versions, threads=threads)
@@ -43,7 +43,7 @@ class TensorFlow(FileEngine):
     def model(
         self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
     ) -> EngineModel:
-        """The network in a file."""
+        """Return the network in a file."""
         return _KerasModel(file, settings)
 
 
@@ -66,7 +66,7 @@ class _KerasModel(EngineModel):
         ends = network.inputs[0] if chain else network.input
 
         def forward(values: dict[str, Any]) -> list[Any]:
-            given = keras.tree.map_structure(lambda one: values[one.name], ends)
+            given = keras.tree.map_structure(lambda end: values[end.name], ends)
             return list(keras.tree.flatten(network(given, training=False)))
 
         xla = self.settings.get("xla", False)
@@ -78,8 +78,8 @@ class _KerasModel(EngineModel):
         # Keras casts what NumPy has no type for.
         names = {"string": STRING, "bfloat16": "float32"}
         return [
-            FileInput(one.name, names.get(one.dtype, one.dtype), tuple(one.shape))
-            for one in self._network.inputs
+            FileInput(place.name, names.get(place.dtype, place.dtype), tuple(place.shape))
+            for place in self._network.inputs
         ]
 
     def run(self, inputs: Mapping[str, Any]) -> Any:
@@ -90,4 +90,55 @@ class _KerasModel(EngineModel):
         self._network = self._graph = None
 
     def output_bytes(self, output: Any) -> bytes:
-        return b"".join(one.numpy().tobytes() for one in output)
+        return b"".join(tensor.numpy().tobytes() for tensor in output)
+
+
+#: Set before the import. No GPU is looked for; Keras computes with TensorFlow whatever a person's
+#: own settings say, and neither reads nor writes them.
+_VARIABLES = {
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "KERAS_BACKEND": "tensorflow",
+    "KERAS_HOME": "/dev/null/keras",
+}
+
+
+def import_tensorflow(threads: int | None = None, onednn: bool = True) -> dict[str, str]:
+    """Import TensorFlow and Keras for the CPU; their versions.
+
+    Args:
+        threads: threads of an operator; operators run one after another then. None: as TensorFlow
+            has them.
+        onednn: whether operators may use oneDNN's kernels.
+    """
+    os.environ.update(_VARIABLES, TF_ENABLE_ONEDNN_OPTS=str(int(onednn)))
+    with _held_messages():
+        import keras
+        import tensorflow as tf
+
+        if threads:
+            tf.config.threading.set_intra_op_parallelism_threads(threads)
+            tf.config.threading.set_inter_op_parallelism_threads(1)
+        # Its runtime starts with the first operator; it belongs to the import.
+        tf.constant(0)
+    return {"tensorflow": tf.__version__, "keras": keras.__version__}
+
+
+@contextmanager
+def _held_messages() -> Iterator[None]:
+    """Keep what is written to stderr; write it there only after an exception.
+
+    TensorFlow logs before its own level of messages is in force, so no variable stops that.
+    """
+    ours, held = os.dup(2), os.memfd_create("stderr")
+    os.dup2(held, 2)
+    try:
+        yield
+    except BaseException:
+        size = os.lseek(held, 0, os.SEEK_CUR)
+        os.write(ours, os.pread(held, size, 0))
+        raise
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+        os.close(held)

@@ -41,7 +41,7 @@ class LiteRt(FileEngine):
     def model(
         self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
     ) -> EngineModel:
-        """The network in a file."""
+        """Return the network in a file."""
         return _TfliteModel(file, settings)
 
 
@@ -66,12 +66,12 @@ class _TfliteModel(EngineModel):
         )
 
     def inputs(self) -> list[FileInput]:
-        found = []
-        for one in self._interpreter.get_input_details():
-            dims = one["shape_signature"] if len(one["shape_signature"]) else one["shape"]
+        inputs = []
+        for place in self._interpreter.get_input_details():
+            dims = place["shape_signature"] if len(place["shape_signature"]) else place["shape"]
             shape = tuple(int(size) if size >= 0 else None for size in dims)
-            found.append(FileInput(one["name"], one["dtype"].__name__, shape))
-        return found
+            inputs.append(FileInput(place["name"], place["dtype"].__name__, shape))
+        return inputs
 
     def fit(self, inputs: Mapping[str, Any]) -> None:
         for place in self._interpreter.get_input_details():
@@ -91,4 +91,4 @@ class _TfliteModel(EngineModel):
         self._interpreter = None
 
     def output_bytes(self, output: Any) -> bytes:
-        return b"".join(one.tobytes() for one in output)
+        return b"".join(array.tobytes() for array in output)

@@ -45,15 +45,15 @@ class TorchScript(FileEngine):
     def model(
         self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
     ) -> EngineModel:
-        """The program in a file."""
+        """Return the program in a file."""
         return _ScriptModel(file, settings)
 
     def words(self, error: Exception) -> str:
-        """What failed, without the trace of serialized code before it."""
+        """Return what failed, without the trace of serialized code before it."""
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        told = next((one for one in reversed(lines) if "Error: " in one), None)
+        reason = next((one for one in reversed(lines) if "Error: " in one), None)
         # The reason stands first where there is no trace, and last behind one.
-        words = told or (lines[0] if lines else type(error).__name__)
+        words = reason or (lines[0] if lines else type(error).__name__)
         for name in ("RuntimeError: ", "torch.jit.Error: ", "builtins."):
             words = words.removeprefix(name)
         return words
@@ -74,24 +74,24 @@ class _ScriptModel(EngineModel):
             self._program = load(str(self.file), map_location="cpu").eval()
 
     def inputs(self) -> list[FileInput]:
-        """The arguments of its schema, which names types alone."""
-        found = []
-        for one in self._program.forward.schema.arguments[1:]:
-            kind = str(one.type).removeprefix("Optional[").removesuffix("]")
+        """Read the arguments of its schema, which names types alone."""
+        inputs = []
+        for argument in self._program.forward.schema.arguments[1:]:
+            kind = str(argument.type).removeprefix("Optional[").removesuffix("]")
             shape = () if kind in _VALUES else None
             kind = _VALUES.get(kind, "" if "Tensor" in kind else kind)
-            found.append(FileInput(one.name, kind, shape, one.has_default_value()))
-        return found
+            inputs.append(FileInput(argument.name, kind, shape, argument.has_default_value()))
+        return inputs
 
     def run(self, inputs: Mapping[str, Any]) -> Any:
         import torch
 
         given: dict[str, Any] = {}
-        for one in self._program.forward.schema.arguments[1:]:
-            if one.name in inputs:
-                value, kind = inputs[one.name], str(one.type)
+        for argument in self._program.forward.schema.arguments[1:]:
+            if argument.name in inputs:
+                value, kind = inputs[argument.name], str(argument.type)
                 tensor = torch.from_numpy(value) if "Tensor" in kind else value.item()
-                given[one.name] = [tensor] if kind == "List[Tensor]" else tensor
+                given[argument.name] = [tensor] if kind == "List[Tensor]" else tensor
         with torch.no_grad():
             return self._program(**given)
 

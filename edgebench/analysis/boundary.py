@@ -64,7 +64,7 @@ class SpanBoundary:
 
 
 def span_label(span: Span) -> str:
-    """``first execution's features.8`` in few words."""
+    """Write ``first alexnet features.8``."""
     words = [span.phase]
     if span.network:
         words.append(span.network)
@@ -74,7 +74,7 @@ def span_label(span: Span) -> str:
 
 
 def span_boundaries(process: TrialReadings) -> Iterator[SpanBoundary]:
-    """Both ends of each span of which everything is known, in order of time.
+    """Yield both ends of each span of which everything is known, in order of time.
 
     Spans around others are left out: their marks are of some instant inside, far from their ends.
     """
@@ -119,14 +119,14 @@ def _looks(process: TrialReadings) -> dict[tuple[int, bool], Look]:
 
 
 def boundary_nearest_peak(ends: Sequence[SpanBoundary]) -> SpanBoundary | None:
-    """Of a span's two ends the one nearer to its peak."""
+    """Choose the end of a span that is nearer to its peak."""
     return min(ends, key=lambda moment: moment.distance_bytes, default=None)
 
 
 def boundary_nearest_trial_peak(
     known: Sequence[SpanBoundary], slack_bytes: int
 ) -> SpanBoundary | None:
-    """The boundary nearest to the kernel's peak of the whole trial.
+    """Find the boundary nearest to the kernel's peak of the whole trial.
 
     Under a limit many spans reach it: of those, the one where the process was largest.
     """
@@ -141,7 +141,7 @@ _READ = ErrorBar(None, "read at the boundaries of spans")
 
 
 def trial_peak(trial: TrialReadings, strategy: str) -> Figure | None:
-    """The whole trial's peak by this strategy; None if it has none."""
+    """Return the whole trial's peak by this strategy; None if it has none."""
     reading = trial.readings.get(strategy)
     if reading is None or reading.peak_bytes is None:
         return None
@@ -149,7 +149,7 @@ def trial_peak(trial: TrialReadings, strategy: str) -> Figure | None:
 
 
 def boundary_figure(trial: TrialReadings, strategy: str, size_bytes: int, where: str) -> Figure:
-    """A figure read inside the trial."""
+    """Make a figure that was read inside the trial."""
     reading = trial.readings.get(strategy)
     error = reading.span_error if reading else _READ
     return Figure(strategy, size_bytes, trial.record.trial, where, error)
@@ -158,7 +158,7 @@ def boundary_figure(trial: TrialReadings, strategy: str, size_bytes: int, where:
 def size_at_boundary(
     trial: TrialReadings, strategy: str, key: SpanKey, end: bool = True
 ) -> int | None:
-    """What the strategy saw at the end of a span, or at its start."""
+    """Return what the strategy saw at the end of a span, or at its start."""
     reading = trial.span_reading(strategy, key)
     if reading is None:
         return None

@@ -1,1 +1,0 @@
-"""TensorFlow as an engine."""

@@ -1,1 +1,0 @@
-"""TorchScript as an engine."""
