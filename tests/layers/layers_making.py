@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -157,11 +156,10 @@ def layered(model: nn.Module, folder: Path, loader: str = "copy") -> LayeredNetw
 
 
 class SpanLog:
-    """Records the spans of a schedule: what begins and ends, in order, and in which thread."""
+    """Records the spans of a schedule: what begins and ends, in order."""
 
     def __init__(self) -> None:
         self.boundaries: list[tuple[str, str, Any, Any]] = []
-        self.threads: set[int] = set()
 
     @contextmanager
     def span(
@@ -174,7 +172,6 @@ class SpanLog:
         name: str | None = None,
     ) -> Iterator[None]:
         """Note both ends."""
-        self.threads.add(threading.get_ident())
         self.boundaries.append(("start", phase, network, layer))
         yield
         self.boundaries.append(("end", phase, network, layer))

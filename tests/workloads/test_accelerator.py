@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from accelerator_fakes import COPY_S, TOTAL_BYTES, FakeRuntime
-from training_making import Told, settings, trained
+from training_making import Told, inference, settings, trained
 
 from edgebench.errors import AcceleratorMemoryError, MachineError, WorkloadError
 from edgebench.layers.accelerator import Accelerator, is_accelerator_memory_error, is_memory_error
@@ -72,7 +72,7 @@ def test_a_layer_s_weights_are_copied_as_it_is_loaded(made_up: None, tmp_path: P
     """Of inference `load` has the weights, `init` the input, and the round the output."""
     folder, files = prepare_weights(examine("lenet", {}), tmp_path, 0)
     told = _Events()
-    run_inference(_inference(folder), told)
+    run_inference(inference(folder, warm=0, page_cache="warm", accelerator=CUDA), told)
     told.flush()
     phases = _phases(told)
     loaded = sum(p.nbytes for p in _lenet_parameters())
@@ -233,22 +233,3 @@ def _lines(told: _Events) -> list[dict[str, Any]]:
 def _phases(told: _Events) -> dict[tuple[str, int | None], dict[str, Any]]:
     found = [one for line in _lines(told) for one in line.get("phases", ())]
     return {(one["phase"], one["round"]): one for one in found}
-
-
-def _inference(folder: Path) -> dict[str, Any]:
-    return {
-        "networks": ["lenet"],
-        "weights": {"lenet": str(folder)},
-        "schedule": "linear",
-        "loader": "copy",
-        "batch": 1,
-        "image": None,
-        "rounds": 2,
-        "warm": 0,
-        "threads": 1,
-        "workers": 2,
-        "seed": 0,
-        "page_cache": "warm",
-        "gc": "frozen",
-        "accelerator": CUDA,
-    }

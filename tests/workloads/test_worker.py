@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from training_making import inference
 
 from edgebench.layers.examination import examine
 from edgebench.layers.known_networks import ZOO
@@ -80,25 +81,6 @@ def _threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def settings(folder: Path, **changes: Any) -> dict[str, Any]:
-    """LeNet, twice loaded, linear and cold."""
-    return {
-        "networks": ["lenet"],
-        "weights": {"lenet": str(folder)},
-        "schedule": "linear",
-        "loader": "copy",
-        "batch": 1,
-        "image": None,
-        "rounds": 2,
-        "warm": 1,
-        "threads": 1,
-        "workers": 2,
-        "seed": 5,
-        "page_cache": "cold",
-        **changes,
-    }
-
-
 def notes(events: list[dict[str, Any]]) -> dict[str, Any]:
     """All notes as one."""
     return {k: v for e in events if e["event"] == "note" for k, v in e["data"].items()}
@@ -119,14 +101,14 @@ def plain_digest(weights: Path) -> str:
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_worker_runs_its_rounds_and_tells_all(schedule: str, loader: str, weights: Path) -> None:
     """Every phase of every round ends, and the output is that of a plain network."""
-    code, events = worker_here(settings(weights, schedule=schedule, loader=loader))
+    code, events = worker_here(inference(weights, schedule=schedule, loader=loader))
     assert code == 0
     check_rounds(events, schedule, weights)
 
 
 def test_so_it_does_in_a_process_of_its_own(weights: Path) -> None:
     """As the harness starts it: versions, threads and the allocator's variables are noted, too."""
-    asked = settings(weights, schedule="stream", loader="mmap")
+    asked = inference(weights, schedule="stream", loader="mmap")
     done, events = worker(asked, env={"MALLOC_ARENA_MAX": "1"})
     assert done.returncode == 0, done.stderr
     check_rounds(events, "stream", weights)
@@ -157,7 +139,7 @@ def test_schedules_and_loaders_are_those_a_scenario_may_name() -> None:
 
 def test_a_pipeline_may_hold_a_network_twice(weights: Path) -> None:
     """Each is loaded on its own, and both give the same."""
-    asked = settings(weights, networks=["lenet", "lenet"], schedule="partial")
+    asked = inference(weights, networks=["lenet", "lenet"], schedule="partial")
     code, events = worker_here(asked)
     assert code == 0
     loads = [e for e in events if e["event"] == "start" and e["phase"] == "load"]
@@ -185,7 +167,7 @@ def test_what_cannot_be_run_is_told(
     changes: dict[str, Any], what: str, weights: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As a note and on stderr, with exit code 1."""
-    code, events = worker_here(settings(weights, **changes))
+    code, events = worker_here(inference(weights, **changes))
     assert code == 1
     assert what in notes(events)["error"]["what"]
     assert set(notes(events)["error"]) == {"what", "where", "remedy"}
@@ -207,7 +189,7 @@ def test_weights_that_vanish_end_the_trial_with_their_name(
     schedule: str, gone: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """In whatever thread they are loaded: an error, never a hang, and no traceback."""
-    code, events = worker_here(settings(gone.parent, schedule=schedule))
+    code, events = worker_here(inference(gone.parent, schedule=schedule))
     assert code == 1
     assert notes(events)["error"]["where"] == str(gone)
     assert "Traceback" not in capfd.readouterr().err
@@ -216,7 +198,7 @@ def test_weights_that_vanish_end_the_trial_with_their_name(
 
 def test_a_worker_that_fails_says_so_in_a_process_of_its_own(gone: Path) -> None:
     """Its exit code is 1, and its stderr has no traceback."""
-    done, events = worker(settings(gone.parent, schedule="partial"))
+    done, events = worker(inference(gone.parent, schedule="partial"))
     assert done.returncode == 1
     assert notes(events)["error"]["where"] == str(gone)
     assert str(gone) in done.stderr

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from training_making import inference
 
 from edgebench.layers.examination import examine
 from edgebench.layers.weights import prepare_weights
@@ -40,20 +41,9 @@ def trial(
     session: Session, folder: Path, work: Path, schedule: str, loader: str
 ) -> tuple[TrialRecord, list[dict[str, Any]]]:
     """One unlimited trial on small images, and its events."""
-    settings = {
-        "kind": "inference",
-        "networks": [NETWORK],
-        "schedule": schedule,
-        "loader": loader,
-        "batch": 1,
-        "image": 32,
-        "rounds": 2,
-        "warm": 1,
-        "threads": 1,
-        "workers": 2,
-        "seed": 0,
-        "page_cache": "cold",
-    }
+    about = {"kind": "inference", "networks": [NETWORK], "image": 32}
+    settings = inference(folder, **about, schedule=schedule, loader=loader)
+    del settings["weights"]
     work.mkdir()
     files = TrialFiles(work / "s.npz", work / "e.gz", work / "log", work)
     where = {NETWORK: str(folder)}

@@ -1,9 +1,10 @@
-"""Training run in this process, and what it told."""
+"""Training run in this process, and what it told; the settings of an inference."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from edgebench.scenario.scenario import scenario_of
@@ -50,6 +51,25 @@ def settings(**workload: Any) -> dict[str, Any]:
     }
     (made,) = scenario_of(tables).workload_settings()
     return made
+
+
+def inference(folder: Path, **changes: Any) -> dict[str, Any]:
+    """The settings of LeNet's inference with these weights: two rounds, layer by layer, cold."""
+    return {
+        "networks": ["lenet"],
+        "weights": {"lenet": str(folder)},
+        "schedule": "linear",
+        "loader": "copy",
+        "batch": 1,
+        "image": None,
+        "rounds": 2,
+        "warm": 1,
+        "threads": 1,
+        "workers": 2,
+        "seed": 5,
+        "page_cache": "cold",
+        **changes,
+    }
 
 
 def trained(**workload: Any) -> Told:
