@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from edgebench.analysis.reconcile import reconciliation
 from looking import MIB, PARTS, look, resident, usage
 
+from edgebench.analysis import reconciliation
 from edgebench.analysis.boundary import (
     SpanBoundary,
     boundary_nearest_peak,
