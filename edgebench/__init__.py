@@ -150,6 +150,11 @@ def minimum(
     throughput: float | None = None,
     throughput_pattern: str | None = None,
     files: Sequence[str | Path] | None = None,
+    schedule: str | None = None,
+    loader: str | None = None,
+    batch: int | None = None,
+    image: int | None = None,
+    input: str | dict[str, str] | None = None,  # noqa: A002 - as the scenario's key
     prompt: int | None = None,
     new_tokens: int | None = None,
     stop_after: str | None = None,
@@ -176,6 +181,11 @@ def minimum(
         throughput: find the least limit at which it prints this many lines a second.
         throughput_pattern: a rate that it prints instead, a regular expression with one group.
         files: weights that it reads, evicted from the page cache before each trial.
+        schedule: in which order a network's layers are loaded and executed.
+        loader: how its weights are loaded, ``"copy"`` or ``"mmap"``.
+        batch: how many images are in one input.
+        image: their width and height in pixels.
+        input: what it takes, as ``"float32 1x3x224x224"``, or such a text for each input.
         prompt: how many tokens a language model is given.
         new_tokens: tokens of text that it generates.
         stop_after: stop a program that never ends after this time, as ``"20s"``.
@@ -206,6 +216,11 @@ def minimum(
         "throughput": throughput,
         "throughput_pattern": throughput_pattern,
         "files": files,
+        "schedule": schedule,
+        "loader": loader,
+        "batch": batch,
+        "image": image,
+        "input": input,
         "prompt": prompt,
         "new_tokens": new_tokens,
         "stop_after": stop_after,

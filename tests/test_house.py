@@ -5,17 +5,23 @@ from __future__ import annotations
 import ast
 import functools
 import graphlib
+import inspect
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import grimp
 import pytest
 from source_modules import SourceModule, dotted_name, read_modules, unused_names
 
+import edgebench
+from edgebench.cli.minimum import minimum
+from edgebench.cli.options import NETWORK_KEYS
 from edgebench.cli.verbs import VERBS
+from edgebench.run.minimum_requests import NETWORK_KEYS as OF_NETWORKS
+from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
 
 #: One group of all that reads each module: the largest, which xdist begins with.
 pytestmark = pytest.mark.xdist_group("source")
@@ -196,3 +202,14 @@ def test_every_name_is_used(modules: list[SourceModule]):
     """No class, function or constant is there for the tests alone."""
     unused = unused_names(modules)
     assert not [n for n in unused if n.rpartition(".")[2] not in INTERFACES]
+
+
+def test_a_search_takes_the_same_keys_everywhere():
+    """The verb's options, Python's arguments and the two requests; Python emulates no board."""
+    keys = {field.name for one in (MinimumRequest, ProgramRequest) for field in fields(one)}
+    keys -= {"network", "command", "stdin"}
+    python = {*inspect.signature(edgebench.minimum).parameters} - {"workload", "network", "results"}
+    of_sweeps = {"network", "results", "device", "fresh", "verbose", "as_json"}
+    assert python == keys - {"board"}
+    assert {option.name for option in minimum.params} - of_sweeps == keys
+    assert set(NETWORK_KEYS) == OF_NETWORKS

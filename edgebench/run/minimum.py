@@ -18,6 +18,7 @@ from edgebench.run.command import check_command
 from edgebench.run.function import function_settings, name_of
 from edgebench.run.minimum_answer import Minimum
 from edgebench.run.minimum_requests import (
+    NETWORK_KEYS,
     PROGRAM_KEYS,
     MinimumRequest,
     ProgramRequest,
@@ -36,8 +37,6 @@ from edgebench.units import parse_duration
 
 #: Trials of a program without a limit: so many, and so many if their demands differ.
 _UNLIMITED, _MOST_UNLIMITED = 2, 4
-#: What Python's callers can set of a network alone.
-_PYTHON_NETWORK_KEYS = ("prompt", "new_tokens")
 _REMEDY = 'edgebench.minimum("python3 train.py"), or edgebench.minimum(network="resnet18")'
 
 
@@ -87,10 +86,10 @@ def minimum_of(
     if (workload is None) == (network is None):
         raise UsageError("name a command, a function or a network", remedy=_REMEDY)
     if network is not None:
-        if other := sorted(set(PROGRAM_KEYS) & given.keys()):
+        if other := sorted(PROGRAM_KEYS & given.keys()):
             raise UsageError(f"{other[0]} is for programs only", remedy=f"leave out {other[0]}=")
         return find_minimum(MinimumRequest(network, **given), where, progress)
-    if other := sorted(set(_PYTHON_NETWORK_KEYS) & given.keys()):
+    if other := sorted(NETWORK_KEYS & given.keys()):
         raise UsageError(f"{other[0]} is for networks only", remedy=f"leave out {other[0]}=")
     if "files" in given:
         given["files"] = tuple(map(str, given["files"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import psutil
@@ -22,16 +22,6 @@ from edgebench.workloads.engines.engine import engine_of, file_engine
 
 #: The least limit that may be tried.
 _LEAST_BYTES = MIB
-#: What can be set of a program alone.
-PROGRAM_KEYS = (
-    "throughput",
-    "throughput_pattern",
-    "files",
-    "stop_after",
-    "soak",
-    "reset",
-    "budget",
-)
 
 
 @dataclass(frozen=True)
@@ -119,6 +109,14 @@ class ProgramRequest:
     killed: bool = False
     within: str | None = None
     stdin: str | None = None
+
+
+_OF_NETWORKS, _OF_PROGRAMS = (
+    {one.name for one in fields(request)} for request in (MinimumRequest, ProgramRequest)
+)
+#: What can be set of a network alone, and of a program alone.
+NETWORK_KEYS = _OF_NETWORKS - _OF_PROGRAMS - {"network"}
+PROGRAM_KEYS = _OF_PROGRAMS - _OF_NETWORKS - {"command", "stdin"}
 
 
 def minimum_scenario(request: MinimumRequest) -> Scenario:
