@@ -21,8 +21,7 @@ WATCHED = ("observer_effect_rounds", "observer_effect_alexnet")
 WATCHED_V2 = ("observer_effect_v2_rounds8", "observer_effect_v2_rounds2")
 #: Files that have a row of their own: those that flush the statistics.
 NAMED = tuple(
-    name if name == "nothing" else f"{name} all the time"
-    for name in ("nothing", "memory.stat", "memory.numa_stat", "memory.zswap.current")
+    name if name == "nothing" else f"{name} all the time" for name in ("nothing", "memory.stat")
 )
 TITLES = {
     WATCHED[0]: "the program like a network",

@@ -14,10 +14,14 @@ PAGE = "docs/studies/index.md"
 
 def claims() -> Iterator[Claim]:
     """Builds of the kernel, and how many sweeps ran under each."""
-    machines = [json.loads(file.read_text()) for file in DEVICE.glob("*/environment.json")]
+    files = sorted(DEVICE.glob("*/environment.json"))
+    machines = [json.loads(file.read_text()) for file in files]
     assert {one["cpu_model"] for one in machines} == {"AMD EPYC"}
     builds = Counter(one["kernel"] for one in machines)
     yield says(
         "an AMD EPYC and {} builds of Linux 6.18, under which {} and {} of the sweeps ran",
         *(len(builds), *sorted(builds.values(), reverse=True)),
     )
+    recorded = [bool(one.get("damon")) for one in machines]
+    assert recorded == sorted(recorded), "the newest ones"
+    yield says("In the {} newest sweeps the kernel's DAMON", sum(recorded))
