@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -61,20 +61,16 @@ def layers_frame(
         about["sweep"] += [sweep.name] * len(own)
         about["trial"] += [record.trial] * len(own)
         about["stage"] += [stages.get(span.round) for span in own]
-    frame = typed_columns({**about, **_columns(spans)})
+    names = ("network", *(name for name in _SPAN if name in Span._fields))
+    own_columns = {name: list(map(attrgetter(name), spans)) for name in names}
+    own_columns["wall_s"] = [span.wall_s for span in spans]
+    frame = typed_columns({**about, **own_columns})
     same = ["sweep", "trial", "round", "network", "layer", "phase"]
     frame["pass_number"] = frame.groupby(same, dropna=False).cumcount()
     table = typed(tables, ("sweep", "network", "layer", *TABLE))
     frame = frame.merge(table, on=["sweep", "network", "layer"], how="left")
     frame = with_trial(frame, trials, LAYER_COLUMNS)
     return frame.astype({"layer": "int64", "start_ns": "int64", "end_ns": "int64"})
-
-
-def _columns(spans: Sequence[Span]) -> dict[str, list[Any]]:
-    """The columns that rows of layers take from their spans."""
-    names = ("network", *(name for name in _SPAN if name in Span._fields))
-    found = {name: list(map(attrgetter(name), spans)) for name in names}
-    return {**found, "wall_s": [span.wall_s for span in spans]}
 
 
 def networks_frame(sweeps: Iterable[Sweep]) -> pd.DataFrame:

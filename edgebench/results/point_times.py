@@ -79,18 +79,19 @@ def rounds_before_end(sweep: Sweep, rows: Sequence[int]) -> Spread | None:
     Of a walk that visited the limit with one round, that round.
     """
     ends = zip(rows, sweep.columns.words("outcome", rows), strict=True)
-    ended = (sweep.records[row] for row, outcome in ends if outcome in TOO_TIGHT)
-    return spread_of(time_s for one in ended for time_s in _steady_rounds(one) or _single(one))
+    found: list[float] = []
+    for one in (sweep.records[row] for row, outcome in ends if outcome in TOO_TIGHT):
+        steady = _steady_rounds(one)
+        if not steady and one.walk and one.walk.step:
+            # No start: a process that visits a further limit has long begun.
+            steady = [phase.wall_s for phase in _rounds(one)]
+        found += steady
+    return spread_of(found)
 
 
 def _steady_rounds(record: TrialRecord) -> list[float]:
     stages = round_stages(record)
     return [one.wall_s for one in _rounds(record) if stages[one.round] == STEADY]
-
-
-def _single(record: TrialRecord) -> list[float]:
-    """Its only round, if it is no start: a process that visits a further limit has long begun."""
-    return [one.wall_s for one in _rounds(record)] if record.walk and record.walk.step else []
 
 
 def _rounds(record: TrialRecord) -> list[PhaseSum]:

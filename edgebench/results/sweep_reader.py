@@ -200,6 +200,11 @@ def read_sweep(path: Path) -> Sweep:
     networks = _without_damage(networks, warnings)
     complete = _read_or_warn(path / COMPLETE, warnings) if (path / COMPLETE).exists() else None
     own, timed, upward = _apart(read_records(file, warnings))
+    scenario_text = ""
+    try:
+        scenario_text = read_text(path / SCENARIO, errors="replace")
+    except OSError as error:
+        warnings.append(f"can't read {SCENARIO}: {error.strerror}")
     return Sweep(
         path=path,
         device=path.resolve().parent.name,
@@ -207,7 +212,7 @@ def read_sweep(path: Path) -> Sweep:
         resolved=resolved,
         environment=environment,
         networks=networks,
-        scenario_text=_scenario_text(path / SCENARIO, warnings),
+        scenario_text=scenario_text,
         complete=complete,
         running=running,
         warnings=warnings,
@@ -319,14 +324,6 @@ def _read_or_warn(path: Path, warnings: list[str]) -> dict[str, Any]:
     except ResultsError as error:
         warnings.append(error.what)
         return {}
-
-
-def _scenario_text(path: Path, warnings: list[str]) -> str:
-    try:
-        return read_text(path, errors="replace")
-    except OSError as error:
-        warnings.append(f"can't read {path.name}: {error.strerror}")
-        return ""
 
 
 #: How much of it is read.

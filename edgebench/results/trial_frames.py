@@ -77,7 +77,12 @@ def trials_frame(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     }
     # Before pandas 3 two columns that share their bytes would change together.
     frame = pd.DataFrame(made, copy=int(pd.__version__.partition(".")[0]) < 3)
-    frame["workload_demand_bytes"] = _workload_demand(frame["demand_bytes"], sources)
+    # The median of the unlimited trials of the same sweep and settings, whatever they are.
+    keys = [one.programs() for one in sources]
+    of_sweep = np.repeat(np.arange(len(keys)), [len(key) for key in keys])
+    of_workload = np.concatenate([np.empty(0, np.int64), *keys])
+    demands = frame["demand_bytes"].groupby([of_sweep, of_workload])
+    frame["workload_demand_bytes"] = demands.transform("median")
     # In one block: pandas warns who adds to a hundred. Columns of many rows go on sharing bytes.
     return frame.copy() if len(frame) < _MANY_ROWS else frame
 
@@ -203,11 +208,3 @@ def _stacked(pieces: Sequence[Column], dtype: str) -> NDArray[Any]:
         for one in pieces
     ]
     return arrays[0] if len(arrays) == 1 else np.concatenate([np.empty(0, dtype), *arrays])
-
-
-def _workload_demand(demand: pd.Series[Any], sources: Sequence[_Source]) -> pd.Series[Any]:
-    """Median demand of the unlimited trials of the same sweep and settings, whatever they are."""
-    keys = [one.programs() for one in sources]
-    sweeps = np.repeat(np.arange(len(keys)), [len(key) for key in keys])
-    workloads = np.concatenate([np.empty(0, np.int64), *keys])
-    return demand.groupby([sweeps, workloads]).transform("median")

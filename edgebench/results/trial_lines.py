@@ -154,7 +154,9 @@ def _checked(record: TrialRecord) -> TrialRecord:
         raise msgspec.ValidationError(f"settings: {fault}")
     notes = record.notes
     for key in _NOTES.keys() & notes.keys():
-        if not _is_sound(notes[key], _NOTES[key]):
+        try:
+            msgspec.convert(notes[key], _NOTES[key])
+        except msgspec.ValidationError:
             del notes[key]
     return record
 
@@ -169,14 +171,6 @@ def _settings_fault(settings: bytes) -> str | None:
     except msgspec.ValidationError as error:
         return _fault(error)
     return None
-
-
-def _is_sound(value: object, kind: Any) -> bool:
-    try:
-        msgspec.convert(value, kind)
-    except msgspec.ValidationError:
-        return False
-    return True
 
 
 def _fault(error: msgspec.ValidationError) -> str:

@@ -90,9 +90,10 @@ class EventTail:
         ended: list[EndedSpan] = []
         metrics: list[Metric] = []
         for _ in range(_MOST_PIECES):
-            data = self._piece()
+            data = read_from(self._path, self._at, _PIECE_BYTES)
             if not data:
                 break
+            self._at += len(data)
             for event in self._events(data):
                 self._take(event, ended, metrics)
         self.ended.extend(ended)
@@ -101,12 +102,6 @@ class EventTail:
         if len(self.metrics) > _MOST_METRICS:
             self.metrics = self.metrics[::2]
         return ended, metrics
-
-    def _piece(self) -> bytes:
-        """What came since, no more than one piece of it."""
-        data = read_from(self._path, self._at, _PIECE_BYTES)
-        self._at += len(data)
-        return data
 
     def _events(self, data: bytes) -> Iterator[dict[str, Any]]:
         """The events of the lines that are whole now: the very last; of the others what matters."""
