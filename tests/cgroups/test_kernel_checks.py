@@ -298,3 +298,11 @@ def test_what_a_place_lacks_is_found(changed: dict[str, Any], lacking: str | Non
     assert set(found) == ({lacking} if lacking else set())
     assert {one.ok for one in found.values()} <= {None}
     assert all(one.remedy for one in found.values())
+
+
+@pytest.mark.parametrize(("peak", "needed"), [(True, "Linux 6.12"), (False, "Linux 5.19")])
+def test_which_kernel_has_exact_peaks(peak: bool, needed: str) -> None:
+    """One that resets its mark; where there is none at all, one that keeps it."""
+    findings = support_findings({**PLACE, "peak": peak, "peak_resets": False})
+    (remedy,) = (one.remedy for one in findings if one.name == "kernel's peak")
+    assert needed in str(remedy)

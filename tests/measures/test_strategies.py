@@ -15,7 +15,12 @@ from edgebench.errors import ResultsError
 from edgebench.measures.strategies import with_own_trial
 from edgebench.measures.strategies.analytic import Analytic
 from edgebench.measures.strategies.cgroup import CANT_RESET, KernelMark, Sampled, split_at_most
-from edgebench.measures.strategies.engines import ALLOCATIONS, TorchAllocations
+from edgebench.measures.strategies.engines import (
+    ALLOCATIONS,
+    OPERATORS,
+    Operators,
+    TorchAllocations,
+)
 from edgebench.measures.strategies.gnu_time import GnuTimeStrategy
 from edgebench.measures.strategies.process import Malloc, Process, Proportional, ResidentAndSwapped
 from edgebench.measures.strategy import ErrorBar, Reading, SpanReading, Strategy, TrialData
@@ -185,6 +190,24 @@ def test_a_profile_cut_short_is_an_error(tmp_path: Path, text: str | None) -> No
         (tmp_path / ALLOCATIONS).write_text(text)
     with pytest.raises(ResultsError):
         TorchAllocations().read(TrialData([], record(), tmp_path))
+
+
+def test_an_operator_belongs_to_the_innermost_span_of_a_round(tmp_path: Path) -> None:
+    """By the boundary before it, or by the phase that an engine's own profiler told."""
+    about = ((1, "import", None), (2, "round", 0), (3, "forward", 0))
+    starts = [{"event": "start", "id": n, "phase": phase, "round": r} for n, phase, r in about]
+    ends = [{"event": "end", "id": number} for number in (3, 2)]
+    rows = [[1, "x", 9, 9], [3, "conv", 3, 700], [4, "add", 1, 50], ["load", "y", 2, 8]]
+    (tmp_path / OPERATORS).write_text(json.dumps(rows))
+    events = boundaries([*starts, *ends])
+    assert Operators().read(TrialData(events, record(), tmp_path)).parts == {
+        "forward|conv|calls": 3,
+        "forward|conv|own_ns": 700,
+        "round|add|calls": 1,
+        "round|add|own_ns": 50,
+        "load|y|calls": 2,
+        "load|y|own_ns": 8,
+    }
 
 
 @pytest.mark.parametrize("name", [n for n, one in with_own_trial().items() if one.inside_worker])
