@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 from claims.kept import folder
-from edgebench.slowdown.models.interpolated import Interpolated
 from report import RESULTS, write
 
 from edgebench.results.miss_curve import MissCurve as Counted
