@@ -65,8 +65,8 @@ def differs(least_bytes: float, most_bytes: float) -> bool:
     return most_bytes - least_bytes > max(DIFFERS * least_bytes, _SAME_BYTES)
 
 
-def least_to_give(needs: Sequence[Need]) -> float:
-    """Return the need, in bytes, if trials under limits need less than a first run; else 0.
+def least_to_give(needs: Sequence[Need]) -> float | None:
+    """Return the need, in bytes, if trials under limits need less than a first run; else None.
 
     Args:
         needs: of runs without a limit, in their order. Either only the first of them differs, for
@@ -77,7 +77,8 @@ def least_to_give(needs: Sequence[Need]) -> float:
     later = sizes[1:]
     is_first = len(later) > 1 and differs(min(sizes), max(sizes))
     is_first = is_first and not differs(min(later), max(later))
-    return max(sizes) if is_first or any(need.has_much_elsewhere for need in needs) else 0
+    is_kinder = is_first or any(need.has_much_elsewhere for need in needs)
+    return max(sizes) if is_kinder else None
 
 
 def _unseen(record: TrialRecord) -> int:

@@ -31,7 +31,7 @@ from edgebench.text import printable
 from edgebench.units import parse_duration, parse_share
 
 if TYPE_CHECKING:
-    from edgebench.analysis.comparison import SweepComparison
+    from edgebench.analysis.comparison import PointComparison, SweepComparison
     from edgebench.analysis.devices import DevicePoint, DevicesRow, EnoughAnswer
     from edgebench.results.results import Sweep
 
@@ -132,8 +132,8 @@ def _compare_two(
         print_next(f"edgebench show {typed_path(sweeps[1].path)}")
 
 
-#: Verdicts that are listed with --all only.
-_UNCHANGED = ("same", "unsure")
+#: Verdicts that are listed with --all only, where there are more than a few.
+_UNCHANGED, _FEW = ("same", "unsure"), 10
 #: More points of one sweep alone are counted.
 _MOST_POINTS = 4
 
@@ -147,8 +147,7 @@ def print_comparisons(
         f"{name}: {sweep.name} on {sweep.device}"
         for name, sweep in zip(("old", "new"), sweeps, strict=True)
     )
-    rows = [row for row in compared.rows if all_rows or row.verdict not in _UNCHANGED]
-    if rows:
+    if rows := _shown_rows(compared, all_rows):
         print_table(comparison_table(rows, compared.rows))
     if verbose:
         print_lines(least_changes(compared))
@@ -159,11 +158,16 @@ def print_comparisons(
     print_lines(f"the machines differ: {words}" for words in compared.machine)
 
 
+def _shown_rows(compared: SweepComparison, all_rows: bool) -> list[PointComparison]:
+    is_short = all_rows or len(compared.rows) <= _FEW
+    return [row for row in compared.rows if is_short or row.verdict not in _UNCHANGED]
+
+
 def print_github(sweeps: Sequence[Sweep], compared: SweepComparison, all_rows: bool) -> None:
     """The same as Markdown for a step's summary or a comment; a regression is annotated."""
     from edgebench.report.markdown import escaped, table_lines
 
-    rows = [row for row in compared.rows if all_rows or row.verdict not in _UNCHANGED]
+    rows = _shown_rows(compared, all_rows)
     lines = ["### edgebench", "", escaped(comparison_headline(compared)), ""]
     lines += table_lines(comparison_table(rows, compared.rows)) if rows else []
     ends = zip(("old", "new"), sweeps, strict=True)

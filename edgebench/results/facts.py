@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from edgebench.kills import TOO_TIGHT
-from edgebench.need import Need, least_to_give
+from edgebench.need import Need
 from edgebench.records import LimitSetting
 from edgebench.results.limit_to_give import LimitBracket, TriedLimit, given_bracket
 from edgebench.results.miss_curve import MissCurve, curve_workload, record_curves
@@ -88,9 +88,9 @@ class WorkloadFacts:
     @property
     def needs_bytes(self) -> tuple[float, float] | None:
         """The least and the most that its trials without a limit needed; None: not known."""
-        sizes = [need.total_bytes for point in self.points for need in point.needs]
-        if sizes:
-            return min(sizes), max(sizes)
+        found = next((p.need_bytes for p in self.points if p.need_bytes), None)
+        if found:
+            return found.low, found.high
         return None if self.demand_bytes is None else (self.demand_bytes, self.demand_bytes)
 
     def bracket(self, most_slowdown: float | None = None) -> LimitBracket:
@@ -100,9 +100,8 @@ class WorkloadFacts:
         """
         if self.unmeasured.growth is not None:
             return LimitBracket(None, None)
-        needs = [need for point in self.points for need in point.needs]
-        tried = [self._tried_limit(point) for point in self.tried]
-        return given_bracket(tried, most_slowdown, least_to_give(needs))
+        least = next((p.least_to_give_bytes for p in self.points if p.least_to_give_bytes), 0)
+        return given_bracket([*map(self._tried_limit, self.tried)], most_slowdown, least)
 
     def _tried_limit(self, point: PointFacts) -> TriedLimit:
         free, later_s = self.unlimited, None

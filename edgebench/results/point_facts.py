@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from edgebench.measures.machine.noise import spread_doubts
-from edgebench.need import Need, need_of
+from edgebench.need import least_to_give, need_of
 from edgebench.records import DEMAND, Doubt, EndedIn, LimitSetting
 from edgebench.results.columns import ColumnTable, working_sets
 from edgebench.results.limit_met import NOT_MET, is_limit_met
@@ -48,10 +48,10 @@ class PointFacts:
     ``swap_free_bytes`` is the swap that was free at kills which a lack of it can't explain; None:
     there were none. ``rounds_before_end_s``: rounds of trials that its limit ended later.
     ``ended_in``: what all trials that did not finish were doing; None where they differ.
-    ``base_bytes`` is the runtime's footprint. ``needs`` are those of its trials without a
-    limit, in their order. ``undroppable_bytes`` is the part of the demand that
-    only swap can hold; the rest are files that are read again when dropped. ``library_bytes`` is
-    beside it.
+    ``base_bytes`` is the runtime's footprint. ``need_bytes`` is what each trial without a limit
+    needed; ``least_to_give_bytes`` is the most of it where limits are kinder (else None).
+    ``undroppable_bytes`` is the part of the demand that only swap can hold; the rest are files that
+    are read again when dropped. ``library_bytes`` is beside it.
     ``stopped_s``: when a trial was stopped that ran past its time limit.
     ``working_set_bytes`` is what its steady rounds need, where that was watched.
     ``read_again_bytes`` is what each of them reads again, where that was counted.
@@ -80,7 +80,8 @@ class PointFacts:
     ended_in: EndedIn | None = None
     base_bytes: float | None = None
     demand_bytes: float | None = None
-    needs: tuple[Need, ...] = ()
+    need_bytes: Spread | None = None
+    least_to_give_bytes: float | None = None
     undroppable_bytes: float | None = None
     library_bytes: float | None = None
     working_set_bytes: Spread | None = None
@@ -237,7 +238,8 @@ def _point(
     killed = [row for row in rows if marks is not None and marks[row] == 1]
     places = zip(columns.words("ended_in", rows), ends, strict=True)
     ended_in = {place for place, (_, end) in places if end != "ok"}
-    needs = (need_of(sweep.records[row]) for row in rows)
+    free = rows if limits.label == "max" else ()
+    needs = [need for row in free if (need := need_of(sweep.records[row]))]
     # Only trials of programs have such a column: no others are read.
     beside = columns.values("outside_processes", rows)
     return PointFacts(
@@ -259,7 +261,8 @@ def _point(
         base_bytes=_median(columns, "base_bytes", rows),
         demand_bytes=_median(columns, "demand_bytes", rows),
         undroppable_bytes=_median(columns, "undroppable_bytes", rows),
-        needs=tuple(filter(None, needs)) if limits.label == "max" else (),
+        need_bytes=spread_of(need.total_bytes for need in needs),
+        least_to_give_bytes=least_to_give(needs),
         library_bytes=_median(columns, "library_bytes", rows),
         working_set_bytes=working_sets(columns, rows),
         reasons=_reasons(columns, rows),

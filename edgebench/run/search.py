@@ -163,7 +163,7 @@ class LimitSearch(Planner):
             need_bytes=max(sizes),
             held_bytes=max(r.undroppable_bytes or max(sizes) for r in unlimited),
             peak_bytes=max(r.peak_bytes or 0 for r in unlimited),
-            least_bytes=least_to_give(needs),
+            least_bytes=least_to_give(needs) or 0,
             factor=factor,
             swap=self._unlimited.limits,
         )

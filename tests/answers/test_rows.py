@@ -16,16 +16,17 @@ from edgebench.answers.limits import (
 )
 from edgebench.answers.paste import paste_lines
 from edgebench.answers.table import size_cells, slowdown, time_cells
-from edgebench.need import Need
+from edgebench.need import Need, least_to_give
 from edgebench.records import EndedIn
 from edgebench.results.point_facts import PointFacts
-from edgebench.results.spread import Ratio
+from edgebench.results.spread import Ratio, spread_of
 
 
 def needing(mib: tuple[float, ...], one: PointFacts = STEADY, elsewhere: float = 0) -> PointFacts:
     """The point without a limit whose trials needed so much."""
-    needs = (Need(size * MIB, elsewhere_bytes=elsewhere * MIB) for size in mib)
-    return replace(one, needs=tuple(needs))
+    needs = [Need(size * MIB, elsewhere_bytes=elsewhere * MIB) for size in mib]
+    sizes = spread_of(need.total_bytes for need in needs)
+    return replace(one, need_bytes=sizes, least_to_give_bytes=least_to_give(needs))
 
 
 def test_a_workload_is_a_headline_and_rows():
