@@ -13,33 +13,27 @@ if TYPE_CHECKING:
     from edgebench.slowdown.fit import Fit
 
 _TITLES = ("curve", "points", "unlimited", "1.1x down to", "cliff", "error")
-_MORE = ("median", "inside", "outside")
 #: A cliff: between two limits the slowdown grows by this factor or more.
 _CLIFF = 1.5
 
 
-def fits_table(fits: Iterable[Fit], *, verbose: bool = False) -> Table:
+def fits_table(fits: Iterable[Fit]) -> Table:
     """Make a row for each curve; errors are at limits that were left out of the fit."""
-    titles = (*_TITLES, *(_MORE if verbose else ()))
-    return filled_table(titles, (_row(fit)[: len(titles)] for fit in fits), "curve", "cliff")
+    return filled_table(_TITLES, map(_row, fits), "curve", "cliff")
 
 
 def _row(fit: Fit) -> list[str]:
-    curve, errors = fit.curve, fit.errors
+    curve = fit.curve
     points = sorted(zip(map(float, curve.limits), map(float, curve.medians), strict=True))
     fine = itertools.takewhile(lambda point: point[1] <= SLIGHT, reversed(points))
     least = min((limit for limit, _ in fine), default=None)
     steps = ((tight[1] / wide[1], tight[0], wide[0]) for tight, wide in itertools.pairwise(points))
     rise, low, high = max(steps, default=(1.0, 0.0, 0.0))
-    shares = ["?"] * 4
-    if errors:
-        every = (errors.mape, errors.median_ape, errors.mape_inside, errors.mape_outside)
-        shares = [share(one) or "?" for one in every]
     return [
         curve.label,
         str(len(points)),
         curve.unlimited_words,
         "none" if least is None else size(least),
         f"{size(low)} to {size(high)}" if rise >= _CLIFF else "",
-        *shares,
+        share(fit.errors.mape) if fit.errors else "?",
     ]

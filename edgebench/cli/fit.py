@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from edgebench.answers.fits import fits_table
-from edgebench.cli.options import json_option, results_argument, verbose_option
+from edgebench.cli.options import json_option, results_argument
 from edgebench.cli.output import (
     print_json,
     print_next,
@@ -19,9 +19,8 @@ from edgebench.cli.output import (
 
 @click.command()
 @results_argument
-@verbose_option("median errors, and those within and beyond the range of the other limits")
 @json_option("the fits")
-def fit(results: Path, verbose: bool, as_json: bool) -> None:
+def fit(results: Path, as_json: bool) -> None:
     """Draw a curve through the newest sweep's slowdowns in RESULTS, and tell its error.
 
     RESULTS is a sweep's folder, or a folder of several. The error of each curve is that at limits
@@ -39,6 +38,6 @@ def fit(results: Path, verbose: bool, as_json: bool) -> None:
         every = [one.to_json() for one in fits]
         print_json({"schema": MODEL_SCHEMA, "path": loaded.path, "fits": every})
         return
-    print_table(fits_table(fits, verbose=verbose))
-    print_warnings(warnings, None if verbose else "--verbose")
+    print_table(fits_table(fits))
+    print_warnings(warnings, "--json")
     print_next(f"edgebench predict --results {typed_path(loaded.path)}")

@@ -37,15 +37,11 @@ _WIDER, _LEAST_NOISE = 2.44 * 1.4, 0.01
 
 @dataclass(frozen=True)
 class HeldOut:
-    """One limit that was left out of the fit: predicted and measured median seconds.
-
-    ``inside``: there were tighter and wider limits, so it was not extrapolated.
-    """
+    """One limit that was left out of the fit: predicted and measured median seconds."""
 
     limit_bytes: float
     predicted_s: float
     measured_s: float
-    inside: bool
 
     @property
     def error(self) -> float:
@@ -55,30 +51,17 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors over held-out limits, as shares of the measured time.
-
-    ``mape`` is the mean and ``median_ape`` the median of their sizes; ``mape_inside`` is of limits
-    between others, ``mape_outside`` of the outermost ones.
-    """
+    """Mean and median error over held-out limits, as shares of the measured time."""
 
     count: int
     mape: float
     median_ape: float
-    mape_inside: float | None
-    mape_outside: float | None
 
 
 def errors_of(held: Sequence[HeldOut]) -> Errors:
     """Return the errors over held-out limits, of one curve or of many."""
     sizes = np.abs([one.error for one in held])
-    inside = np.array([one.inside for one in held])
-    return Errors(
-        count=len(held),
-        mape=float(np.mean(sizes)),
-        median_ape=float(np.median(sizes)),
-        mape_inside=float(np.mean(sizes[inside])) if inside.any() else None,
-        mape_outside=float(np.mean(sizes[~inside])) if not inside.all() else None,
-    )
+    return Errors(len(held), float(np.mean(sizes)), float(np.median(sizes)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +119,6 @@ class Fit:
                 predicted_s=float(Fit(curve, x, y).slowdown(np.array([limit]))[0])
                 * curve.unlimited_s,
                 measured_s=float(np.median(curve.seconds[curve.limit_bytes == limit])),
-                inside=bool(curve.limits[0] < limit < curve.limits[-1]),
             )
             for limit, x, y in self._left_out
         )

@@ -15,7 +15,7 @@ from edgebench.boards.storage import parse_storage
 from edgebench.results.miss_curve import MissCurve as Counted
 from edgebench.results.miss_curve import MissPoint
 from edgebench.results.spread import Ratio, Spread
-from edgebench.slowdown.answer import Answer, MeasuredLimit, WorkloadAnswers
+from edgebench.slowdown.answer import Answer, MeasuredLimit, WorkloadAnswers, killed_for_memory
 from edgebench.slowdown.computed import Computed, ComputedPhase
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.miss_curve import Source
@@ -90,6 +90,28 @@ def test_a_measured_kill_is_no_finish() -> None:
     killed = answer(40)
     assert (killed.outcome, killed.viable, killed.phases) == ("oom-killed", False, ())
     assert answer(50).viable
+
+
+def test_repeats_are_the_interval_where_no_ratio_is_known() -> None:
+    """4.8 to 7.2 s over 2 s; one trial has none."""
+    made = answers()
+    made._curves = (replace(made._curves[0], unlimited_seconds=np.array([2.0, 2.6, 1.9])),)
+    bare = replace(made._limited[2], ratios={}, times_s={"total": Spread(6.0, 4.8, 7.2, 3)})
+    once = replace(made._limited[3], ratios={}, times_s={"total": Spread(6.0, 6.0, 6.0, 1)})
+    made._limited[2:] = [bare, once]
+    time, alone = (made.at(size * MIB).phase("total") for size in (60, 80))
+    assert time is not None
+    assert alone is not None
+    ends = (time.low_s, time.high_s, time.slowdown_low, time.slowdown_high)
+    assert (time.seconds, time.slowdown, *ends) == pytest.approx((6.0, 3.0, 4.8, 7.2, 2.4, 3.6))
+    assert (alone.low_s, alone.high_s, alone.slowdown_low, alone.slowdown_high) == (None,) * 4
+
+
+def test_kills_are_for_memory_below_the_tightest_limit_that_finished() -> None:
+    """60 and 95 MiB finish: a kill at 70 or 90 had another cause, as a timeout at 40 has."""
+    ends = {30: "oom-killed", 40: "timeout", 60: "", 70: "oom-killed", 90: "oom-killed", 95: ""}
+    limits = [MeasuredLimit("", at * MIB, int(not end), 1, end) for at, end in ends.items()]
+    assert [one.limit_bytes / MIB for one in killed_for_memory(limits)] == [30]
 
 
 def test_at_a_cliff_without_points_the_answer_is_both_sides() -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 from made_sweep import make
+from made_workloads import curve, device
 from verb_making import SHAPE, calibration, predicted
 
 from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.errors import ResultsError
 from edgebench.results.results import Results, load
-from edgebench.slowdown import prediction
+from edgebench.slowdown import context, prediction
 from edgebench.slowdown.calibration import save_calibration
 from edgebench.slowdown.computed import Computed
 from edgebench.slowdown.context import (
@@ -84,6 +85,15 @@ def test_results_of_two_storages_are_those_of_the_one_with_more_curves(
     data = matching_device_data(load(tmp_path))[0][0]
     assert {c.settings.get("storage", AS_IS) for c in data.curves} == {AS_IS}
     assert {c.network for c in data.curves} == {*SHAPE.networks}
+
+
+def test_swap_that_is_not_given_is_one_that_was_calibrated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wrong answer that was seen: no swap, since more was measured without one."""
+    found = [device(*[curve({300: 22.0})] * 3), device(curve({300: 22.0}))]
+    bare = replace(found[0], swap_kind="none", calibration=None)
+    monkeypatch.setattr(context, "device_data", lambda results: ([bare, found[1]], []))
+    assert [one.swap_kind for one in matching_device_data(Results([]))[0]] == ["file", "none"]
+    assert matching_device_data(Results([]), swap_kind="none")[0] == [bare]
 
 
 def test_machines_of_one_name_are_told_apart(tmp_path: Path) -> None:

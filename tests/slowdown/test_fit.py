@@ -83,17 +83,15 @@ def test_edgecaffes_published_points():
 
 
 def test_errors_are_in_raw_time():
-    """3 of 4 s, 6 of 4 s and 9 of 10 s: outermost limits are told from inner ones."""
+    """3 of 4 s, 6 of 4 s and 9 of 10 s."""
     held = [
-        HeldOut(40, 3.0, 4.0, False),
-        HeldOut(80, 6.0, 4.0, True),
-        HeldOut(99, 9.0, 10.0, False),
+        HeldOut(40, 3.0, 4.0),
+        HeldOut(80, 6.0, 4.0),
+        HeldOut(99, 9.0, 10.0),
     ]
     errors = errors_of(held)
     assert (errors.count, errors.median_ape) == (3, 0.25)
     assert errors.mape == pytest.approx((0.25 + 0.5 + 0.1) / 3)
-    assert (errors.mape_inside, errors.mape_outside) == (0.5, pytest.approx(0.175))
-    assert errors_of(held[1:2]).mape_outside is None
 
 
 def test_noise_of_repeats():

@@ -1,36 +1,23 @@
-"""Curves, counted rounds, answers and intervals: unequal numbers, worked out by hand."""
+"""Curves and measured limits from records: unequal numbers, worked out by hand."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
-from curve_making import curve
 from made_records import MIB, NETWORK, record, repeats, sweep
 
 from edgebench.records import PhaseSum, TrialRecord, WalkReport, WorkingSet
 from edgebench.results.results import Results
-from edgebench.results.spread import Ratio, Spread
-from edgebench.slowdown.answer import (
-    MeasuredLimit,
-    WorkloadAnswers,
-    killed_for_memory,
-    measured_limits,
-)
-from edgebench.slowdown.computed import ComputedPhase
+from edgebench.results.spread import Spread
+from edgebench.slowdown.answer import measured_limits
 from edgebench.slowdown.curves import Curve, curves, lost_limits, upward_seconds, upward_slowdown
-from edgebench.slowdown.workload import CannotPredictError
 
 
 def of_phases(*records: TrialRecord, **about: Any) -> dict[str, Curve]:
     """The curves of a sweep of these trials, by their phases."""
     return {one.phase: one for one in curves(Results([sweep(*records, **about)]))}
-
-
-# Curves
 
 
 def test_a_curve_has_the_medians_of_its_trials() -> None:
@@ -119,9 +106,6 @@ def test_limits_that_ended_trials_are_told_by_how_they_did() -> None:
     }
 
 
-# Answers
-
-
 def test_a_measured_limit_has_its_trials_ends_and_times() -> None:
     """Three of four that tell finished; of a rate the seconds of one unit."""
     reads = {**NETWORK, "kind": "command", "command": ["llm"], "throughput": True}
@@ -140,62 +124,3 @@ def test_a_measured_limit_has_its_trials_ends_and_times() -> None:
     assert (limited.lost, free.lost, free.limit_bytes) == ("oom-killed", "", math.inf)
     assert limited.times_s["throughput"] == Spread(1 / 16, 1 / 20, 1 / 15, 3)
     assert limited.ratios["throughput"].median == 2.5
-
-
-def limit(size: float, finished: int, ended: int, slowdown: float = 0.0) -> MeasuredLimit:
-    """A limit in MiB; a slowdown lies between a fifth less and a fifth more."""
-    s = slowdown * 2.0
-    return MeasuredLimit(
-        label=f"{size:g}%",
-        limit_bytes=size * MIB,
-        finished=finished,
-        ended=ended,
-        lost="timeout" if finished < ended else "",
-        times_s={"total": Spread(s, s * 0.8, s * 1.2, finished)} if s else {},
-        ratios={"total": Ratio(slowdown, slowdown * 0.8, slowdown * 1.2)} if s else {},
-    )
-
-
-FREE = MeasuredLimit("max", math.inf, 3, 3)
-
-
-def not_computed(curve: Curve) -> ComputedPhase:
-    """Refuse every curve."""
-    raise CannotPredictError("not computed")
-
-
-def answers(*measured: MeasuredLimit) -> WorkloadAnswers:
-    """A workload that needs 100 MiB and takes 2 s (2.0, 2.6 and 1.9) without a limit."""
-    sizes = [one.limit_bytes / MIB for one in measured]
-    slowdowns = [one.ratios["total"].median for one in measured]
-    asked = replace(
-        curve(limits=sizes, repeats=1),
-        seconds=2.0 * np.array(slowdowns),
-        demand_bytes=100.0 * MIB,
-        unlimited_seconds=np.array([2.0, 2.6, 1.9]),
-    )
-    return WorkloadAnswers((asked,), (*measured, FREE), 100.0 * MIB, None, not_computed)
-
-
-def test_repeats_are_the_interval_where_no_ratio_is_known() -> None:
-    """4.8 to 7.2 s over 2 s; one trial has none."""
-    fine = limit(80, 3, 3, 1.5)
-    bare = limit(50, 3, 3, 3.0)
-    found = answers(bare, fine)
-    found._limited[0] = replace(bare, ratios={})
-    time = found.at(50 * MIB).phase("total")
-    assert time is not None
-    ends = (time.low_s, time.high_s, time.slowdown_low, time.slowdown_high)
-    assert (time.seconds, time.slowdown, *ends) == pytest.approx((6.0, 3.0, 4.8, 7.2, 2.4, 3.6))
-    once = replace(bare, ratios={}, finished=1, ended=1)
-    found._limited[0] = replace(once, times_s={"total": Spread(6.0, 6.0, 6.0, 1)})
-    alone = found.at(50 * MIB).phase("total")
-    assert alone is not None
-    assert (alone.low_s, alone.high_s, alone.slowdown_low, alone.slowdown_high) == (None,) * 4
-
-
-def test_kills_are_for_memory_below_the_tightest_limit_that_finished() -> None:
-    """60 and 95 MiB finish: a kill at 70 or 90 had another cause, as a timeout at 40 has."""
-    ends = {30: "oom-killed", 40: "timeout", 60: "", 70: "oom-killed", 90: "oom-killed", 95: ""}
-    limits = [replace(limit(at, int(not lost), 1), lost=lost) for at, lost in ends.items()]
-    assert [one.label for one in killed_for_memory(limits)] == ["30%"]
