@@ -97,6 +97,7 @@ def test_samples_between_a_spans_ends() -> None:
     reading = Sampled().read(seen)
     assert reading.peak_bytes == 50
     assert reading.error.size_bytes == 10
+    assert reading.span_error.source == "a sample each 1 ms, the largest gap 4 ms"
     assert reading.spans[0] == SpanReading(1, 10, 50, 40)
     assert reading.spans[1].peak_bytes is None
     assert "1 of 2" in reading.missing["spans"]
