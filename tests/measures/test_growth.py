@@ -106,9 +106,10 @@ def test_how_fast_and_since_when():
     assert cache.level_s == pytest.approx(15, rel=0.05)
 
 
-def test_what_a_program_gives_back_when_it_ends_hides_no_growth():
-    """In its last moments its memory falls to nothing."""
-    assert judged(lambda t: 30 + 1.5 * t if t < 59.8 else 2).grows
+@pytest.mark.parametrize("left", [2, 50])
+def test_what_a_program_gives_back_when_it_ends_hides_no_growth(left: float):
+    """In its last moments its memory, of 120 MiB, falls to nothing or below a half."""
+    assert judged(lambda t: 30 + 1.5 * t if t < 59.8 else left).grows
 
 
 def test_too_short_a_series_tells_nothing():
