@@ -36,4 +36,4 @@ def _predictions() -> Iterator[Claim]:
         'the median error is {} % at points slowed 1.5 times or more (predicting "no slowdown": {} %)',
         *(steady, free),
     )
-    yield says("Predicted starts: the median is {} %", start)
+    yield says("Predicted starts are off by {} % (median)", start)
