@@ -1,4 +1,6 @@
-"""The cache of networks' weights: each network has a folder, with one file for each part.
+"""Weights and layer tables of networks, made outside any limit.
+
+In the cache of weights each network has a folder, with one file for each part.
 
 Known networks have random weights from a seed, which don't compress: zeros would flatter zram.
 Their scale keeps the activations finite. Whatever a constructor computes (index tables) is kept.

@@ -1,7 +1,7 @@
 """The event protocol between the worker inside the limit and the harness outside.
 
 One JSON object a line, written to the descriptor the harness gave: spans once the outermost one
-has ended (:mod:`edgebench.workloads.events`), all others at once.
+has ended (:class:`RecordBuffer`), all others at once.
 ``t_ns`` is ``CLOCK_MONOTONIC``, the sampler's clock too. Its shapes:
 
 ``{"event": "start", "id": 7, "phase": "load", "round": 0, "network": "alexnet", "layer": 3,

@@ -232,7 +232,7 @@ def run_scan(settings: dict[str, Any], recorder: Recorder) -> None:
     """Scan one area after another, and note what each pass took.
 
     Settings: ``gc``; ``areas``, each with the settings of a
-    :class:`~edgebench.workloads.scan.ScannedArea` and ``passes``, names of its ``PASSES``.
+    :class:`ScannedArea` and ``passes``, names of its ``PASSES``.
 
     Raises:
         WorkloadError: no such pass.

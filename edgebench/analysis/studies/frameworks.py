@@ -101,7 +101,7 @@ def framework_tables(results: Results) -> list[StudyTable]:
     """Make the tables of memory, the frameworks' own view of it, time by phase, busy cores.
 
     Raises:
-        ResultsError: as :func:`~edgebench.analysis.studies.frameworks.framework_frame`.
+        ResultsError: as :func:`framework_frame`.
     """
     import pandas as pd
 
