@@ -23,9 +23,9 @@ def first_steps_ms(label: str) -> list[float]:
     return [float(x) * 1e3 for x in whole[whole["round"] == 0].sort_values("trial")["wall_s"]]
 
 
-def later_ms(label: str, phase: str = "round") -> list[float]:
-    """Of each trial the median of a phase over the steps after the first."""
-    own = _phase(label, phase)
+def later_ms(label: str) -> list[float]:
+    """Of each trial the median of the steps after the first."""
+    own = _phase(label, "round")
     return [float(x) * 1e3 for x in own[own["round"] > 0].groupby("trial")["wall_s"].median()]
 
 

@@ -24,7 +24,7 @@ def _limit(label: str) -> list[str]:
         words,
         _both([float(x) / MIB for x in trials["swap_peak_bytes"]], 0) + " MiB",
         _both(t.first_steps_ms(label), 0),
-        *(_both(t.later_ms(label, p), 1) for p in ("round", "data", "forward", "backward", "step")),
+        _both(t.later_ms(label), 1),
     ]
 
 
