@@ -98,58 +98,44 @@ def support_findings(described: Mapping[str, Any]) -> list[Finding]:
     """Say what the description of a parent cgroup means for a sweep."""
 
     def finding(name: str, says: str, lacking: str | None = None, remedy: str = "") -> Finding:
-        return (
-            Finding(name, None, lacking, remedy or None) if lacking else Finding(name, True, says)
-        )
+        ok = None if lacking else True
+        return Finding(name, ok, lacking or says, (remedy or None) if lacking else None)
 
     version, has = described["version"], described["controllers"]
     hybrid = " (hybrid: the other version is mounted too)" if described["hybrid"] else ""
-    ceiling = throttle = no_controller = None
+    ceiling = throttle = no_controller = no_peak = no_pressure = None
+    peak_remedy = pressure_remedy = ""
     if described["ceiling_bytes"] is not None:
         ceiling = f"{format_size(described['ceiling_bytes'])}: no trial can use more"
     if described["throttle_bytes"] is not None:
         throttle = f"memory.high of {format_size(described['throttle_bytes'])}"
+    throttle_remedy = THROTTLED.format(file=described["throttle_file"])
     cores, quota = described["cores"], described["cpu_quota"]
     cpus = f"{cores} {'core' if cores == 1 else 'cores'}"
     cpus += "" if quota is None else f", no more than {quota:g} at a time"
-    few = cores < _ENOUGH_CPUS or (quota is not None and quota < _ENOUGH_CPUS)
+    few_cpus = cpus if min(cores, quota or cores) < _ENOUGH_CPUS else None
     wanted = {"cpu", "cpuset", "pids"} | ({"cpuacct", "blkio"} if version == 1 else {"io"})
     if lacking := sorted(wanted - set(has)):
         no_controller = f"{', '.join(has)}; not {', '.join(lacking)}"
-    if described["peak"]:
-        no_peak, peak_remedy = "kept by the kernel, but can't be reset", NO_RESET
-    else:
+    no_swap = None if described["swap_accounting"] else "off"
+    if not described["peak"]:
         no_peak, peak_remedy = "not kept by this kernel", NO_PEAK
-    if version == 1:
-        no_pressure, pressure_remedy = "cgroup version 1 has none", ""
-    else:
+    elif not described["peak_resets"]:
+        no_peak, peak_remedy = "kept by the kernel, but can't be reset", NO_RESET
+    if not described["pressure"] and version == 1:
+        no_pressure = "cgroup version 1 has none"
+    elif not described["pressure"]:
         no_pressure, pressure_remedy = "not measured", NO_PSI
+    exact = "kept by the kernel, reset at each layer"
     return [
         finding("cgroup", f"version {version}, below {described['path']}{hybrid}"),
         finding("limit above", "none", ceiling, "keep the scenario's limits below it"),
-        finding(
-            "throttle above", "none", throttle, THROTTLED.format(file=described["throttle_file"])
-        ),
-        finding("CPUs", cpus, cpus if few else None, FEW_CPUS),
+        finding("throttle above", "none", throttle, throttle_remedy),
+        finding("CPUs", cpus, few_cpus, FEW_CPUS),
         finding("controllers", ", ".join(has), no_controller, NO_CONTROLLER),
-        finding(
-            "swap accounting",
-            "on",
-            None if described["swap_accounting"] else "off",
-            NO_SWAP_ACCOUNTING,
-        ),
-        finding(
-            "kernel's peak",
-            "kept by the kernel, reset at each layer",
-            None if described["peak_resets"] else no_peak,
-            peak_remedy,
-        ),
-        finding(
-            "pressure",
-            "measured for each cgroup",
-            None if described["pressure"] else no_pressure,
-            pressure_remedy,
-        ),
+        finding("swap accounting", "on", no_swap, NO_SWAP_ACCOUNTING),
+        finding("kernel's peak", exact, no_peak, peak_remedy),
+        finding("pressure", "measured for each cgroup", no_pressure, pressure_remedy),
     ]
 
 

@@ -15,7 +15,7 @@ from edgebench.cgroups import delegation, leftovers
 from edgebench.cgroups.delegation import DelegatedFolder, enable_controllers, find_base
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
-from edgebench.cgroups.leftovers import LEAF, Ownership
+from edgebench.cgroups.leftovers import LEAF, Ownership, restore_controllers
 from edgebench.errors import CgroupError
 from tests.cgroups.conftest import Run
 
@@ -88,6 +88,44 @@ def test_it_is_left_as_it_was(tmp_path: Path, state: Path):
         assert (root / "cgroup.subtree_control").read_text() == "+memory"
         (root / "cgroup.subtree_control").write_text("memory pids")
     assert (root / "cgroup.subtree_control").read_text() == "-memory"
+
+
+def test_what_is_restored_is_told(tmp_path: Path):
+    """What was on before is not named; where nothing changed nothing is said."""
+    root = plain(tmp_path / "root", controllers="memory pids", subtree_control="memory pids")
+    assert restore_controllers(root, "pids") == f"switched memory off in {root}"
+    (root / "cgroup.subtree_control").write_text("pids")
+    assert restore_controllers(root, "pids") is None
+
+
+@pytest.mark.parametrize("refused", ["cpu", "memory", "pids"])
+def test_only_memory_must_be_enabled(
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+):
+    """What else the kernel refuses is left out, whether it comes before or after memory."""
+    wanted, enabled = ["cpu", "memory", "pids"], list[str]()
+
+    class Files:
+        @property
+        def subtree_control(self) -> list[str]:
+            return enabled
+
+        @subtree_control.setter
+        def subtree_control(self, word: str) -> None:
+            if word == f"+{refused}":
+                raise OSError(22, "Invalid argument")
+            enabled.append(word[1:])
+
+    root = plain(tmp_path / "root", controllers=" ".join(wanted))
+    monkeypatch.setattr(delegation, "unified_files", lambda _: Files())
+    with Ownership(state) as ownership:
+        base = DelegatedFolder(root, frozenset(wanted))
+        if refused == "memory":
+            with pytest.raises(CgroupError, match="can't enable the memory controller: Invalid"):
+                enable_controllers(base, ownership)
+        else:
+            enable_controllers(base, ownership)
+            assert enabled == [name for name in wanted if name != refused]
 
 
 @pytest.mark.process
