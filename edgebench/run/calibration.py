@@ -48,7 +48,7 @@ _MOST_AGAIN = 2
 _INTERVAL_S = 0.02
 #: The network that is slowed, and the part that is left of what its rounds should use.
 SLOWED_NETWORK, _LEFT = "resnet18", 0.8
-#: It tells nothing where less than this part of a round should be added.
+#: It tells nothing where, by the scans, less than this part of a round is added.
 _LEAST_ADDED = 0.25
 
 
@@ -282,7 +282,8 @@ def with_slowed_visit(
     added = (curve.medians - 1) * curve.unlimited_s
     known = said > _LEAST_ADDED * curve.unlimited_s
     if not known.any():
-        words = f"{network} was not slowed at {format_size(curve.limits[0])}"
+        words = f"{network} should hardly be slowed at {format_size(curve.limits[0])}"
+        words += ": what waiting adds is known from scans alone"
         return replace(made, warnings=(*made.warnings, words))
     ratios = np.maximum(added[known] / said[known], 0.0)
     return replace(made, seen_share=constant("share", ratios.tolist()))

@@ -43,6 +43,8 @@ def run_probe(
         "memory": ["max", f"{limit_bytes / (1 << 20):.0f}M"],
         "swap": _swap(settings),
         "plan": WALK,
+        # No fresh process starts at the limit.
+        "starts": ["max"],
     }
     if storage := settings.get("storage"):
         limits["storage"] = storage

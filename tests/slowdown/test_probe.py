@@ -43,7 +43,7 @@ def test_it_is_one_walk_with_the_workload_s_settings(
     ((scenario, results),) = walked
     assert results == tmp_path
     assert (scenario.repeats, scenario.limits.plan) == (1, "walk")
-    assert scenario.limits.memory_labels() == ("max", "123M")
+    assert (scenario.limits.memory_labels(), scenario.limits.starts) == (("max", "123M"), ("max",))
     (point,) = [one for one in scenario_points(scenario) if one.limits.label == "123M"]
     assert point.limits.swap_bytes == 700 * MIB
     assert point.limits.storage == "read=20MB/s"
