@@ -38,8 +38,8 @@ STUDIES = {
 }
 #: The kinds that only ``--all`` draws; the first also ``--phases``.
 _PHASES, _ONLY_ALL = "phases", ("phases", "loading-execution")
-#: The kinds of which ``--all`` alone draws more than the first, the slowest workload's.
-_FIRST_ALONE = ("layer-costs", "layer-times", "memory-time")
+#: The kinds of which ``--all`` alone draws more than the first.
+_FIRST_ALONE = ("layer-costs", "layer-times", "misses", "memory-time")
 #: The kind for a random search, which has too many points for figures of each.
 _SEARCH = "hyperparameters"
 #: Without ``--all``, a sweep has no more figures.

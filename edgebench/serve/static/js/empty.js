@@ -4,7 +4,7 @@ import { el, fill } from "./dom.js";
 
 const QUESTIONS = [
   ["How much memory does my program need?", "edgebench minimum -- python3 my_program.py", "Runs it under one limit after another, until it is killed or too slow."],
-  ["How slow is a network with less memory, and which layer is to blame?", "edgebench run quickstart", "ResNet-18, walked through memory limits: one to two minutes on two cores. The answer appears here."],
+  ["How slow is a network with less memory, and which layer is to blame?", "edgebench run quickstart", "AlexNet, walked through memory limits: one to two minutes on two cores. The answer appears here."],
   ["Will it finish within this limit?", "edgebench measure --memory 300M --swap 2G -- python3 train.py", "One trial under the limit, measured from outside."],
 ];
 
