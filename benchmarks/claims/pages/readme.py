@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from claims import edgecaffe
+from claims.kept import ROOT, folder
 from claims.pages.slowdown_model import scored
-from claims.texts import Claim, says
+from claims.quickstart import answer
+from claims.texts import Claim, box, says
 
 PAGE = "README.md"
 
 
 def claims() -> Iterator[Claim]:
     """In the page's order."""
+    kept = folder("quickstart").relative_to(ROOT)
+    yield box("You have a neural network", [f"$ edgebench show {kept}", *answer()])
     load, first, warm = (edgecaffe.ratio("alexnet", phase) for phase in edgecaffe.PHASES)
     yield says(
         "at {} MiB AlexNet takes {} times as long to load as unlimited, but {} to {} times as long to "
