@@ -185,7 +185,7 @@ def test_the_reports_answer_is_real(tmp_path: Path):
     ((sweep, shown),) = re.findall(
         r"\$ edgebench report (results/\S+)\n(.+?)…\n", page_of("report"), re.DOTALL
     )
-    terminal = Terminal(["report", str(ROOT / sweep), "-o", str(tmp_path / "r.html")], 80)
+    terminal = Terminal(["report", str(ROOT / sweep), "-o", str(tmp_path / "r.html")], 100)
     assert terminal.close() == 0, terminal.text
     printed = re.sub(r"\x1b\[[0-9;]*m", "", terminal.text).replace("\r\n", "\n")
     assert printed.startswith(shown)

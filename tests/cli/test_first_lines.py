@@ -17,8 +17,8 @@ from edgebench.cli import cli
 
 ROOT = Path(__file__).parents[2]
 #: The quick start with a network that takes a moment.
-TINY = {'"resnet18"': '"lenet"'}
-TINY |= {'"60%", "35%", "20%"': '"70%"', '["60%"]': '["70%"]', "target = 0.1": "target = 0.5"}
+TINY = {'"alexnet"': '"lenet"'}
+TINY |= {'"60%", "35%"': '"70%"', '["60%"]': '["70%"]', "target = 0.1": "target = 0.5"}
 
 
 def test_edgebench_alone_asks_three_questions():
@@ -75,6 +75,7 @@ def test_what_the_demo_leaves_fits_on_one_screen(clone: Path):
     assert len(lines) <= 24
     # On a busy machine each limit may look slower, so that none can be given.
     assert any(re.match(r"lenet +needs [\d.]+ MiB +give [\d.?]+", line) for line in lines), left
+    assert any(re.match(r" +layer +weights", line) for line in lines), left
     for name in ("figure: ", "report: "):
         (path,) = (line.removeprefix(name) for line in lines if line.startswith(name))
         assert (clone / path).is_file()
