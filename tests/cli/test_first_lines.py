@@ -62,8 +62,8 @@ def clone(tmp_path: Path) -> Path:
 @pytest.mark.torch
 @pytest.mark.root
 @pytest.mark.swap
-def test_what_the_demo_leaves_fits_on_one_screen(clone: Path):
-    """On a terminal of 80 x 24: a sentence on the network, a figure, the report, and what is next.
+def test_what_the_demo_leaves_is_short(clone: Path):
+    """The network's table, its figure and report, the layers' table, and what is next: 40 lines.
 
     Live progress is gone by then, whether there was time to draw it or not.
     """
@@ -72,7 +72,7 @@ def test_what_the_demo_leaves_fits_on_one_screen(clone: Path):
     assert terminal.close(1100) == 0, terminal.text
     left = re.sub(r"\x1b\[[0-9;]*m", "", terminal.text.rpartition("\x1b[?25h")[2])
     lines = left.replace("\r", "").splitlines()
-    assert len(lines) <= 24
+    assert len(lines) <= 40
     # On a busy machine each limit may look slower, so that none can be given.
     assert any(re.match(r"lenet +needs [\d.]+ MiB +give [\d.?]+", line) for line in lines), left
     assert any(re.match(r" +layer +weights", line) for line in lines), left
