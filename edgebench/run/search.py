@@ -37,7 +37,8 @@ _DOWN = 0.7
 _GROWTH = 2.5
 #: What is tried between two ends keeps this share of their distance from either.
 _MARGIN = 0.2
-#: A slowdown above the factor by less than this ratio needs two trials.
+#: A slowdown above the factor by less than this ratio needs two trials; one that a smaller limit
+#: refutes needs three.
 _NEAR = 1.15
 #: A program's trial at a limit is stopped when it is slower than the factor by so many times the
 #: time without a limit; and never less than so much later, for a short program's times vary.
@@ -281,9 +282,12 @@ class _Known:
         factor = self.factor or SLIGHT
         if bad and bad.huge_multiple in {*self.candidates} - tried:
             return bad.huge_multiple
-        is_near = bad is not None and factor < (bad.slowdown or 0) <= factor * _NEAR
-        if bad and is_near and bad.trials == 1 and found.is_known_to(PRECISION):
-            return bad.limit_bytes
+        if bad and bad.ok and bad.limit_bytes >= self.least_bytes and found.is_known_to(PRECISION):
+            smaller = [one for one in self.tried if one.limit_bytes < bad.limit_bytes]
+            is_refuted = any(one.is_fast(self.factor) for one in smaller)
+            is_near = (bad.slowdown or math.inf) <= factor * _NEAR
+            if bad.trials < (3 if is_refuted else 1 + is_near):
+                return bad.limit_bytes
         need = min((one for one in self.candidates if one >= self.need_bytes), default=None)
         if need is None:
             return None

@@ -260,6 +260,30 @@ def test_a_need_that_was_told_too_small_is_no_end(needs: float, stops: bool):
     assert len(world.planned) <= 20
 
 
+def test_a_slow_limit_that_a_smaller_one_refutes_is_tried_again():
+    """Once 1.4 times as slow at about half of the need, by chance: less is fast, so it is given."""
+    made = points(program_scenario(ProgramRequest(("true",))))
+    by_id = {point.id: point.limits.memory_bytes for point in made}
+
+    class Unlucky(World):
+        """One moment in which something else ran."""
+
+        def make(self, planned: PlannedTrial) -> TrialRecord:
+            made = super().make(planned)
+            share = (by_id[planned.point_id] or DEMAND) / DEMAND
+            late = 1.4 if planned.repeat == 0 and 0.4 < share < 0.5 else 1.0
+            phases = [replace(phase, wall_s=late) for phase in made.phases]
+            return replace(made, phases=phases)
+
+    world = Unlucky(made, lambda share: 1.0, killed_below=0.2)
+    planner = LimitSearch(made, SearchGoal(killed=False), RULES)
+    world.explore(planner)
+    assert 1.4 in [phase.wall_s for one in world.records.values() for phase in one.phases]
+    found = given_bracket(planner.tried(world.planned, world.records))
+    assert found.good is not None
+    assert 0.2 * DEMAND <= found.good.limit_bytes < 0.25 * DEMAND
+
+
 def test_a_lucky_trial_without_a_limit_is_not_the_only_one():
     """The first was twice as fast by chance; what has all that it needs can't be slow."""
     made = points(minimum_scenario(MinimumRequest("lenet")))
