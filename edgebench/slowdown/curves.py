@@ -54,9 +54,6 @@ _SETTINGS = ["sweep", "device", "pipeline", *(name for name in DISTINCT if name 
 WITH_ROUNDS = ("inference", "training")
 #: Rows of equal values here differ in their memory limit alone.
 _KEYS = ["sweep", "device", "workload", "network", "phase"]
-ONLY_UNLIMITED_REMEDY = 'add limits to the scenario, as memory = ["max", "75%", "50%"], and run it'
-ALL_KILLED_REMEDY = "run it with swap or at larger limits: see [limits] in the scenario"
-NO_UNLIMITED_REMEDY = "let the sweep finish: type the same edgebench run again"
 
 
 @once_for_results
@@ -417,18 +414,18 @@ def _say_why_none(results: Results) -> None:
         raise ResultsError(
             "only unlimited trials here: there is no slowdown to look at",
             where=where,
-            remedy=ONLY_UNLIMITED_REMEDY,
+            remedy='add limits to the scenario, as memory = ["max", "75%", "50%"], and run it',
         )
     if not (limited["outcome"] == "ok").any():
         raise ResultsError(
             f"no trial finished below a limit ({len(limited)} didn't): no times to compare",
             where=where,
-            remedy=ALL_KILLED_REMEDY,
+            remedy="run it with swap or at larger limits: see [limits] in the scenario",
         )
     raise ResultsError(
         "no unlimited trial finished: slowdown is relative to those",
         where=where,
-        remedy=NO_UNLIMITED_REMEDY,
+        remedy="let the sweep finish: type the same edgebench run again",
     )
 
 

@@ -23,7 +23,6 @@ LEVEL = 0.9
 #: Version of the JSON that ``fit`` and ``predict`` print.
 MODEL_SCHEMA = 6
 LEAST_LIMITS = 2
-TOO_FEW_REMEDY = 'add limits to the scenario, as memory = {from = "100%", to = "25%", steps = 6}'
 #: Of more curves than this the others are counted, not named.
 _MOST_NAMES = 3
 #: Each turn halves at least what is left of a rise that repeats allow to be evened out.
@@ -180,7 +179,7 @@ def fit_all(curves: Sequence[Curve], where: str | None = None) -> tuple[list[Fit
             f"too few limits: a fit needs {LEAST_LIMITS} at which a trial finished, "
             "beside the unlimited ones",
             where=where,
-            remedy=TOO_FEW_REMEDY,
+            remedy='add limits, as memory = {from = "100%", to = "25%", steps = 6}',
         )
     lone = [curve.label for curve in curves if len(curve.limits) < LEAST_LIMITS]
     if len(lone) > _MOST_NAMES + 1:

@@ -119,6 +119,7 @@ def test_a_slowed_network_tells_what_scans_leave_out(
     assert 0.8 * 135 * MIB < limit < 0.8 * 160 * MIB
 
 
+@pytest.mark.process
 def test_without_a_slowed_network_scans_alone_tell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
