@@ -8,6 +8,7 @@ system, never inferred from a version number.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import signal
@@ -228,7 +229,6 @@ def kill_all(folders: Iterable[Path]) -> None:
     Raises:
         CgroupError: a process doesn't end (it hangs in the kernel).
     """
-    deadline = time.monotonic() + _PATIENCE_S
     folders = list(folders)
     for folder in folders:
         for cgroup in tree(folder):
@@ -242,8 +242,8 @@ def kill_all(folders: Iterable[Path]) -> None:
                 file.write_text("0")
     try:
         for folder in folders:
+            deadline = math.inf
             while pids := pids_in(folder):
-                _kill(folder, pids)
                 if time.monotonic() > deadline:
                     raise CgroupError(
                         f"process {pids[0]} was killed and does not end",
@@ -251,6 +251,9 @@ def kill_all(folders: Iterable[Path]) -> None:
                         remedy=f"see what it waits for: cat /proc/{pids[0]}/stack; "
                         f"then rmdir {folder}",
                     )
+                _kill(folder, pids)
+                # From the first kill on: to look through a thousand cgroups may take as long.
+                deadline = min(deadline, time.monotonic() + _PATIENCE_S)
                 time.sleep(_PAUSE_S)
     finally:
         for file, limit in limits.items():
