@@ -72,7 +72,7 @@ def _values(row: PointComparison) -> tuple[str, str, str]:
 
 
 def least_changes(compared: SweepComparison) -> list[str]:
-    """The smallest change that these repeats can show, and how many show what is often wanted."""
+    """Return the smallest change that these repeats show, and how many show a usual one."""
     lines = []
     overall = compared.overall.least_ratio if compared.overall else None
     known = (

@@ -51,7 +51,7 @@ def _is_blamed(row: LayerRow, label: str) -> bool:
 
 
 def layers_headline(table: LayerCostTable, cost: PassCost | None, name: str, needs: str) -> str:
-    """What a round takes at the limit, and what the network needs."""
+    """Return what a round takes at the limit, and what the network needs."""
     if cost is None:
         return headline(name, f"{seconds(table.unlimited.clock_s.median)} a round", needs)
     took = f"{seconds(cost.at.clock_s.median)} a round, {factor(cost.slowdown)}"
@@ -104,7 +104,7 @@ def layer_name(table: LayerCostTable, row: LayerRow) -> str:
 
 
 def layer_warnings(table: LayerCostTable) -> list[str]:
-    """What a reader of the layers' times must know."""
+    """Return what a reader of the layers' times must know."""
     passes = [table.unlimited, *(cost.at for cost in table.costs)]
     found = []
     if any(one.overlap > OVERLAPS for one in passes):

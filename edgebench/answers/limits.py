@@ -207,7 +207,7 @@ def limits_table(answer: WorkloadAnswer, *, every: bool = False, peaks: bool = F
 
 
 def _shown(rows: Sequence[LimitRow]) -> Sequence[LimitRow]:
-    """The rows around what the headline says, and others between them."""
+    """Return the rows around what the headline says, and others between them."""
     if len(rows) <= _MOST_ROWS:
         return rows
     last = len(rows) - 1

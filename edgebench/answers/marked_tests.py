@@ -25,7 +25,7 @@ def limit_words(run: LimitedRun) -> str:
 
 
 def kill_lines(run: LimitedRun, unlimited: LimitedRun) -> str:
-    """That the kernel killed it, what it needs, and what of that is not the test's own."""
+    """Return that the kernel killed it, its need, and what of that is not the test's own."""
     need, limit = need_of(unlimited.record), run.record.limit_bytes or 0
     lines = [f"killed by the kernel at {limit_words(run)}"]
     if run.record.reason and run.finished:

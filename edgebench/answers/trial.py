@@ -17,7 +17,7 @@ from edgebench.units import swap_words
 
 
 def trial_name(record: TrialRecord) -> str:
-    """What was run: a command, a function, networks or a kind of workload."""
+    """Return what was run: a command, a function, networks or a kind of workload."""
     settings = record.settings
     if isinstance(command := settings.get("command"), list):
         name = shlex.join(map(str, command))

@@ -99,7 +99,7 @@ def advise(
 def _request(
     context: click.Context, subject: tuple[str, ...], settings: dict[str, Any]
 ) -> AdviceRequest:
-    """What is asked.
+    """Return what is asked.
 
     Raises:
         UsageError: not one subject, or a flag that doesn't fit it.
@@ -134,7 +134,7 @@ def _refuse_unfit(context: click.Context, *, from_file: bool, program: bool) -> 
 
 
 def print_advice_json(found: Advice, request: AdviceRequest) -> None:
-    """The answer as JSON."""
+    """Print the answer as JSON."""
     print_json({"asked": asdict(request), **found.to_json()})
 
 

@@ -164,7 +164,7 @@ def _shown_rows(compared: SweepComparison, all_rows: bool) -> list[PointComparis
 
 
 def print_github(sweeps: Sequence[Sweep], compared: SweepComparison, all_rows: bool) -> None:
-    """The same as Markdown for a step's summary or a comment; a regression is annotated."""
+    """Print Markdown for a step's summary or a comment; a regression is annotated."""
     from edgebench.report.markdown import escaped, table_lines
 
     rows = _shown_rows(compared, all_rows)

@@ -108,7 +108,7 @@ def _deliver(
 
 
 def _points(results: Path, kind: str) -> tuple[Results, str]:
-    """The points of the newest sweep in that format."""
+    """Return the points of the newest sweep in that format."""
     from edgebench.answers.limits import limits_table, workload_answer
     from edgebench.report.junit import junit_xml
     from edgebench.report.markdown import table_lines
@@ -132,7 +132,7 @@ def _points(results: Path, kind: str) -> tuple[Results, str]:
 
 
 def whole_numbers(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with bytes and counts as integers, of which some may be missing."""
+    """Return the frame with bytes and counts as integers, of which some may be missing."""
     floats = frame.select_dtypes("float64")
     seconds = [name for name in floats if str(name).endswith(FRACTIONS)]
     counts = floats.drop(columns=seconds)

@@ -202,7 +202,7 @@ def _as_json(table: LayerCostTable, seen: LayerPeakTable | None) -> dict[str, An
 
 
 def _needs(loaded: Results) -> dict[str, str]:
-    """What each workload needs, by its id."""
+    """Return what each workload needs, by its id."""
     from edgebench.answers.limits import needs_words, workload_answer
     from edgebench.results.facts import sweep_facts
 

@@ -229,7 +229,7 @@ class _FolderProgress:
         self.planned = shown.planned
 
     def finished(self, record: TrialRecord) -> None:
-        """A trial is recorded."""
+        """Show that a trial is recorded."""
         self._shown.finished(record)
         if self._time_words and (words := self._time_words(record)):
             self._shown.report(words)
@@ -244,7 +244,7 @@ class _FolderProgress:
             )
 
     def begin(self, folder: Path, total: int, done: int) -> None:
-        """The trials begin; they go into this folder."""
+        """Begin the trials, which go into this folder."""
         self.folder = folder
         # A search: the first trials tell how many follow.
         self._shown.planned(total)
@@ -254,7 +254,7 @@ class _FolderProgress:
 def minimum_request(
     context: click.Context, network: tuple[str, ...], settings: dict[str, Any]
 ) -> MinimumRequest | ProgramRequest:
-    """What is searched for.
+    """Return what is searched for.
 
     Raises:
         UsageError: neither a network nor a program, or a flag that doesn't fit it.
@@ -283,5 +283,5 @@ def minimum_request(
 
 
 def with_dashes(words: tuple[str, ...]) -> str:
-    """The remedy where ``--`` was forgotten before a program."""
+    """Return the remedy where ``--`` was forgotten before a program."""
     return f"to measure a program: edgebench minimum -- {shlex.join(words)}"

@@ -50,7 +50,7 @@ def print_minimum(
 def _next(
     found: Minimum, wanted: MinimumRequest | ProgramRequest, flags: Sequence[str]
 ) -> str | None:
-    """What to type for a better answer, or against a slowdown; None: paste the answer."""
+    """Return what to type for a better answer, or against a slowdown; None: paste the answer."""
     from edgebench.run.minimum_requests import ProgramRequest
 
     answer, again = found.answer, f"edgebench minimum {shlex.join(flags)}{' ' * bool(flags)}"

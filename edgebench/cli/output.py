@@ -59,7 +59,7 @@ def _plain(value: Any) -> Any:
 
 
 def make_console(*, err: bool = False) -> Console:
-    """A console that prints texts as they are, and wraps none where there is no terminal."""
+    """Return a console that prints texts as they are, and wraps none where there is no terminal."""
     from rich.console import Console
 
     console = Console(stderr=err, highlight=False, markup=False)
@@ -143,7 +143,7 @@ def print_message(text: str) -> None:
 
 
 def shown(text: str) -> str:
-    """The text, printable, with the pages that it names where they lie, and what to type here."""
+    """Return printable text, with pages where they lie and commands as they are typed here."""
     return with_page_paths(as_typed(printable(text)))
 
 
@@ -160,7 +160,7 @@ def as_typed(text: str) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """The path as short as it can be typed: from the current folder, if it lies in it."""
+    """Return the path as short as it can be typed: from the current folder, if it lies in it."""
     try:
         return printable(os.fspath(path.absolute().relative_to(Path.cwd())))
     except ValueError:
@@ -180,7 +180,7 @@ def print_figures(paths: Iterable[Path]) -> None:
 
 
 def figures_or_reason(draw: Callable[[], list[Path]]) -> tuple[list[Path], list[str]]:
-    """The figures that a verb draws beside its answer; or without any, the reason."""
+    """Return the figures that a verb draws beside its answer; or without any, the reason."""
     try:
         return draw(), []
     except ModuleNotFoundError as error:

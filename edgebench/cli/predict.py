@@ -109,7 +109,7 @@ def predict(
 
 
 def _limits(asked: dict[str, Any]) -> list[str]:
-    """The given limits and those of the given range; without any, the usual range."""
+    """Return the given limits and those of the given range; without any, the usual range."""
     from pydantic import ValidationError
 
     from edgebench.scenario.faults import message_of
@@ -136,7 +136,10 @@ def _next(
     source: PredictionSource,
     asked: dict[str, Any],
 ) -> str:
-    """A probe where the network can run here and its own trials don't tell; else a measurement."""
+    """Return a probe where the network can run here and its own trials don't tell.
+
+    Else a measurement.
+    """
     from edgebench.measures.machine.environment import device_name
     from edgebench.slowdown.miss_curve import Source
 
@@ -181,7 +184,7 @@ _LAYERS = 3
 
 
 def print_predictions(found: Sequence[Prediction], verbose: bool, source: PredictionSource) -> None:
-    """A headline and a table for each workload; with ``verbose`` the layers too."""
+    """Print a headline and a table for each workload; with ``verbose`` the layers too."""
     from edgebench.answers.predictions import prediction_headline, prediction_rows
 
     storage = source.storage.label if source.storage else ""
@@ -196,7 +199,7 @@ def print_predictions(found: Sequence[Prediction], verbose: bool, source: Predic
 
 
 def _print_layers(one: Prediction) -> None:
-    """The layers that take the added time at each limit where it is computed."""
+    """Print the layers that take the added time at each limit where it is computed."""
     from edgebench.answers.table import size
 
     told = [at for at in one.at if at.viable and at.layers]

@@ -102,7 +102,10 @@ def _written(made: Report, target: Path, markdown: bool) -> list[Path]:
 
 
 def _written_headline(made: Report, folder: Path) -> list[Path]:
-    """The figure to open first, slowdown against the limit, as a file; none where there is none."""
+    """Return the figure to open first, slowdown against the limit, as a file.
+
+    None where there is none.
+    """
     from edgebench.results.derived import write_derived
 
     found = (one for one in made.pictures if one.stem.startswith("slowdown"))

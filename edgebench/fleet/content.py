@@ -30,7 +30,7 @@ _MARK = "edgebench-content:"
 
 
 def portable_tables(text: str, folder: Path) -> tuple[dict[str, Any], dict[str, Path]]:
-    """A scenario's tables as any machine can read them, and the files to send: name → path.
+    """Return a scenario's tables as any machine can read them, and the files to send: name → path.
 
     ``text`` is the TOML file's; relative paths start at its folder, those of commands at ours.
     """
@@ -68,7 +68,7 @@ def stored_file(name: str) -> Path:
 
 
 def pieces(path: Path) -> Iterator[bytes]:
-    """A file, piece by piece."""
+    """Yield a file, piece by piece."""
     with open_to_read(path) as file:
         while data := file.read(PIECE_BYTES):
             yield data
@@ -87,7 +87,7 @@ def store_file(name: str, data: Iterable[bytes]) -> None:
 
 
 def _mapped(data: Any, change: Callable[[str], str]) -> Any:
-    """The same data, each text in it changed."""
+    """Return the same data, each text in it changed."""
     if isinstance(data, str):
         return change(data)
     if isinstance(data, dict):

@@ -243,7 +243,10 @@ class FleetSweep:
     async def _answer(
         self, session: Session, planned: PlannedTrial, sweep: DeviceSweep | None = None
     ) -> list[TrialRecord]:
-        """The records of a trial, whose files are written; without a sweep these are dropped."""
+        """Return the records of a trial, whose files are written.
+
+        Without a sweep these are dropped.
+        """
         records: list[TrialRecord] = []
         written: set[Path] = set()
         is_last = False

@@ -63,7 +63,7 @@ class DeviceSweep:
         return len(self._finished & {one.trial for one in self._plan})
 
     def next_trial(self) -> tuple[PlannedTrial, Make] | None:
-        """The next trial that can be made, with its order; None: none now.
+        """Return the next trial that can be made, with its order; None: none now.
 
         Raises CgroupError where nothing shows the demand that its limit is a share of.
         """
@@ -79,7 +79,7 @@ class DeviceSweep:
         return None
 
     def _demand(self, planned: PlannedTrial) -> int | None:
-        """What the trial's limits are a share of; 0: of nothing; None: not known yet."""
+        """Return what the trial's limits are a share of; 0: of nothing; None: not known yet."""
         point = self._points[planned.point_id]
         if not needs_demand(planned, self._points):
             return 0
@@ -109,7 +109,7 @@ class DeviceSweep:
         return places[kind](trial) if kind in places and is_own else None
 
     def wrong_record(self, planned: PlannedTrial, records: list[TrialRecord]) -> str | None:
-        """What in a machine's records is another trial's; None: nothing is."""
+        """Return what in a machine's records is another trial's; None: nothing is."""
         point = self._points[planned.point_id]
         for number, one in enumerate(records):
             name = f"{planned.trial}-{number:02d}" if number else planned.trial
@@ -166,6 +166,6 @@ class DeviceSweep:
 
 
 def _numbers(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that are the same on every machine: names may be paths there."""
+    """Return the settings that are the same on every machine: names may be paths there."""
     kept = {key: value for key, value in settings.items() if isinstance(value, int | float)}
     return {**kept, "kind": settings.get("kind")}

@@ -14,7 +14,7 @@ ProbeTimes = Mapping[str, Sequence[float]]
 
 
 def probe_points(points: Sequence[Point]) -> list[Point]:
-    """What is tried on each machine: a workload without a limit, and at its middle limit."""
+    """Return what is tried on each machine: a workload without a limit, and at its middle limit."""
     unlimited = next((point for point in points if point.unlimited), None)
     if unlimited is None:
         return list(points[:1])

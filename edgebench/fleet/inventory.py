@@ -48,7 +48,7 @@ class HostKeys(TomlTable):
         return text
 
     def command(self, module: str, *words: str) -> list[str]:
-        """What runs a module of edgebench there, as a program."""
+        """Return what runs a module of edgebench there, as a program."""
         program = [*shlex.split(self.python), *installed_program(module, *words)]
         # OpenSSH hands the words to the user's shell there, which would hold the session's pipes.
         return [*_SSH, "--", self.ssh, f"exec {shlex.join(program)}"]
@@ -73,7 +73,7 @@ class Inventory(TomlTable):
 
 
 def load_inventory(path: Path) -> Inventory:
-    """The inventory of a file.
+    """Return the inventory of a file.
 
     Raises:
         FleetError: no such file, no TOML, or faults in it, all reported at once.

@@ -103,11 +103,14 @@ decode_order = msgspec.json.Decoder(Order).decode
 
 
 def encode(message: Order | Answer) -> bytes:
-    """The message as a line."""
+    """Return the message as a line."""
     return msgspec.json.encode(message) + b"\n"
 
 
 def decode_answer(line: bytes) -> Answer:
-    """An answer of a machine, its texts safe to print; ValueError: it is none, or too deep."""
+    """Return an answer of a machine, its texts safe to print.
+
+    ValueError: it is none, or too deep.
+    """
     answer: Answer = msgspec.convert(safe_json(line), Answer)
     return answer

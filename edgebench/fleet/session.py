@@ -102,7 +102,7 @@ class Session:
             await self._in_time(self._orders.drain())
 
     async def receive(self) -> messages.Answer:
-        """The machine's next answer.
+        """Return the machine's next answer.
 
         Raises:
             FleetError: the machine can't do what was asked for, or sends what is no answer.
@@ -136,19 +136,19 @@ class Session:
                 return answer
 
     async def expect(self, kind: type[_T]) -> _T:
-        """The machine's next answer, which is of that kind; raises as :meth:`receive`."""
+        """Return the machine's next answer, which is of that kind; raises as :meth:`receive`."""
         answer = await self.receive()
         if not isinstance(answer, kind):
             raise self.refused(f"{type(answer).__name__} in place of {kind.__name__}")
         return answer
 
     def refused(self, why: str) -> FleetError:
-        """The error where the machine sends what can't be an answer."""
+        """Return the error where the machine sends what can't be an answer."""
         remedy = "install the same edgebench there as here; see who else can log in there"
         return FleetError(f"it sends what is no answer: {why}", remedy=remedy)
 
     async def _ended(self) -> FleetError:
-        """The error where the session ended by itself, from the last words of SSH."""
+        """Return the error where the session ended by itself, from the last words of SSH."""
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._end(), _ENDING_S)
         lines = self._said.decode(errors="replace").strip().splitlines() or ["no word of why"]

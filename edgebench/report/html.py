@@ -10,7 +10,7 @@ from edgebench.report.pictures import picture_address
 
 
 def as_html(report: Report) -> str:
-    """The whole page, figures inside.
+    """Return the whole page, figures inside.
 
     Raises:
         MachineError: Jinja2 is not installed.

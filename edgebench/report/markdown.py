@@ -30,12 +30,12 @@ def write_markdown(target: Path, report: Report) -> list[Path]:
 
 
 def as_markdown(report: Report, figures: str) -> str:
-    """The whole text. ``figures`` is the folder of the figures, as seen from the file."""
+    """Return the whole text. ``figures`` is the folder of the figures, as seen from the file."""
     return "\n".join(_lines(report, figures)) + "\n"
 
 
 def escaped(text: str) -> str:
-    """The text such that Markdown shows just that, on one line."""
+    """Return the text such that Markdown shows just that, on one line."""
     line = " ".join(text.split())
     return _NUMBERED.sub(r"\1\\\2", _SPECIAL.sub(lambda match: f"\\{match[0]}", line))
 

@@ -12,7 +12,7 @@ from edgebench.units import format_limit, format_size
 
 
 def unfinished_table(workloads: Sequence[WorkloadFacts]) -> Table:
-    """The reasons for which trials did not finish, each once a point."""
+    """Return the reasons for which trials did not finish, each once a point."""
     rows = [
         [one.name, format_limit(point.limits.label, point.limit_bytes), reason]
         for one in workloads
@@ -24,7 +24,7 @@ def unfinished_table(workloads: Sequence[WorkloadFacts]) -> Table:
 
 
 def environment_table(environment: Mapping[str, Any]) -> Table:
-    """The machine when the sweep began; what could not be read stands in one row."""
+    """Return the machine when the sweep began; what could not be read stands in one row."""
     told = {**NAMES, "captured_utc": "captured"}
     known = {name: environment[key] for key, name in told.items() if key in environment}
     rows = [[name, value_text(value)] for name, value in known.items() if value is not None]

@@ -83,7 +83,7 @@ class ColumnTable:
         return self.rows
 
     def values(self, name: str, rows: Iterable[int]) -> list[float]:
-        """A number of these records, where it is known; bytes are whole."""
+        """Return a number of these records, where it is known; bytes are whole."""
         column = self.numbers.get(name)
         if column is None:
             return []
@@ -91,7 +91,10 @@ class ColumnTable:
         return list(map(int, known)) if name.endswith("_bytes") else known
 
     def words(self, name: str, rows: Iterable[int]) -> list[Any]:
-        """A text of these records, or one of their other values; None where there is none."""
+        """Return a text of these records, or one of their other values.
+
+        None where there is none.
+        """
         column = self.texts[name]
         # The last one is for those without.
         return list(map([*column.words, None].__getitem__, map(column.codes.__getitem__, rows)))
@@ -103,7 +106,7 @@ class ColumnTable:
 
 
 def columns_of(records: Sequence[TrialRecord]) -> ColumnTable:
-    """Records as columns, in their order."""
+    """Return records as columns, in their order."""
     texts = {name: _texts(name, list(map(attrgetter(name), records))) for name in TEXTS}
     texts["doubts"] = _texts("doubts", list(map(trial_doubts, records)))
     table = ColumnTable(len(records), texts=texts)
@@ -127,7 +130,7 @@ def columns_of(records: Sequence[TrialRecord]) -> ColumnTable:
 
 
 def _texts(name: str, values: Sequence[Any]) -> Texts:
-    """The column of a text, or of values told apart by their JSON."""
+    """Return the column of a text, or of values told apart by their JSON."""
     keys: Sequence[Any] = values
     if name in _VALUES:
         keys = [_encode(value) if value or value == {} else None for value in values]

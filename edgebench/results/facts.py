@@ -94,7 +94,7 @@ class WorkloadFacts:
         return None if self.demand_bytes is None else (self.demand_bytes, self.demand_bytes)
 
     def bracket(self, most_slowdown: float | None = None) -> LimitBracket:
-        """The limit to give, and the largest that is not enough.
+        """Return the limit to give, and the largest that is not enough.
 
         Nothing is given to what still grew when it was stopped.
         """
@@ -211,7 +211,7 @@ class SweepFacts:
 
 
 def sweep_facts(sweep: Sweep) -> SweepFacts:
-    """The facts of a sweep, complete, running or interrupted."""
+    """Return the facts of a sweep, complete, running or interrupted."""
     points = point_facts(sweep)
     curves = _curves(sweep)
     if curves:
@@ -228,7 +228,7 @@ def sweep_facts(sweep: Sweep) -> SweepFacts:
 
 
 def _curves(sweep: Sweep) -> dict[WorkloadKey, MissCurve]:
-    """The miss curve of each workload whose rounds were counted."""
+    """Return the miss curve of each workload whose rounds were counted."""
     timed = [*sweep.records, *sweep.upward_records]
     counted = [one for one in timed if one.round_counts or one.outcome in TOO_TIGHT]
     if not any(one.round_counts for one in counted):
@@ -237,7 +237,7 @@ def _curves(sweep: Sweep) -> dict[WorkloadKey, MissCurve]:
 
 
 def _with_misses(point: PointFacts, curves: dict[WorkloadKey, MissCurve]) -> PointFacts:
-    """The point with what its rounds read again, on the way that its curve is of."""
+    """Return the point with what its rounds read again, on the way that its curve is of."""
     curve = curves.get(curve_workload(point.key))
     own = curve.known if curve else ()
     read = (one.round_bytes for one in own if one.limit_bytes == point.limit_bytes)

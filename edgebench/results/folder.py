@@ -78,7 +78,7 @@ class ResultsFolder:
         environment: dict[str, Any],
         networks: dict[str, Any] | None = None,
     ) -> ResultsFolder:
-        """A fresh folder with everything that is known before the first trial.
+        """Return a fresh folder with everything that is known before the first trial.
 
         ``resolved`` carries the scenario's ``fingerprint``, its ``points`` and its ``plan``;
         ``networks`` is the manifest of :mod:`edgebench.layers.weights`.
@@ -133,7 +133,7 @@ class ResultsFolder:
 
     @classmethod
     def open(cls, path: Path) -> ResultsFolder:
-        """An earlier start's folder, to go on with; a torn last line is cut.
+        """Return an earlier start's folder, to go on with; a torn last line is cut.
 
         Raises:
             ResultsError: no results folder, another process writes to it, or a newer version's.
@@ -195,7 +195,7 @@ class ResultsFolder:
         return True
 
     def records(self) -> Sequence[TrialRecord]:
-        """What is recorded, one record a trial: its final one, else its latest."""
+        """Return what is recorded, one record a trial: its final one, else its latest."""
         return read_records(self.path / TRIALS, [])
 
     def finished_trials(self) -> set[str]:
@@ -203,7 +203,7 @@ class ResultsFolder:
         return {one.trial for one in self.records() if one.outcome in FINAL_OUTCOMES}
 
     def plan(self) -> object:
-        """The planned trials, in order, as plain data; anything else where it is damaged."""
+        """Return the planned trials, in order, as plain data; anything else where it is damaged."""
         return read_json(self.path / RESOLVED).get("plan")
 
     def replan(self, planned: list[dict[str, Any]]) -> None:
@@ -260,7 +260,7 @@ class ResultsFolder:
 
 
 def find_sweep(root: Path, device: str, fingerprint: str, *, finished: bool = False) -> Path | None:
-    """The newest folder of this scenario on this device whose sweep is complete, or is not.
+    """Return the newest folder of this scenario on this device whose sweep is complete, or is not.
 
     Folders that are damaged or made by a newer version are passed over.
     """

@@ -142,7 +142,7 @@ def _column(name: str, values: list[Any]) -> pd.Series[Any]:
 
 
 def about_trial(sweep: Sweep, record: TrialRecord) -> dict[str, Any]:
-    """A trial's settings, identity, limit and outcome, as columns of its rows."""
+    """Return a trial's settings, identity, limit and outcome, as columns of its rows."""
     return {
         **settings_columns(record.settings),
         "sweep": sweep.name,

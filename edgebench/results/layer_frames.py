@@ -148,7 +148,7 @@ def _table_rows(sweep: Sweep) -> list[dict[str, Any]]:
 
 
 def _checked(key: str, value: Any) -> Any:
-    """The value; None if it has the wrong type, since the file may come from anywhere."""
+    """Return the value; None if it has the wrong type, since the file may come from anywhere."""
     has_type = isinstance(value, str) if key in TEXTS else is_number(value)
     return value if has_type else None
 

@@ -57,7 +57,7 @@ class NewerResultsError(ResultsError):
 
 
 def json_bytes(data: dict[str, Any]) -> bytes:
-    """A JSON file's bytes, with the schema version in it."""
+    """Return a JSON file's bytes, with the schema version in it."""
     return (json.dumps({"schema": SCHEMA} | data | {"schema": SCHEMA}, indent=1) + "\n").encode()
 
 
@@ -119,7 +119,7 @@ def whole_length(data: bytes) -> int:
 
 
 def whole_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The whole lines of ``trials.jsonl`` from here on, some MiB at a time, to an endless one."""
+    """Yield the whole lines of ``trials.jsonl`` from here on, some MiB at a time."""
     rest = b""
     while len(rest) <= MOST_LINE_BYTES and (piece := file.read(_PIECE)):
         rest += piece
@@ -130,7 +130,7 @@ def whole_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
-    """The object in one line, its texts safe to print; None if the line is damaged."""
+    """Return the object in one line, its texts safe to print; None if the line is damaged."""
     data: Any = None
     if is_plain(line):
         # Several times as fast; the other reads a little more, as NaN.
@@ -148,7 +148,7 @@ def most_values_in(lines: bytes | bytearray) -> int:
 
 
 def parse_objects(data: bytes) -> list[dict[str, Any]]:
-    """The objects of all lines; damaged ones are left out."""
+    """Return the objects of all lines; damaged ones are left out."""
     if is_plain(data):
         # All at once, which is faster; if one is damaged, line by line.
         with contextlib.suppress(msgspec.MsgspecError):

@@ -89,7 +89,7 @@ def viable_bracket(tried: Sequence[TriedLimit]) -> LimitBracket:
 
 
 def _bracket(tried: Sequence[TriedLimit], is_good: Callable[[TriedLimit], bool]) -> LimitBracket:
-    """A kill counts for nothing if trials finished at the next smaller multiple of a huge page."""
+    """Leave out kills at limits below which a multiple of a huge page finished."""
     finished = {one.limit_bytes for one in tried if one.ok}
     tried = [one for one in tried if one.huge_multiple not in finished]
     bad = max((one for one in tried if not is_good(one)), key=_limit_bytes, default=None)

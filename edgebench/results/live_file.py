@@ -72,7 +72,7 @@ def remove_live_trial(path: Path) -> None:
 
 
 def read_live_trial(sweep: Path) -> LiveTrial | None:
-    """The trial that runs now in a sweep's folder; None if there is none or on another machine.
+    """Return the trial that runs now in a sweep's folder; None: none, or on another machine.
 
     None also if a value is not what it should be, or ``folder`` is not a scratch folder.
     """
@@ -94,7 +94,7 @@ def read_from(path: Path, start: int, most: int) -> bytes:
 
 
 def boot_id() -> str:
-    """Identifies this boot of this machine; empty where the kernel has no such file."""
+    """Return identifies this boot of this machine; empty where the kernel has no such file."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(errors="replace").strip()
     except OSError:

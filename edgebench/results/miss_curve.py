@@ -90,7 +90,7 @@ class MissCurve:
     missing: NoKnee | None = None
 
     def of(self, direction: Direction | None) -> tuple[MissPoint, ...]:
-        """The points of one direction, the widest limit first."""
+        """Return the points of one direction, the widest limit first."""
         return tuple(point for point in self.points if point.direction == direction)
 
     @property
@@ -105,7 +105,7 @@ class MissCurve:
 
 
 def steady_counts(record: TrialRecord) -> list[RoundCounts]:
-    """The last rounds that read alike, else its steady rounds; a start is none of them."""
+    """Return the last rounds that read alike, else its steady rounds; a start is none of them."""
     if places := settled([one.in_bytes for one in record.round_counts]):
         return [record.round_counts[place] for place in places]
     stages = round_stages(record)
@@ -113,20 +113,20 @@ def steady_counts(record: TrialRecord) -> list[RoundCounts]:
 
 
 def curve_workload(key: WorkloadKey) -> WorkloadKey:
-    """The key of a curve: without the storage, and with swap only there or not."""
+    """Return the key of a curve: without the storage, and with swap only there or not."""
     swap = "none" if key.limits.swap_kind == "none" else "file"
     same = {"storage": AS_IS, "board": None, "swap_kind": swap, "swap_bytes": None}
     return replace(key, limits=structs.replace(key.limits, **same))
 
 
 def miss_curves(results: Results) -> list[MissCurve]:
-    """The curve of each workload that has rounds at a limit, in the order of their trials."""
+    """Return the curve of each workload that has rounds at a limit, in their trials' order."""
     timed = [one for sweep in results.sweeps for one in (*sweep.records, *sweep.upward_records)]
     return record_curves(timed)
 
 
 def record_curves(records: Iterable[TrialRecord]) -> list[MissCurve]:
-    """The same of records; trials of a strategy's own are no part of them."""
+    """Return the same of records; trials of a strategy's own are no part of them."""
     groups: dict[WorkloadKey, list[TrialRecord]] = {}
     for record in records:
         if record.strategy is None:

@@ -166,7 +166,7 @@ def facts_of_points(results: Results) -> dict[str, list[PointFacts]]:
 
 
 def with_slowdowns(points: Sequence[PointFacts]) -> list[PointFacts]:
-    """The points, each with what it is compared with the same workload without a limit."""
+    """Return the points, each with what it is compared with the same workload without a limit."""
     unlimited: dict[WorkloadKey, list[PointFacts]] = {}
     for one in points:
         if one.is_unlimited and one.times_s:
@@ -181,7 +181,7 @@ def with_slowdowns(points: Sequence[PointFacts]) -> list[PointFacts]:
 
 
 def _compared(point: PointFacts, twin: PointFacts) -> PointFacts:
-    """The point with what it is compared with its twin without a limit."""
+    """Return the point with what it is compared with its twin without a limit."""
     ratios = {
         name: ratio_of(spread, twin.times_s[name])
         for name, spread in point.times_s.items()

@@ -29,7 +29,7 @@ class WalkedRows:
             self.unlimited_s = unlimited_around(self._walks, around_s)
 
     def of(self, rows: Iterable[int]) -> list[int]:
-        """The numbers of the rows' walks."""
+        """Return the numbers of the rows' walks."""
         return [self._walks[row] for row in rows] if self._walks else []
 
 
@@ -47,7 +47,7 @@ def point_times(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -> dict[s
 
 
 def _rounds_of_one_walk(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -> list[float]:
-    """The steady rounds of visits that finished; empty if they are not all of one walk."""
+    """Return the steady rounds of visits that finished; empty if they are not all of one walk."""
     ends = zip(rows, sweep.columns.words("outcome", rows), strict=True)
     done = [row for row, outcome in ends if outcome == "ok"]
     if not is_one_walk(walked.of(done)):
@@ -56,7 +56,7 @@ def _rounds_of_one_walk(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -
 
 
 def steady_relative(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -> Spread | None:
-    """Walks' steady rounds over those without a limit around them in the same process.
+    """Return walks' steady rounds over those without a limit around them in the same process.
 
     What the machine or a process does slower for a while cancels out. The repeats are visits; of
     one walk and without a limit, rounds. None: no visit finished.
@@ -74,7 +74,7 @@ def steady_relative(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -> Sp
 
 
 def rounds_before_end(sweep: Sweep, rows: Sequence[int]) -> Spread | None:
-    """The steady rounds, in seconds, of trials that a limit ended later; None: there were none.
+    """Return the steady rounds, in seconds, of trials that a limit ended later; None: none.
 
     Of a walk that visited the limit with one round, that round.
     """

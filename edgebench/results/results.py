@@ -62,7 +62,7 @@ class Results:
         self._warnings += [words for words in dict.fromkeys(more) if words not in known]
 
     def __repr__(self) -> str:
-        """What was read, in a line: the sweep's name or how many, and how many trials."""
+        """Return what was read, in a line: the sweep's name or how many, and how many trials."""
         trials = sum(len(sweep.records) for sweep in self.sweeps)
         what = self.sweeps[0].name if len(self.sweeps) == 1 else f"{len(self.sweeps)} sweeps"
         return f"<Results of {what}: {trials} trial{'s' * (trials != 1)}>"
@@ -178,7 +178,7 @@ class Results:
         return networks_frame(self.sweeps)
 
     def samples(self, trial: str, sweep: str | None = None) -> pd.DataFrame:
-        """The sampler's fast table of one trial; a value the kernel didn't tell is NaN.
+        """Return the sampler's fast table of one trial; a value the kernel didn't tell is NaN.
 
         Raises:
             ResultsError: no such trial, or damaged samples.
@@ -186,7 +186,7 @@ class Results:
         return self._table(trial, sweep, "fast")
 
     def stat(self, trial: str, sweep: str | None = None) -> pd.DataFrame:
-        """The sampler's slow table of one trial; a value the kernel didn't tell is NaN.
+        """Return the sampler's slow table of one trial; a value the kernel didn't tell is NaN.
 
         Raises:
             ResultsError: no such trial, or damaged samples.
@@ -194,7 +194,7 @@ class Results:
         return self._table(trial, sweep, "stat")
 
     def events(self, trial: str, sweep: str | None = None) -> list[dict[str, Any]]:
-        """The worker's events of one trial.
+        """Return the worker's events of one trial.
 
         Raises:
             ResultsError: no such trial, or damaged events.
@@ -246,7 +246,7 @@ def load(path: str | Path) -> Results:
 
 
 def latest(root: str | Path) -> Path:
-    """The folder of the newest sweep at or below a path.
+    """Return the folder of the newest sweep at or below a path.
 
     Raises:
         ResultsError: none there.

@@ -113,7 +113,7 @@ class Rounds(NamedTuple):
 
 
 def rounds_of(record: TrialRecord) -> Rounds:
-    """A trial's rounds."""
+    """Return a trial's rounds."""
     times = {phase.round: phase.wall_s for phase in record.phases if phase.phase == "round"}
     if not times:
         return Rounds({}, None)
@@ -132,7 +132,7 @@ def rounds_of(record: TrialRecord) -> Rounds:
 
 
 def reads_of(numbers: Iterable[int], counts: Iterable[RoundCounts]) -> list[int | None]:
-    """What each of these rounds read."""
+    """Return what each of these rounds read."""
     read = {one.round: one.in_bytes for one in counts}
     return [read.get(number) for number in numbers]
 

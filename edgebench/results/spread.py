@@ -76,7 +76,7 @@ def spread_of(values: Iterable[float | None]) -> Spread | None:
 
 
 def ratio_of(one: Spread, other: Spread) -> Ratio:
-    """The one's median over the other's; medians are above 0."""
+    """Return the one's median over the other's; medians are above 0."""
     mine, others = median_interval_of(one), median_interval_of(other)
     median = one.median / other.median
     if mine is None or others is None or others[0] <= 0:

@@ -64,14 +64,14 @@ class TrialFileError(ResultsError):
 
     @classmethod
     def of(cls, fault: str, trial: str, file: Path) -> TrialFileError:
-        """The error of this trial's file."""
+        """Return the error of this trial's file."""
         error = cls(f"trial {trial}: {fault}", where=str(file))
         error.fault = fault
         return error
 
 
 def events_of(sweep: Sweep, record: TrialRecord) -> list[dict[str, Any]]:
-    """The trial's events, for :func:`read_each`."""
+    """Return the trial's events, for :func:`read_each`."""
     return sweep.events(record.trial)
 
 
@@ -81,7 +81,7 @@ def read_each(
     read: Callable[[Sweep, TrialRecord], Found],
     warnings: list[str],
 ) -> Iterator[tuple[Sweep, TrialRecord, Found]]:
-    """What ``read`` gives of each trial. Each fault for which it can't be read is one warning."""
+    """Yield what ``read`` gives of each trial; each fault for which it can't is one warning."""
     lost: dict[str, list[tuple[str, str | None]]] = {}
     for sweep, record in trials:
         try:
@@ -140,7 +140,7 @@ class Sweep:
         return len(timed_in(plan)) + steps if isinstance(plan, list) else None
 
     def events(self, trial: str) -> list[dict[str, Any]]:
-        """The worker's events of one trial; lines torn by a kill are left out.
+        """Return the worker's events of one trial; lines torn by a kill are left out.
 
         Raises:
             ResultsError: no such file, or a damaged one.
@@ -150,7 +150,7 @@ class Sweep:
         )
 
     def reading(self, trial: str) -> Reading:
-        """What the strategy saw whose own trial this is.
+        """Return what the strategy saw whose own trial this is.
 
         Raises:
             ResultsError: it left no figures, or they are damaged.
@@ -228,7 +228,7 @@ class _Network(msgspec.Struct):
 
 
 def _without_damage(data: dict[str, Any], warnings: list[str]) -> dict[str, Any]:
-    """The networks' file without networks whose sizes or layers are not what they should be."""
+    """Return the networks' file without those whose sizes or layers can't be."""
     given = data.get("networks")
     kept = {}
     for name, network in given.items() if isinstance(given, dict) else ():
@@ -241,7 +241,7 @@ def _without_damage(data: dict[str, Any], warnings: list[str]) -> dict[str, Any]
 
 
 def timed_in(plan: object) -> list[dict[str, Any]]:
-    """The timed trials of a plan as ``resolved.json`` keeps it."""
+    """Return the timed trials of a plan as ``resolved.json`` keeps it."""
     listed = plan if isinstance(plan, list) else []
     return [one for one in listed if isinstance(one, dict) and one.get("strategy") is None]
 
@@ -249,7 +249,7 @@ def timed_in(plan: object) -> list[dict[str, Any]]:
 def _apart(
     records: Sequence[TrialRecord],
 ) -> tuple[Sequence[TrialRecord], Sequence[TrialRecord], Sequence[TrialRecord]]:
-    """The trials that strategies have to themselves; the timed ones; of them, the way up."""
+    """Return the trials that strategies have to themselves; the timed ones; of them, the way up."""
     timed = [record for record in records if record.strategy is None]
     return (
         [record for record in records if record.strategy is not None],
@@ -259,7 +259,7 @@ def _apart(
 
 
 def sweep_folders(path: Path) -> list[Path]:
-    """The results folders at or below a path (a sweep's, a device's or a root), oldest first.
+    """Return the results folders at or below a path (a sweep, a device, a root), oldest first.
 
     Raises:
         ResultsError: none there.
@@ -278,7 +278,7 @@ def sweep_folders(path: Path) -> list[Path]:
 
 
 def settings_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as plain columns: networks joined by ``+``, a command as one would type it.
+    """Return settings as plain columns: networks joined by ``+``, a command as one would type it.
 
     Mappings and lists (weights' folders, environment variables) stay in the record alone. Before
     ``gc`` was a setting, the collector was left on.
@@ -295,7 +295,7 @@ def settings_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unzipped(path: Path) -> bytes:
-    """A packed file's bytes; a few of them may stand for more than any memory holds."""
+    """Return a packed file's bytes; a few of them may stand for more than any memory holds."""
     with open_to_read(path) as packed, gzip.open(packed) as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
@@ -312,7 +312,7 @@ def _checked(trial: str) -> str:
 
 
 def _without(data: dict[str, Any], key: str) -> dict[str, Any]:
-    """The data, without this part of it if it is no object."""
+    """Return the data, without this part of it if it is no object."""
     return data if isinstance(data.get(key), dict) else {k: v for k, v in data.items() if k != key}
 
 
@@ -331,12 +331,12 @@ _END_BYTES = 4096
 
 
 def log_of(sweep: Path, trial: str) -> Path:
-    """The trial's log, in the sweep's folder."""
+    """Return the trial's log, in the sweep's folder."""
     return sweep / LOGS / f"{trial}.log"
 
 
 def end_of_output(sweep: Path, trial: str) -> str:
-    """The end of the trial's output, safe to print; empty if it can't be read."""
+    """Return the end of the trial's output, safe to print; empty if it can't be read."""
     try:
         return printable(read_end(log_of(sweep, trial), _END_BYTES).decode(errors="replace"))
     except OSError:

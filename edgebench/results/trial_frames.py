@@ -31,13 +31,13 @@ class Choice:
 
     @classmethod
     def of(cls, texts: Texts, make: Callable[[Any], Any] | None = None) -> Choice:
-        """A column of texts or other values; ``make`` says what each of them comes to."""
+        """Return a column of texts or other values; ``make`` says what each of them comes to."""
         words = list(map(make, texts.words)) if make else texts.words
         return cls(np.array(texts.codes, dtype=np.int32), words)
 
     @classmethod
     def constant(cls, value: Any, rows: int) -> Choice:
-        """The same in all rows."""
+        """Return the same in all rows."""
         return cls(np.zeros(rows, dtype=np.int32), [value])
 
     @cached_property
@@ -102,7 +102,7 @@ class _Source:
         return [settings_columns(one) for one in self._settings.values]
 
     def names(self) -> set[str]:
-        """The columns that not all sweeps have."""
+        """Return the columns that not all sweeps have."""
         used = Choice(self._settings.codes, self._set).used
         noise = (name for name in self._table.numbers if name.startswith("noise_"))
         return {name for one in used for name in one} | set(noise)
@@ -133,7 +133,7 @@ class _Source:
         return Choice(self._settings.codes, [one.get(name) for one in self._set])
 
     def programs(self) -> NDArray[np.int64]:
-        """The same number for trials that ran the same, whatever their limits."""
+        """Return the same number for trials that ran the same, whatever their limits."""
         nothing = LimitSetting()
         keys = [WorkloadKey.of(one, nothing) for one in self._settings.values]
         numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
@@ -177,7 +177,7 @@ class _Joiner:
         self._nothing: dict[str, pd.Series[Any]] = {}
 
     def joined(self, name: str, pieces: Sequence[Column]) -> pd.Series[Any]:
-        """A column, of its one type."""
+        """Return a column, of its one type."""
         if name == "started_utc":
             return pd.Series(_stacked(pieces, "datetime64[us]")).dt.tz_localize("UTC")
         if name in TEXTS or _any(pieces, str):

@@ -111,7 +111,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def parse_record(line: bytes, path: Path) -> TrialRecord | str:
-    """The record in a line of ``trials.jsonl``, or what is wrong with it, as ``key: what``.
+    """Return the record in a line of ``trials.jsonl``, or what is wrong with it, as ``key: what``.
 
     Keys may be missing where they have a default; unknown keys are left out, and notes of a wrong
     type.
@@ -142,7 +142,7 @@ def convert_record(data: Mapping[str, Any]) -> TrialRecord | str:
 
 
 def parse_limits(data: object) -> LimitSetting | None:
-    """The limits of a point; None: a value is not possible."""
+    """Return the limits of a point; None: a value is not possible."""
     try:
         return msgspec.convert(data, LimitSetting)
     except msgspec.ValidationError:
@@ -163,7 +163,10 @@ def _checked(record: TrialRecord) -> TrialRecord:
 
 @lru_cache(maxsize=4096)
 def _settings_fault(settings: bytes) -> str | None:
-    """What is wrong with settings in JSON; None: nothing. All trials of a point have the same."""
+    """Return what is wrong with settings in JSON.
+
+    None: nothing. All trials of a point have the same.
+    """
     kind = msgspec.json.decode(settings).get("kind")
     known = _SETTINGS_OF.get(kind) if isinstance(kind, str) else None
     try:
@@ -200,7 +203,7 @@ def read_records(path: Path, warnings: list[str]) -> list[TrialRecord]:
 
 
 def _whole(file: BinaryIO, path: Path, warnings: list[str]) -> list[TrialRecord]:
-    """The records of whole lines. What isn't whole at the end is torn, not damaged."""
+    """Return the records of whole lines. What isn't whole at the end is torn, not damaged."""
     records: list[TrialRecord] = []
     #: Lines that are no JSON, with none behind them yet: torn if they are the last ones.
     torn: list[int] = []
@@ -238,7 +241,7 @@ def _damage(number: int, what: str) -> str:
 
 
 def _final(records: Iterable[TrialRecord], warnings: list[str]) -> list[TrialRecord]:
-    """The records that count, one a trial; ``records`` are in the order they were made."""
+    """Return the records that count, one a trial; ``records`` are in the order they were made."""
     latest: dict[str, TrialRecord] = {}
     for record in records:
         trial, known = record.trial, latest.get(record.trial)

@@ -61,13 +61,13 @@ class TrialReadings:
         }
 
     def span_reading(self, strategy: str, key: SpanKey) -> SpanReading | None:
-        """What a strategy saw of a span; None if it did not."""
+        """Return what a strategy saw of a span; None if it did not."""
         span = self.spans.get(key)
         return self._by_id.get(strategy, {}).get(span.id) if span else None
 
 
 def read_trial(sweep: Sweep, record: TrialRecord) -> TrialReadings:
-    """The trial with all that can be read of it.
+    """Return the trial with all that can be read of it.
 
     Raises:
         ResultsError: it has no events, or its strategy left no figures.
@@ -119,7 +119,10 @@ def _samples(sweep: Sweep, trial: str, table: str) -> dict[str, Any]:
 
 
 def span_of_maxrss(trial: TrialReadings) -> SpanKey | None:
-    """The span in which the process's largest resident set was reached; None if not known."""
+    """Return the span in which the process's largest resident set was reached.
+
+    None if not known.
+    """
     marks = {
         event["id"]: event["maxrss_bytes"]
         for event in trial.seen.events

@@ -36,7 +36,7 @@ class Unmeasured:
 
 
 def unmeasured(records: Sequence[TrialRecord]) -> Unmeasured:
-    """What trials of one program leave open, those with the same limits together."""
+    """Return what trials of one program leave open, those with the same limits together."""
     seen = [record for record in records if record.outside is not None]
     reports = [record.outside for record in seen if record.outside is not None]
     most = max(reports, key=lambda one: one.processes, default=OutsideReport())

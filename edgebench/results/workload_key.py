@@ -78,7 +78,7 @@ class WorkloadKey:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], limits: LimitSetting) -> WorkloadKey:
-        """The key of a trial or point with these settings and limits."""
+        """Return the key of a trial or point with these settings and limits."""
         kept = {k: v for k, v in settings.items() if k != "weights" and v is not None}
         # Older records do not say that the collector was on.
         if kept.get("gc") == DEFAULT:
@@ -100,12 +100,12 @@ class WorkloadKey:
         return self.but_for(SWAP)
 
     def but_for(self, names: tuple[str, ...]) -> WorkloadKey:
-        """The same for workloads that differ in these limits alone."""
+        """Return the same for workloads that differ in these limits alone."""
         return replace(self, limits=but_for(self.limits, names))
 
 
 def but_for(limits: LimitSetting, names: tuple[str, ...]) -> LimitSetting:
-    """The limits, with these as if they were not asked for."""
+    """Return the limits, with these as if they were not asked for."""
     return structs.replace(limits, **{name: getattr(_NOTHING, name) for name in names})
 
 
@@ -147,7 +147,7 @@ def swap_label(limits: LimitSetting) -> str:
 
 
 def other_limits_label(limits: LimitSetting) -> str:
-    """The limits other than memory: `` · swap none · 2 cores``."""
+    """Return the limits other than memory: `` · swap none · 2 cores``."""
     words = [emulation_words(limits.board)] if limits.board else []
     words += [swap_label(limits)]
     words += [] if limits.storage == AS_IS else [storage_words(limits.storage)]
@@ -159,7 +159,7 @@ def other_limits_label(limits: LimitSetting) -> str:
 
 
 def workload_names(run: Sequence[tuple[Mapping[str, Any], LimitSetting]]) -> list[str]:
-    """A name for each workload; two equal names get the settings in which they differ."""
+    """Return a name for each workload; two equal names get the settings in which they differ."""
     names = [f"{workload_label(settings)}{other_limits_label(limits)}" for settings, limits in run]
     alike = Counter(names)
     columns = [settings_columns(settings) for settings, _ in run]

@@ -85,7 +85,7 @@ class _Reader:
         self._candidates = {one.name: one for one in candidates}
 
     def advice(self, folder: Path, limited: Point) -> Advice:
-        """The answer.
+        """Return the answer.
 
         Raises:
             WorkloadError: the plain workload fails without a limit.
@@ -146,7 +146,7 @@ class _Reader:
         )
 
     def _best(self, seen: AdviceTrials, limited: Point) -> BestRemedy | None:
-        """The winner; None where there is none, or it was not measured anew yet."""
+        """Return the winner; None where there is none, or it was not measured anew yet."""
         name = self._planner.winner(seen) if seen.has_begun(MEASURING) else None
         if name is None:
             return None
@@ -192,7 +192,7 @@ def _is_one(tried: TriedRemedy) -> bool:
 
 
 def _name_of(point: Point) -> str:
-    """The network's or the program's name."""
+    """Return the network's or the program's name."""
     settings = point.settings
     if settings["kind"] == "command":
         return shlex.join(settings["command"])

@@ -115,7 +115,10 @@ class Advice:
 
 
 def typed_lines(candidate: Candidate, plain: Mapping[str, Any]) -> Iterator[str]:
-    """What to type for a candidate, or to write: variables, a program's whole line, keys, code."""
+    """Yield what to type for a candidate, or to write.
+
+    Variables, a program's whole line, keys, code.
+    """
     setting = candidate.setting
     variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in setting.env.items())
     if variables and plain["kind"] == "command":
@@ -129,7 +132,7 @@ def typed_lines(candidate: Candidate, plain: Mapping[str, Any]) -> Iterator[str]
 
 
 def known_bounds(low: float, high: float) -> tuple[float | None, float | None]:
-    """An interval without ends that are no numbers."""
+    """Return an interval without ends that are no numbers."""
     return (None, None) if math.isinf(high) else (low, high)
 
 

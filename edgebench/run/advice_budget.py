@@ -43,7 +43,10 @@ class SearchClock:
     _outside_s: float | None = None
 
     def outside_s(self, records: Mapping[str, TrialRecord]) -> float:
-        """The time until the first trial of this start; known once that trial is recorded."""
+        """Return the time until the first trial of this start.
+
+        Known once that trial is recorded.
+        """
         if self._outside_s is None:
             own = [record for record in records.values() if self._is_own(record)]
             self._outside_s = max(0.0, time.monotonic() - self.began_s - sum(map(whole_s, own)))
@@ -88,7 +91,7 @@ class AdviceBudget:
         return helped_s is not None and (seen.plain_end != "ok" or helped_s <= _CLEAR * limited_s)
 
     def _measuring_s(self, seen: AdviceTrials, helping: str | None) -> float:
-        """What measuring the winner takes, if each trial is as long as the longest so far."""
+        """Return what measuring the winner takes, if each trial is as long as the longest so far."""
         limited, free = (seen.longest_s(PLAIN, limited=limited) or 0.0 for limited in (True, False))
         hoped_s = max(_HOPED * limited, free)
         helped_s = (seen.longest_s(helping) if helping else None) or hoped_s
@@ -119,7 +122,10 @@ class AdviceBudget:
 
 
 def needed_s(seen: AdviceTrials, name: str, block: int, names: Sequence[str]) -> float:
-    """What the next trial may take; of a later block all that is in it, and 0 once it has begun."""
+    """Return what the next trial may take.
+
+    Of a later block all that is in it, and 0 once it has begun.
+    """
     plain_s = seen.trial_s(PLAIN) or 0.0
     if block == SCREENING:
         return stop_s(seen, name, block) or max(plain_s, seen.trial_s(PLAIN, limited=False) or 0.0)
@@ -143,7 +149,7 @@ def stop_s(seen: AdviceTrials, name: str, block: int) -> float | None:
 
 
 def fastest_wall_s(seen: AdviceTrials, name: str) -> float | None:
-    """The shortest trial of a remedy, as long as ``name`` would take that does as much work."""
+    """Return the shortest trial of a remedy, as long as ``name`` takes for as much work."""
     own_work = max(1.0, seen.work(name))
     fine = [one for one in seen.remedies if seen.end(one, SCREENING, COMBINING) == "ok"]
     walls = (

@@ -64,7 +64,10 @@ class UntriedRemedy:
 
 
 def remedy_target(plain: Point) -> RemedyTarget:
-    """What remedies are asked about: the point's workload on this machine, as it would be run."""
+    """Return what remedies are asked about.
+
+    The point's workload on this machine, as it would be run.
+    """
     settings, limits = plain.settings, plain.limits
     cores = limits.cores or len(os.sched_getaffinity(0))
     environment = {**given_environment(), **(settings.get("env") or {})}
@@ -74,7 +77,7 @@ def remedy_target(plain: Point) -> RemedyTarget:
 def candidates_of(
     unlimited: Point, limited: Point, *, lossy: bool
 ) -> tuple[list[Candidate], list[UntriedRemedy]]:
-    """What is tried, the plain workload first; and what is not, with the reasons.
+    """Return what is tried, the plain workload first; and what is not, with the reasons.
 
     ``lossy``: remedies that change results are tried too.
     """
@@ -113,7 +116,7 @@ def _with_points(named: Sequence[_Set], unlimited: Point, limited: Point) -> Ite
 
 
 def _settings(plain: Mapping[str, Any], name: str, setting: RemedySetting) -> dict[str, Any]:
-    """The workload's settings with the remedy's, and its name, by which results tell it apart."""
+    """Return the workload's settings with the remedy's, and its name, which tells it apart."""
     env = {**(plain.get("env") or {}), **setting.env}
     own: dict[str, Any] = {**plain, **setting.settings, "remedy": name}
     return own | ({"env": env} if env else {})

@@ -82,7 +82,7 @@ class AdvicePlanner:
         return [self._planned([], PLAIN, 0, limited=False, timeout_s=None)]
 
     def further(self, planned: _Planned, records: Mapping[str, TrialRecord]) -> list[PlannedTrial]:
-        """The next trial; empty once the winner is measured, or nothing helps."""
+        """Return the next trial; empty once the winner is measured, or nothing helps."""
         seen = self.trials(planned, records)
         self.budget = replace(self.budget, outside_s=self._clock.outside_s(records))
         wanted = self._next(seen)
@@ -93,7 +93,7 @@ class AdvicePlanner:
         return [self._planned(planned, name, block, limited=limited, timeout_s=stopped_s)]
 
     def trials(self, planned: _Planned, records: Mapping[str, TrialRecord]) -> AdviceTrials:
-        """The trials by candidate."""
+        """Return the trials by candidate."""
         return AdviceTrials(list(self._candidates.values()), planned, records, self._pace)
 
     def pressed(self, seen: AdviceTrials) -> bool:
@@ -146,7 +146,7 @@ class AdvicePlanner:
         return not more_s or self.budget.allows(seen, more_s, next(iter(helpful), None))
 
     def _members(self, seen: AdviceTrials, number: int) -> list[str]:
-        """The remedies of a block of screening, told from the blocks before it."""
+        """Return the remedies of a block of screening, told from the blocks before it."""
         names = self._singles
         for before in range(number):
             end = SCREENING + before + 1
@@ -176,7 +176,7 @@ class AdvicePlanner:
         return [n for n in names if (one := found[n]) and one.low <= best.high * _ALIKE]
 
     def _kept(self, seen: AdviceTrials) -> list[str]:
-        """The remedies that came through screening, as far as it went; the fastest first."""
+        """Return the remedies that came through screening, as far as it went; the fastest first."""
         blocks = [n for n in range(_SCREENED) if self._is_over(seen, n)]
         names = self._members(seen, len(blocks))
         return self._promising(seen, names, SCREENING, COMBINING)
@@ -187,7 +187,7 @@ class AdvicePlanner:
         return bool(names) and all(seen.is_planned(n, SCREENING + number) for n in names)
 
     def _pair(self, seen: AdviceTrials) -> str | None:
-        """The fastest two at once, of those that help and go together."""
+        """Return the fastest two at once, of those that help and go together."""
         helpful = self._promising(seen, self._singles, SCREENING, COMBINING)
         pairs = itertools.combinations(helpful, 2)
         names = (name for a, b in pairs for name in (f"{a}+{b}", f"{b}+{a}"))
@@ -214,7 +214,10 @@ class AdvicePlanner:
         return None
 
     def _in_block(self, seen: AdviceTrials, names: _Names, block: int) -> _Next | None:
-        """The block's next trial: plain, then the others; in the first, what promises most."""
+        """Return the block's next trial: plain, then the others.
+
+        In the first, what promises most.
+        """
         if not names:
             return None
         order = list(names)
@@ -225,7 +228,10 @@ class AdvicePlanner:
         return next(((name, block, True) for name in left), None)
 
     def _score(self, seen: AdviceTrials, name: str, end: int = MEASURING) -> float:
-        """What is compared: time as a part of plain, or seconds where plain does not finish."""
+        """Return what is compared.
+
+        Time as a part of plain, or seconds where plain does not finish.
+        """
         if seen.plain_end != "ok":
             return seen.seconds(name, SCREENING, end) or math.inf
         found = paired_ratio(seen.logs(name, SCREENING, end), _CONFIDENCE)

@@ -78,7 +78,7 @@ def advice_scenario(request: AdviceRequest) -> Scenario:
 
 
 def both_points(scenario: Scenario) -> tuple[Point, Point]:
-    """The point without a limit, and the one with it.
+    """Return the point without a limit, and the one with it.
 
     Raises:
         UsageError: the scenario has more of them, or no limit.
@@ -99,7 +99,7 @@ def _check_size(label: str) -> None:
 
 
 def _of_file(file: str, memory: str | None) -> Scenario:
-    """The file's scenario, with another limit if one is given, as fresh trials."""
+    """Return the file's scenario, with another limit if one is given, as fresh trials."""
     scenario = load_scenario(file)
     if scenario.limits.plan != GRID:
         scenario = load_scenario(file, GRID)

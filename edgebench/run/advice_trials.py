@@ -45,7 +45,7 @@ def paired_ratio(logs: Sequence[float], confidence: float) -> PairedRatio | None
 
 
 def whole_s(record: TrialRecord) -> float:
-    """What a trial took, the harness's part included."""
+    """Return what a trial took, the harness's part included."""
     return (record.wall_s or 0.0) + (record.harness_s or 0.0)
 
 
@@ -97,13 +97,13 @@ class AdviceTrials:
     def seconds(
         self, name: str, first: int = 0, end: int = UNLIMITED + 100, *, limited: bool = True
     ) -> float | None:
-        """The median time of a round's work; None if no trial finished."""
+        """Return the median time of a round's work; None if no trial finished."""
         found = self.records(name, first, end, limited=limited).values()
         pace = median_pace(list(found), self._pace)
         return None if pace is None else pace / self._candidates[name].setting.work
 
     def logs(self, name: str, first: int, end: int, *, limited: bool = True) -> list[float]:
-        """The logarithm of remedy ÷ plain, of each block in which both finished.
+        """Return the logarithm of remedy ÷ plain, of each block in which both finished.
 
         In the race the median of the first plain trials stands for one that was killed, and for
         that of the first block, which has none.
@@ -120,11 +120,11 @@ class AdviceTrials:
         return [math.log(mine / work / theirs) for mine, theirs in times if mine and theirs]
 
     def work(self, name: str) -> float:
-        """What a round of a candidate does, as a part of what a plain one does."""
+        """Return what a round of a candidate does, as a part of what a plain one does."""
         return self._candidates[name].setting.work
 
     def took_s(self, first: int = 0, end: int = UNLIMITED + 100) -> float:
-        """What the trials of these blocks took, the harness's part included."""
+        """Return what the trials of these blocks took, the harness's part included."""
         own = [self._records.get(t) for _, _, block, t in self._planned if first <= block < end]
         return sum(whole_s(record) for record in own if record)
 
@@ -148,17 +148,20 @@ class AdviceTrials:
         return [name for name in self._candidates if name != PLAIN]
 
     def trial_s(self, name: str, *, limited: bool = True) -> float | None:
-        """The median of what whole trials took, however they ended, the harness's part included."""
+        """Return the median of what whole trials took, the harness's part included."""
         found = self.records(name, limited=limited).values()
         return statistics.median(map(whole_s, found)) if found else None
 
     def longest_s(self, name: str, *, limited: bool = True) -> float | None:
-        """The longest trial before the winner is measured: those that are killed may be short."""
+        """Return the longest trial before the winner is measured.
+
+        Those that are killed may be short.
+        """
         found = self.records(name, 0, MEASURING, limited=limited).values()
         return max(map(whole_s, found), default=None)
 
     def plain_wall_s(self, *, limited: bool) -> float:
-        """The median wall time of a whole plain trial."""
+        """Return the median wall time of a whole plain trial."""
         found = self.records(PLAIN, limited=limited).values()
         return statistics.median([one.wall_s or 0.0 for one in found] or [0.0])
 
@@ -205,7 +208,10 @@ def outputs_differ(candidate: Candidate, record: TrialRecord, plain: Sequence[Tr
 
 
 def relative_distance(own: Sequence[float | None], plain: Sequence[float | None]) -> float:
-    """The length of their difference as a part of the plain ones'; infinite if it has none."""
+    """Return the length of their difference as a part of the plain ones'.
+
+    Infinite if it has none.
+    """
     if list(own) == list(plain):
         return 0.0
     pairs = list(zip(own, plain, strict=False))

@@ -114,7 +114,7 @@ def _words(command: str | Sequence[str]) -> list[str]:
 
 
 def minimum_so_far(request: MinimumRequest | ProgramRequest, folder: Path) -> Minimum | None:
-    """What an interrupted search found; None if no unlimited trial has finished.
+    """Return what an interrupted search found; None if no unlimited trial has finished.
 
     Raises:
         ResultsError: the folder can't be read.

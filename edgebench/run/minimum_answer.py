@@ -56,7 +56,7 @@ class Minimum:
         return self.answer.give_bytes
 
     def __repr__(self) -> str:
-        """What it needs, and what to give it; its fields are in ``vars(found)``."""
+        """Return what it needs, and what to give it; its fields are in ``vars(found)``."""
         needs, give = needs_words(self.answer), size(self.give_bytes)
         return f"<Minimum: {shortened(self.name)} {needs}, give {give}>"
 

@@ -136,7 +136,7 @@ def minimum_scenario(request: MinimumRequest) -> Scenario:
 
 
 def program_scenario(request: ProgramRequest) -> Scenario:
-    """The program, and every limit that may be tried.
+    """Return the program, and every limit that may be tried.
 
     Raises:
         UsageError: a value is not possible; names the flag that sets it.

@@ -68,7 +68,10 @@ class SearchGoal:
     killed: bool = True
 
     def factor(self, unlimited_pace: float | None) -> float | None:
-        """The slowdown that is asked for; below 1: even the unlimited trials are too slow."""
+        """Return the slowdown that is asked for.
+
+        Below 1: even the unlimited trials are too slow.
+        """
         if self.throughput is not None:
             return 1 / unlimited_pace / self.throughput if unlimited_pace else None
         return self.slowdown
@@ -122,7 +125,7 @@ class LimitSearch(Planner):
     def further(
         self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
     ) -> list[PlannedTrial]:
-        """The next trial; empty once the answers are known, or at the end of the time.
+        """Return the next trial; empty once the answers are known, or at the end of the time.
 
         The usual budget does not end a search in which no limit was enough yet.
         """
@@ -139,7 +142,7 @@ class LimitSearch(Planner):
     def open_question(
         self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
     ) -> list[PlannedTrial]:
-        """The next trial, whatever time is left; empty once the answers are known."""
+        """Return the next trial, whatever time is left; empty once the answers are known."""
         rules, unlimited = self._rules, self._unlimited_of(planned, records)
         needs = needs_of(unlimited)
         sizes = [need.total_bytes for need in needs]
@@ -181,7 +184,7 @@ class LimitSearch(Planner):
     def tried(
         self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
     ) -> list[TriedLimit]:
-        """What the trials at each limit came to."""
+        """Return what the trials at each limit came to."""
         by_point = trials_by_point(planned, records)
         base = median_pace(by_point.pop(self._unlimited.id, []), self.pace)
         settings = self._unlimited.settings
@@ -277,7 +280,10 @@ class _Known:
         return self.has_swap and (self.swap.swap_bytes or self.need_bytes) >= self.need_bytes
 
     def next_given(self, found: LimitBracket) -> float | None:
-        """The need itself and the step below it; with swap, large steps down from the need."""
+        """Return the need itself and the step below it.
+
+        With swap, large steps down from the need.
+        """
         tried, good, bad = {one.limit_bytes for one in self.tried}, found.good, found.bad
         factor = self.factor or SLIGHT
         if bad and bad.huge_multiple in {*self.candidates} - tried:
@@ -320,7 +326,10 @@ class _Known:
     def _between(
         self, found: LimitBracket, guess: float, factor: float | None = None
     ) -> float | None:
-        """The candidate nearest to the likely answer; None if none is left, or it is known."""
+        """Return the candidate nearest to the likely answer.
+
+        None if none is left, or it is known.
+        """
         if found.is_known_to(PRECISION):
             return None
         good, bad = found.good, found.bad
@@ -346,7 +355,7 @@ class _Known:
 
 
 def _meeting(good: TriedLimit, bad: TriedLimit, factor: float | None) -> float:
-    """The middle; or where the line through both slowdowns meets the factor."""
+    """Return the middle; or where the line through both slowdowns meets the factor."""
     part = 0.5
     if factor is not None and good.slowdown and bad.slowdown and bad.slowdown > good.slowdown:
         part = math.log(factor / good.slowdown) / math.log(bad.slowdown / good.slowdown)
@@ -355,19 +364,19 @@ def _meeting(good: TriedLimit, bad: TriedLimit, factor: float | None) -> float:
 
 
 def needs_of(unlimited: Sequence[TrialRecord]) -> list[Need]:
-    """What each unlimited trial needed, of those that finished and tell it."""
+    """Return what each unlimited trial needed, of those that finished and tell it."""
     finished = [record for record in unlimited if record.outcome == "ok"]
     needs = (need_of(r) or (Need(r.peak_bytes) if r.peak_bytes else None) for r in finished)
     return [need for need in needs if need and need.total_bytes]
 
 
 def most_libraries(unlimited: Sequence[TrialRecord]) -> int | None:
-    """The most that one of them mapped of libraries, in bytes; None: not known."""
+    """Return the most that one of them mapped of libraries, in bytes; None: not known."""
     return max((r.library_bytes for r in unlimited if r.library_bytes is not None), default=None)
 
 
 def usual_budget_s(unlimited_s: float) -> float:
-    """What a search for a program may take, from what the program takes without a limit."""
+    """Return what a search for a program may take, from what the program takes without a limit."""
     return max(_BUDGET_S, _BUDGET_TRIALS * unlimited_s)
 
 

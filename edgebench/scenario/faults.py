@@ -67,7 +67,7 @@ class Named:
         return self.key if self.value is None else f"{self.key} = {shown}"
 
     def typed(self, flags: Mapping[str, str]) -> str:
-        """The same on the command line, with the flags by the keys' names."""
+        """Return the same on the command line, with the flags by the keys' names."""
         if (flag := flags.get(self.key)) is None or self.value is None:
             return flag or str(self)
         values = self.value if isinstance(self.value, list) else [self.value]
@@ -109,7 +109,7 @@ class Fault:
         return f"{line}{self.key}: {self.says}"
 
     def typed(self, flags: Mapping[str, str] = FLAGS) -> str:
-        """The sentence with the flags that set the keys."""
+        """Return the sentence with the flags that set the keys."""
         names = {key.rpartition(".")[2]: flag for key, flag in flags.items() if flag[0] == "-"}
         says = "".join(p.typed(names) if isinstance(p, Named) else p for p in self.parts)
         # Of a list's item the list's flag.
@@ -118,7 +118,10 @@ class Fault:
 
 
 def flag_error(faults: Iterable[Fault], verb: str, flags: Mapping[str, str] = FLAGS) -> UsageError:
-    """The error that says them in flags; the help is named unless each says what to write."""
+    """Return the error that says them in flags.
+
+    The help is named unless each says what to write.
+    """
     found = list(faults)
     remedy = None if all(one.corrected for one in found) else f"edgebench {verb} --help"
     return UsageError("\n".join(one.typed(flags) for one in found), remedy=remedy)
@@ -143,7 +146,7 @@ def faults_of(error: ValidationError, model: type[BaseModel], data: Any, text: s
 
 
 def _path(loc: Sequence[str | int], data: Any) -> Path:
-    """The path in the file: without tags of unions, nor the index into a lone value."""
+    """Return the path in the file: without tags of unions, nor the index into a lone value."""
     path: list[str | int] = []
     for part in loc:
         tag = isinstance(part, str) and part.startswith("<")
@@ -159,7 +162,7 @@ def _path(loc: Sequence[str | int], data: Any) -> Path:
 
 
 def _says(details: ErrorDetails, model: type[BaseModel]) -> tuple[tuple[str | Named, ...], bool]:
-    """The parts of the sentence, and whether it says what to write."""
+    """Return the parts of the sentence, and whether it says what to write."""
     kind, value = details["type"], details.get("input")
     fields = _fields_of(model, details["loc"])
     name = str(details["loc"][-1]) if details["loc"] else ""
@@ -179,7 +182,7 @@ def _says(details: ErrorDetails, model: type[BaseModel]) -> tuple[tuple[str | Na
 
 
 def message_of(details: ErrorDetails) -> str:
-    """What is wrong, in the words of a check of ours, else of pydantic."""
+    """Return what is wrong, in the words of a check of ours, else of pydantic."""
     ours = details["type"] == "value_error"
     return str(details["ctx"]["error"] if ours else details["msg"])
 
@@ -207,7 +210,7 @@ def _tables_at(tables: list[type[BaseModel]], part: str | int) -> list[type[Base
 
 
 def tables_in(annotation: Any) -> list[type[BaseModel]]:
-    """The tables that a key of this type can hold."""
+    """Return the tables that a key of this type can hold."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [table for part in get_args(annotation) for table in tables_in(part)]
@@ -228,14 +231,14 @@ class _Lines:
                 self._keys.setdefault((*table, *_parts(key[1])), number)
 
     def of(self, path: Path, value: object) -> int | None:
-        """The line of the path's last part, or of the nearest key that holds it."""
+        """Return the line of the path's last part, or of the nearest key that holds it."""
         for length in range(len(path), 0, -1):
             if number := self._keys.get(tuple(str(part) for part in path[:length])):
                 return self._within(number, path[length:], value)
         return None
 
     def _within(self, first: int, rest: Path, value: object) -> int:
-        """The line, from the key's own to before the next key, that shows what is meant."""
+        """Return the line, from the key's own to before the next key, that shows what is meant."""
         if not rest:
             return first
         last = min((n for n in self._keys.values() if n > first), default=len(self._text) + 1)

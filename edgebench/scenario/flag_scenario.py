@@ -22,7 +22,7 @@ from edgebench.workloads.engines.engine import file_engine
 def scenario_from_flags(
     verb: str, workload: Mapping[str, Any], limits: Mapping[str, Any], **keys: Any
 ) -> Scenario:
-    """The scenario of one network or command; values that are None keep their defaults.
+    """Return the scenario of one network or command; values that are None keep their defaults.
 
     ``keys`` are the scenario's own, beside its tables.
 
@@ -48,13 +48,13 @@ def scenario_from_flags(
 
 
 def inference_workload(request: object, **keys: Any) -> dict[str, Any]:
-    """The workload of a request that has its keys as attributes, with further keys."""
+    """Return the workload of a request that has its keys as attributes, with further keys."""
     named = (*("network", "schedule", "loader", "batch", "image", "input", "prompt", "new_tokens"),)
     return {"kind": "inference", **{key: getattr(request, key, None) for key in named}, **keys}
 
 
 def requested_limits(request: object, memory: Sequence[str]) -> dict[str, Any]:
-    """The limits of a request that has swap, storage and board as attributes."""
+    """Return the limits of a request that has swap, storage and board as attributes."""
     named = {key: getattr(request, key) for key in ("swap", "storage", "board")}
     return {"memory": memory, **{key: value for key, value in named.items() if value is not None}}
 
@@ -67,7 +67,7 @@ def layer_scenario(
     plan: str = GRID,
     **given: Any,
 ) -> Scenario:
-    """The scenario that ``edgebench layers`` measures, from the values of its flags.
+    """Return the scenario that ``edgebench layers`` measures, from the values of its flags.
 
     The unlimited point is always among its points. Without ``repeats``, three trials at each limit,
     or one walk, which has many rounds.
@@ -95,7 +95,7 @@ def layer_scenario(
 
 
 def with_storage(scenario: Scenario, label: str) -> Scenario:
-    """The scenario with another storage; a comment at the top of its text says so.
+    """Return the scenario with another storage; a comment at the top of its text says so.
 
     Raises:
         UsageError: no storage speed.

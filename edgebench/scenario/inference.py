@@ -187,7 +187,7 @@ class InferenceWorkload(TomlTable):
                 raise ValueError(f"a checkpoint for {name!r}, which it does not run; {hint}")
 
     def _check_generation(self) -> None:
-        """The keys of text generation fit the others."""
+        """Check that the keys of text generation fit the others."""
         if self.new_tokens is None:
             if self.prompt is not None:
                 raise KeysError(Named("prompt"), " needs ", Named("new_tokens", 16))
@@ -199,7 +199,7 @@ class InferenceWorkload(TomlTable):
                 raise refuse_both(name, "new_tokens")
 
     def _checked_engines(self) -> list[Engine]:
-        """The engines of all the networks; those of a pipeline run in one process.
+        """Return the engines of all the networks; those of a pipeline run in one process.
 
         Raises:
             ValueError: a network has none, or none has an option or a schedule that is given.
@@ -279,7 +279,7 @@ class InferenceWorkload(TomlTable):
         return {one.name: one.path for one in self._references() if one.path and _is_file(one)}
 
     def engines_of(self, network: str) -> list[Engine]:
-        """The engines that execute a network, of those that the table names."""
+        """Return the engines that execute a network, of those that the table names."""
         names = engines_for(network)
         return [all_engines()[name] for name in names if self.engine is None or name in self.engine]
 
@@ -318,7 +318,7 @@ class InferenceWorkload(TomlTable):
             }
 
     def _own_networks(self, group: Sequence[str]) -> dict[str, Any]:
-        """What a worker has to know of networks that are built by code, and of their input."""
+        """Return what a worker has to know of networks built by code, and of their input."""
         own = [one for one in self._references() if one.name in group]
         built = {one.name: one.to_json() for one in own if one.kind != KNOWN and not _is_file(one)}
         found: dict[str, Any] = {"references": built} if built else {}
@@ -337,7 +337,7 @@ class InferenceWorkload(TomlTable):
         return combinations(({} if engine.name == TORCH else {"engine": (engine.name,)}) | given)
 
     def _torch_settings(self, engine: Engine) -> dict[str, Any]:
-        """What PyTorch alone is told; only what is asked for."""
+        """Return what PyTorch alone is told; only what is asked for."""
         if engine.name != TORCH:
             return {}
         own = {"precision": self.precision, "page_advice": self.page_advice}
@@ -355,5 +355,5 @@ def loaders_of(engine: Engine, given: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def schedules_of(engine: Engine, given: Sequence[str] | None) -> tuple[str, ...]:
-    """The schedules that an engine runs: those given that it has, or its default."""
+    """Return the schedules that an engine runs: those given that it has, or its default."""
     return tuple(one for one in given or () if one in engine.schedules) or engine.schedules[:1]

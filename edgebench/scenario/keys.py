@@ -53,18 +53,18 @@ class TomlTable(BaseModel):
 
 
 def key(default: Any, *examples: str, alias: str | None = None) -> Any:
-    """A key of a table; ``...`` is no default. Examples are written as in TOML."""
+    """Return a key of a table; ``...`` is no default. Examples are written as in TOML."""
     return Field(default, alias=alias, examples=list(examples))
 
 
 def tag_of(table: type[BaseModel]) -> str:
-    """What a fault's location calls this table where a key may hold one of several shapes."""
+    """Return what a fault's location calls this table where a key may have several shapes."""
     return f"<{table.__name__}>"
 
 
 @contextmanager
 def worded() -> Iterator[None]:
-    """A parser's error becomes a fault of the key that is read.
+    """Yield a parser's error becomes a fault of the key that is read.
 
     Raises:
         ValueError: the parser refused the value.
@@ -76,7 +76,7 @@ def worded() -> Iterator[None]:
 
 
 def _folder(info: ValidationInfo) -> Path:
-    """The folder of the scenario's file, where relative paths start."""
+    """Return the folder of the scenario's file, where relative paths start."""
     return Path((info.context or {}).get("folder", "."))
 
 
@@ -93,7 +93,7 @@ class OneOf:
         return self._choices() if callable(self._choices) else self._choices
 
     def __call__(self, word: object, info: ValidationInfo) -> str:
-        """The word itself.
+        """Return the word itself.
 
         Raises:
             ValueError: it is none of them; names the nearest.
@@ -107,7 +107,7 @@ class OneOfNetworks(OneOf):
     """Checks that a text is one of some networks, or a reference to another one."""
 
     def __call__(self, word: object, info: ValidationInfo) -> str:
-        """The name itself; of a file its path, of another reference the same from any folder.
+        """Return the name; of a file its path, of another reference the same from any folder.
 
         Raises:
             ValueError: it names no network.
@@ -127,7 +127,7 @@ class OneOfDataSets(OneOf):
     """Checks that a text is a data set's name, or a function of the user's own."""
 
     def __call__(self, word: object, info: ValidationInfo) -> str:
-        """The name itself; of a function the same from any folder.
+        """Return the name itself; of a function the same from any folder.
 
         Raises:
             ValueError: it is neither.
@@ -137,7 +137,7 @@ class OneOfDataSets(OneOf):
 
 
 def one_of(noun: str, choices: Sequence[str] | Callable[[], Sequence[str]]) -> Any:
-    """A check that the text is one of the choices (given, or asked for when needed)."""
+    """Return a check that the text is one of the choices (given, or asked for when needed)."""
     return BeforeValidator(OneOf(noun, choices))
 
 
@@ -149,7 +149,7 @@ def _hint(word: str, known: Sequence[str]) -> str:
 
 
 def distinct(values: tuple[T, ...]) -> tuple[T, ...]:
-    """The values themselves.
+    """Return the values themselves.
 
     Raises:
         ValueError: there are none, or one of them is listed twice.
@@ -163,7 +163,7 @@ def distinct(values: tuple[T, ...]) -> tuple[T, ...]:
 
 
 def as_axis(value: object) -> tuple[Any, ...]:
-    """A list's values, or the one value."""
+    """Return a list's values, or the one value."""
     return tuple(value) if isinstance(value, list) else (value,)
 
 
@@ -182,7 +182,7 @@ def _only_number_or_text(value: object) -> str:
 
 
 def _parsed(parse: Callable[[str], T], text: str, units: Sequence[str]) -> T:
-    """The text's value; an unknown unit is answered with the one that was probably meant."""
+    """Return the text's value; an unknown unit is answered with the one that was probably meant."""
     try:
         return parse(text)
     except UsageError as error:
@@ -216,7 +216,7 @@ def _limit_label(value: object) -> str:
 
 
 def network_name(network: str) -> str:
-    """What results call a network: a file's path is no part of it."""
+    """Return what results call a network: a file's path is no part of it."""
     try:
         return parse_reference(network, Path()).name
     except UsageError:
@@ -225,7 +225,7 @@ def network_name(network: str) -> str:
 
 
 def _checked_inputs(given: object) -> object:
-    """What a network is called with, as it was given."""
+    """Return what a network is called with, as it was given."""
     if not isinstance(given, str) and not (
         isinstance(given, dict) and all(isinstance(text, str) for text in given.values())
     ):
@@ -236,7 +236,7 @@ def _checked_inputs(given: object) -> object:
 
 
 def scenario_path(text: object, info: ValidationInfo) -> Path:
-    """A path as a scenario writes it: a relative one starts at the folder of the scenario's file.
+    """Return a path of a scenario: a relative one starts at the folder of the scenario's file.
 
     Raises:
         ValueError: it is not a path.
@@ -247,7 +247,7 @@ def scenario_path(text: object, info: ValidationInfo) -> Path:
 
 
 def _checkpoint_path(text: object, info: ValidationInfo) -> str:
-    """The path of a checkpoint that is there."""
+    """Return the path of a checkpoint that is there."""
     path = scenario_path(text, info)
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
@@ -278,7 +278,7 @@ def _rate(rate: float) -> float:
 
 
 def _trainable(text: str) -> str:
-    """The text itself, unless it is a file that is only executed."""
+    """Return the text itself, unless it is a file that is only executed."""
     kind = parse_reference(text, Path()).kind if text not in TRAINED else KNOWN
     if kind in FILE_KINDS.values():
         raise ValueError(
@@ -289,7 +289,7 @@ def _trainable(text: str) -> str:
 
 
 def _own_code(text: str, info: ValidationInfo) -> str:
-    """A function of the user's own, the same from any folder."""
+    """Return a function of the user's own, the same from any folder."""
     with worded():
         found = parse_reference(text, _folder(info)) if ":" in text else None
     if found is None or found.kind != CODE:
@@ -357,7 +357,7 @@ class HasProcessKeys(Protocol):
 
 
 def process_settings(table: HasProcessKeys) -> dict[str, Any]:
-    """What a worker is told of its process; only what is asked for."""
+    """Return what a worker is told of its process; only what is asked for."""
     found: dict[str, Any] = {"malloc_trim": True} if table.malloc_trim else {}
     if table.interop_threads is not None:
         found["interop_threads"] = table.interop_threads

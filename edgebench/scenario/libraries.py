@@ -18,7 +18,7 @@ _LIBRARIES = {
 
 
 def libraries(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """The modules that a worker of a point's settings imports; none for a command."""
+    """Return the modules that a worker of a point's settings imports; none for a command."""
     if settings["kind"] == "inference":
         return engine_of(settings.get("engine")).libraries
     if settings["kind"] != "training":
@@ -30,7 +30,7 @@ def libraries(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def runtime_of(settings: Mapping[str, Any]) -> str:
-    """The engine whose library a worker of these settings imports."""
+    """Return the engine whose library a worker of these settings imports."""
     framework = settings.get("framework")
     return TENSORFLOW if framework == TENSORFLOW else str(settings.get("engine", TORCH))
 

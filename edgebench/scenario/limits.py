@@ -172,7 +172,7 @@ def _swap_in_short(value: Any) -> Any:
 
 
 def storage_label(value: object) -> str:
-    """The one spelling of a storage speed, of text or of a table."""
+    """Return the one spelling of a storage speed, of text or of a table."""
     with worded():
         speed = storage_of(value) if isinstance(value, Mapping) else parse_storage(str(value))
         return speed.label

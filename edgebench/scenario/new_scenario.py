@@ -64,7 +64,7 @@ class NewScenario:
 
 
 def scenario_text(wanted: NewScenario, file: Path) -> tuple[str, Scenario]:
-    """The text of its file, which passes `edgebench run --dry-run`, and what it means.
+    """Return the text of its file, which passes `edgebench run --dry-run`, and what it means.
 
     Raises:
         UsageError: a value is not possible; names the argument or flag that sets it.
@@ -126,7 +126,7 @@ def _inference(wanted: NewScenario) -> list[_Line]:
 
 
 def _loader_line(network: str | None) -> _Line:
-    """The loader of a plain program."""
+    """Return the loader of a plain program."""
     if loaders_of(file_engine(network or "") or engine_of(None), None) == (COPY,):
         return "loader", COPY, 'weights in memory that swaps; or "mmap": read again from the file'
     return "loader", "mmap", 'weights are read again from the file; or "copy": memory that swaps'

@@ -23,12 +23,12 @@ class Planner(Protocol):
     """Plans trials among the points of a sweep. The same records give the same trials."""
 
     def first(self) -> list[PlannedTrial]:
-        """The trials to begin with."""
+        """Return the trials to begin with."""
 
     def further(
         self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
     ) -> list[PlannedTrial]:
-        """The trials to go on with, once all planned ones are recorded; empty at the end."""
+        """Return the trials to go on with, once all planned ones are recorded; empty at the end."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def grid_planner(
 
 
 def planner_of(scenario: Scenario, points: Sequence[Point]) -> Planner:
-    """The planner that a scenario asks for."""
+    """Return the planner that a scenario asks for."""
     limits, strategies = scenario.limits, scenario.strategies
     common = points, scenario.repeats, scenario.seed
     if limits.plan == WALK:
@@ -92,7 +92,10 @@ class WalkPlanner:
     def further(
         self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
     ) -> list[PlannedTrial]:
-        """The walks, fresh trials among the first of them; then each strategy's own trials."""
+        """Return the walks, fresh trials among the first of them.
+
+        Then each strategy's own trials.
+        """
         if any(one.walk for one in planned):
             if any(one.strategy for one in planned):
                 return []
@@ -120,7 +123,7 @@ class WalkPlanner:
     def _unlimited(
         self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
     ) -> list[PlannedTrial]:
-        """A walk that stays without a limit, of each workload of which none came to its end."""
+        """Return a walk without a limit of each workload of which none came to its end."""
 
         def is_unseen(own: Sequence[PlannedTrial]) -> bool:
             firsts = [records[one.trial] for one in own if one.trial in records]

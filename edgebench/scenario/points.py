@@ -96,14 +96,17 @@ def points(scenario: Scenario) -> list[Point]:
 
 
 def _fitting(settings: Mapping[str, Any], limits: Sequence[LimitSetting]) -> Sequence[LimitSetting]:
-    """The limits of a point with these settings: none of an accelerator that it doesn't use."""
+    """Return the limits of a point with these settings.
+
+    None of an accelerator that it doesn't use.
+    """
     if settings.get("accelerator"):
         return limits
     return list(dict.fromkeys(replace(one, accelerator_bytes=None) for one in limits))
 
 
 def points_digest(made: Iterable[Point]) -> str:
-    """What tells points from others: a hash of all that they say."""
+    """Return what tells points from others: a hash of all that they say."""
     said = [to_builtins(point) for point in made]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
@@ -129,7 +132,7 @@ def plan(points: Sequence[Point], repeats: int, seed: int) -> list[PlannedTrial]
 
 
 def showing_demand(points: Sequence[Point]) -> set[str]:
-    """The unlimited points whose demand gives others their limit."""
+    """Return the unlimited points whose demand gives others their limit."""
     shares = [point for point in points if point.needs_demand]
     return {p.id for p in points if p.unlimited and any(map(p.same_workload, shares))}
 
@@ -186,7 +189,7 @@ def asked_sizes(points: Iterable[Point]) -> set[str]:
 
 
 def limits_of(point: Point, demand_bytes: int) -> LimitSetting:
-    """The point's limits; a share is that part of the demand, rounded up to a whole page."""
+    """Return the point's limits; a share is that part of the demand, rounded up to a whole page."""
     sizes: dict[str, Any] = {
         size: int(-(-share * demand_bytes // mmap.PAGESIZE)) * mmap.PAGESIZE
         for size, share in point.shares.items()

@@ -66,7 +66,7 @@ class Preview:
 
 
 def this_machine() -> MachineCapacity:
-    """The machine at hand, as the kernel tells it."""
+    """Return the machine at hand, as the kernel tells it."""
     return MachineCapacity(
         ram_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         cores=len(os.sched_getaffinity(0)),
@@ -79,7 +79,7 @@ def this_machine() -> MachineCapacity:
 
 
 def preview(scenario: Scenario, machine: MachineCapacity) -> Preview:
-    """The scenario's points, how many trials that makes, and what would fail or be ignored here."""
+    """Return the points, how many trials that makes, and what would fail or be ignored here."""
     made = points(scenario)
     limits = scenario.limits
     walked = walks(made, scenario.repeats) if limits.plan == WALK else 0
@@ -115,7 +115,7 @@ def preview(scenario: Scenario, machine: MachineCapacity) -> Preview:
 def _obstacles(
     scenario: Scenario, made: Sequence[Point], machine: MachineCapacity
 ) -> Iterator[str]:
-    """What `run` would refuse for on this machine."""
+    """Yield what `run` would refuse for on this machine."""
     version = machine.cgroup_version
     if version and (refused := refused_limit(version, asked_sizes(made))):
         yield f"{refused.what}: {refused.remedy}"
@@ -131,7 +131,7 @@ def _obstacles(
 
 
 def _about_limits(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]:
-    """What of its limits this machine does not have, and what a board's name does not emulate."""
+    """Yield what of its limits this machine lacks, and what a board's name does not emulate."""
     limits = list(scenario.limits.settings())
     for label, size in {at.label: at.memory_bytes for at in limits}.items():
         if size is not None and size > machine.ram_bytes:

@@ -80,7 +80,10 @@ class BackgroundKeys(TomlTable):
     )
 
     def settings(self) -> Iterator[dict[str, Any]]:
-        """What each value of its axis adds to a point's settings; nothing where none is asked."""
+        """Yield what each value of its axis adds to a point's settings.
+
+        Nothing where none is asked.
+        """
         reads = {INTERVALS: list(self.system_intervals_s)} if self.system_intervals_s else {}
         for size in self.background:
             quiet = size == 0 and len(self.background) == 1
@@ -255,7 +258,7 @@ class Scenario(TomlTable):
 
 
 def load_scenario(source: str | Path, plan: str | None = None) -> Scenario:
-    """The scenario of a file, or of a shipped one's name (``"quickstart"``); ``plan`` replaces its.
+    """Return the scenario of a file or a shipped one's name; ``plan`` replaces its own.
 
     Raises:
         ScenarioError: no such file, no TOML, or faults in it, all reported at once.
@@ -283,7 +286,7 @@ def load_scenario(source: str | Path, plan: str | None = None) -> Scenario:
 
 
 def _with_plan(tables: Mapping[str, Any], text: str, plan: str) -> tuple[dict[str, Any], str]:
-    """A scenario's tables and text with that plan; its limits have no keys of other plans.
+    """Return a scenario's tables and text with that plan; its limits have no keys of other plans.
 
     A comment at the top of the text says so.
     """
@@ -309,7 +312,7 @@ def _is_valid(tables: Mapping[str, Any], path: Path) -> bool:
 
 
 def scenario_of(tables: Mapping[str, Any]) -> Scenario:
-    """A scenario made in code; its text is its tables as TOML, so that ``run`` can repeat it.
+    """Return a scenario made in code; its text is TOML, so that ``run`` can repeat it.
 
     Raises:
         pydantic.ValidationError: faults, for :func:`edgebench.scenario.faults.faults_of` to word.

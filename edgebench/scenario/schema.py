@@ -30,7 +30,7 @@ _LEFT_OUT = ("title", "default", "ge", "le")
 
 
 def scenario_schema() -> _Schema:
-    """The schema, as JSON holds it."""
+    """Return the schema, as JSON holds it."""
     made: _Schema = _of_file(Scenario.model_json_schema(schema_generator=_Generator))
     return {"$schema": GenerateJsonSchema.schema_dialect, "title": "edgebench scenario", **made}
 

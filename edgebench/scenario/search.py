@@ -99,7 +99,7 @@ class Search(TomlTable):
     )
 
     def workloads(self, workload: WorkloadT, seed: int) -> Iterator[WorkloadT]:
-        """The workload as each draw has it: the same ones from the same seed.
+        """Yield the workload as each draw has it: the same ones from the same seed.
 
         Raises:
             ValueError: it has no such key, or a value that was drawn is none for its key.

@@ -17,7 +17,7 @@ SHIPPED = shipped_folder("scenarios")
 
 
 def shipped_names() -> list[str]:
-    """The names that may stand for a file: those of ``./scenarios`` and the shipped ones."""
+    """Return the names that may stand for a file: those of ``./scenarios`` and the shipped ones."""
     folders = (Path("scenarios"), SHIPPED)
     found = ((at, top / name) for at in folders for top, names in walk(at) for name in names)
     own = ((folder, file) for folder, file in found if file.suffix == ".toml")
@@ -25,7 +25,7 @@ def shipped_names() -> list[str]:
 
 
 def find_scenario(source: str | Path) -> Path:
-    """The file of that path or of that shipped name.
+    """Return the file of that path or of that shipped name.
 
     Raises:
         ScenarioError: there is none; names the nearest that is.

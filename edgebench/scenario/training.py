@@ -174,7 +174,7 @@ class TrainingWorkload(TomlTable):
         return self
 
     def _check_frameworks(self) -> None:
-        """What TensorFlow can't train is refused; PyTorch trains everything."""
+        """Refuse what TensorFlow can't train; PyTorch trains everything."""
         compiled = True in self.compiled
         if TENSORFLOW in self.framework:
             self._check_tensorflow()
@@ -281,7 +281,7 @@ class TrainingWorkload(TomlTable):
                 }
 
     def _references(self, network: str, data: str) -> dict[str, Any]:
-        """What a worker has to know of the user's own network, loss and data."""
+        """Return what a worker has to know of the user's own network, loss and data."""
         named = [one for one in (network, data, self.loss) if one and ":" in one]
         found = [parse_reference(one, Path()) for one in named]
         own: dict[str, Any] = {"references": {one.name: one.to_json() for one in found}}

@@ -109,7 +109,7 @@ class _Reads:
         self.visits = 0
 
     def add(self, limit: int, visited: Visited) -> None:
-        """A visit came to this."""
+        """Take in what a visit came to."""
         self.visits += 1
         read = self._added(visited)
         if read is not None:
@@ -136,7 +136,7 @@ class _Reads:
         return all(_near(read, other) for other in (added[limit], added[max(added)]))
 
     def bracket(self) -> KneeBracket | None:
-        """The limits around the knee; None: nothing is read again, or at the widest already.
+        """Return the limits around the knee; None: nothing is read again, or at the widest already.
 
         Before there is a plateau, half of the most that rounds read stands for half of it.
         """
@@ -172,7 +172,7 @@ def _up(down: _Reads) -> Generator[Visit, Visited, None]:
 
 
 def _next(down: _Reads, target: float, step_bytes: int) -> int | None:
-    """The next limit to look at; None: the knee is known, or can't be.
+    """Return the next limit to look at; None: the knee is known, or can't be.
 
     One where visits disagree; else one closer to the knee; else one beside it again. Where a limit
     killed and no knee is known above it, the place just above that limit.
@@ -192,7 +192,7 @@ def _next(down: _Reads, target: float, step_bytes: int) -> int | None:
 
 
 def _between(knee: KneeBracket, step_bytes: int) -> int | None:
-    """The geometric middle, in whole steps; None: it is too close.
+    """Return the geometric middle, in whole steps; None: it is too close.
 
     Where limits disagree, of the wider gap beside them.
     """

@@ -85,7 +85,7 @@ def _words(value: object) -> tuple[str, ...]:
 
 
 def _one_number(pattern: str) -> str:
-    """A regular expression whose one group is the number."""
+    """Return a regular expression whose one group is the number."""
     try:
         groups = re.compile(pattern).groups
     except re.error as error:

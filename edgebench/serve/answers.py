@@ -36,7 +36,7 @@ class HelperProcess:
         self._closed = False
 
     async def ask(self, about: str, **details: Any) -> dict[str, Any]:
-        """The answer to a request: ``answer``, ``form``, ``check``, ``predictions``, ``boards``.
+        """Return the answer to ``answer``, ``form``, ``check``, ``predictions`` or ``boards``.
 
         Raises:
             EdgebenchError: it can't be answered; says why.
@@ -45,7 +45,7 @@ class HelperProcess:
         return answer
 
     async def ask_text(self, about: str, **details: Any) -> bytes:
-        """The same as JSON, unread: a large answer that is only passed on takes little memory.
+        """Return the same as JSON, unread: a large answer that is passed on takes little memory.
 
         Raises:
             EdgebenchError: it can't be answered; says why.
@@ -153,7 +153,7 @@ class SweepAnswers:
         return recorded_version(find_sweep(self.root, name))[0] > 0
 
     async def _once(self, about: str, name: str, **details: int | None) -> bytes:
-        """The kept answer, or a new one; requests for the same wait for each other."""
+        """Return the kept answer, or a new one; requests for the same wait for each other."""
         key = (about, name, *details.values())
         async with self._one_at_a_time.setdefault(about, asyncio.Lock()):
             path = find_sweep(self.root, name)
@@ -172,5 +172,5 @@ class SweepAnswers:
 
 
 def _joined(first: dict[str, Any], rest: bytes) -> bytes:
-    """The keys of both; the rest, which may be large, stays as it is."""
+    """Return the keys of both; the rest, which may be large, stays as it is."""
     return json.dumps(first).encode()[:-1] + b", " + rest[1:]

@@ -87,7 +87,7 @@ class Endpoints:
         ]
 
     async def make_form(self) -> dict[str, Any]:
-        """The form, made once: it takes seconds on a small board, and doesn't change.
+        """Return the form, made once: it takes seconds on a small board, and doesn't change.
 
         Raises:
             EdgebenchError: it can't be made.
@@ -98,7 +98,7 @@ class Endpoints:
             return self._form
 
     async def _live(self, request: Request) -> Response:
-        """The live stream, as server-sent events."""
+        """Return the live stream, as server-sent events."""
         if self.live_stream.browsers >= MOST_BROWSERS:
             return PlainTextResponse("too many browsers watch\n", status_code=503)
         headers = {**_NO_STORE, "X-Accel-Buffering": "no"}
@@ -109,7 +109,7 @@ class Endpoints:
         return {"tables": await self.make_form()}
 
     async def _check(self, request: Request) -> Any:
-        """What is wrong with the filled-in form, or what it would run."""
+        """Return what is wrong with the filled-in form, or what it would run."""
         checked = await self._checked(request)
         return {key: value for key, value in checked.items() if key != "scenario"}
 
@@ -158,11 +158,11 @@ class Endpoints:
         return Response(text, media_type="text/csv", headers=headers)
 
     async def _answer(self, request: Request) -> Any:
-        """What a sweep measured; without a name the newest one."""
+        """Return what a sweep measured; without a name the newest one."""
         return await self.answers.answer(request.query_params.get("sweep", ""))
 
     async def _predict(self, request: Request) -> Any:
-        """What models tell of a sweep."""
+        """Return what models tell of a sweep."""
         return await self.answers.predictions(request.query_params.get("sweep", ""))
 
     async def _predict_boards(self, request: Request) -> Any:
@@ -186,7 +186,7 @@ async def _boards(request: Request) -> Any:
 def _as_json(
     endpoint: Callable[[Request], Awaitable[Any]],
 ) -> Callable[[Request], Awaitable[Response]]:
-    """An endpoint whose data, or whose error, is sent as JSON."""
+    """Return an endpoint whose data, or whose error, is sent as JSON."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -209,7 +209,10 @@ def _names(request: Request) -> list[str]:
 
 
 def make_app(page_sweep: PageSweep, rules: AccessRules, files: Path | None = None) -> Starlette:
-    """The application over ``page_sweep``'s results; the form offers the files in ``files``."""
+    """Return the application over ``page_sweep``'s results.
+
+    The form offers the files in ``files``.
+    """
     helper, quick = HelperProcess(), HelperProcess()
     live = LiveStream(page_sweep)
     answers = SweepAnswers(page_sweep.root, quick, helper)
@@ -246,7 +249,7 @@ async def _prepare(endpoints: Endpoints) -> None:
 
 
 def _file_routes() -> list[Route]:
-    """The page's files, held in memory: they are few and small."""
+    """Return the page's files, held in memory: they are few and small."""
     files = [path for path in STATIC.rglob("*") if path.suffix in _TYPES]
     routes = [Route(f"/{path.relative_to(STATIC)}", _file(path)) for path in sorted(files)]
     return [Route("/", _file(STATIC / "index.html")), *routes]
@@ -266,7 +269,7 @@ def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A socket to serve on; port 0 takes any free one.
+    """Return a socket to serve on; port 0 takes any free one.
 
     Raises:
         MachineError: the address can't be used.
@@ -282,7 +285,7 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def make_server(app: Starlette) -> uvicorn.Server:
-    """The server, to be run on a socket of :func:`open_socket`."""
+    """Return the server, to be run on a socket of :func:`open_socket`."""
     import uvicorn
 
     from edgebench.serve.security import MOST_WAITING, LimitedConnection, limit_log

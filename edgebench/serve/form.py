@@ -123,7 +123,7 @@ class Key:
 
 
 def keys_of(model: type[BaseModel]) -> list[Key]:
-    """The keys of a table that the form shows."""
+    """Return the keys of a table that the form shows."""
     keys = []
     for name, info in model.model_fields.items():
         key = Key(info.alias or name, required=info.is_required(), example=example_of(info))
@@ -134,7 +134,10 @@ def keys_of(model: type[BaseModel]) -> list[Key]:
 
 
 def example_of(info: FieldInfo) -> Any:
-    """The key's example as plain data; examples are written as in TOML, which JSON mostly reads."""
+    """Return the key's example as plain data.
+
+    Examples are written as in TOML, which JSON mostly reads.
+    """
     text = str((info.examples or [""])[0])
     try:
         return json.loads(text)
@@ -163,7 +166,10 @@ class FormFiles:
     folder: Path | None = None
 
     def keys(self, kind: str, keys: Sequence[Key]) -> list[Key]:
-        """A workload's keys; those of training with the data sets and checkpoints at hand."""
+        """Return a workload's keys.
+
+        Those of training with the data sets and checkpoints at hand.
+        """
         if kind != "training":
             known = {"network": _GENERATORS}
             return [replace(k, choices=(*k.choices, *known.get(k.name, ()))) for k in keys]
@@ -175,7 +181,7 @@ class FormFiles:
         return fitted
 
     def with_paths(self, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """The workload's table, with the path of each file that it names.
+        """Return the workload's table, with the path of each file that it names.
 
         Raises:
             UnnamedFileError: a value names something else than is permitted.
@@ -193,7 +199,7 @@ class FormFiles:
         return table
 
     def _reference(self, key: str, name: Any) -> Any:
-        """A plain name as it is; a file of the folder by its path."""
+        """Return a plain name as it is; a file of the folder by its path."""
         if not isinstance(name, str) or _PLAIN.fullmatch(name) or name in _GENERATORS:
             return name
         if self.folder is None:
@@ -241,7 +247,7 @@ class UnnamedFileError(ValueError):
 
 
 def as_list(value: Any) -> list[Any]:
-    """The values of a key: one, or several."""
+    """Return the values of a key: one, or several."""
     return value if isinstance(value, list) else [value]
 
 
@@ -267,7 +273,7 @@ def form_tables(files: FormFiles) -> dict[str, Any]:
 
 
 def check_form(sent: Mapping[str, Any], files: FormFiles) -> dict[str, Any]:
-    """What ``edgebench run --dry-run`` says of a filled-in form.
+    """Return what ``edgebench run --dry-run`` says of a filled-in form.
 
     If it has faults, ``{"faults": [{"key", "says"}]}``; otherwise ``name``, ``scenario`` (TOML),
     ``points``, ``trials``, ``longest_s`` and ``warnings``.
@@ -306,7 +312,7 @@ def _unlisted_boards(sent: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _strange_keys(sent: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
-    """The sent keys that the form does not have."""
+    """Return the sent keys that the form does not have."""
     strange = []
     for table, values in sent.items():
         if table not in known or not isinstance(values, Mapping):

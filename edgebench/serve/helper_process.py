@@ -20,7 +20,7 @@ _NICE = 10
 
 
 def answer_request(request: dict[str, Any]) -> dict[str, Any]:
-    """The answer to one request, in the process itself.
+    """Return the answer to one request, in the process itself.
 
     Raises:
         EdgebenchError: it can't be answered.
@@ -46,7 +46,7 @@ def answer_request(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def reply_to(request: dict[str, Any]) -> bytes:
-    """The reply to one request, as JSON: its answer, or why there is none."""
+    """Return the reply to one request, as JSON: its answer, or why there is none."""
     try:
         reply = {"answer": answer_request(request)}
     except (EdgebenchError, ModuleNotFoundError) as error:

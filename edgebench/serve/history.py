@@ -56,7 +56,7 @@ _MOST_COLUMNS = 64
 
 
 def find_sweep(root: Path, name: str) -> Path:
-    """The folder of that name.
+    """Return the folder of that name.
 
     Raises:
         ResultsError: there is none of that name.
@@ -77,7 +77,7 @@ def sweep_name(path: Path) -> str:
 
 
 def recorded_version(path: Path) -> tuple[int, bool]:
-    """The size of a sweep's records, which grows with each trial, and whether it is complete.
+    """Return the size of a sweep's records, which grows, and whether it is complete.
 
     Raises:
         ResultsError: the sweep was removed meanwhile.
@@ -144,7 +144,7 @@ def _trial_row(sweep: str, record: TrialRecord) -> dict[str, Any]:
 
 
 def trials_csv(root: Path, names: Sequence[str]) -> str:
-    """The same rows as CSV, with every column that one of them has.
+    """Return the same rows as CSV, with every column that one of them has.
 
     Raises:
         ResultsError: no such sweep, or it can't be read.
@@ -185,7 +185,10 @@ def trial_detail(root: Path, name: str, trial: str) -> dict[str, Any]:
 
 
 def _from_events(events: list[dict[str, Any]], start_ns: int | None) -> dict[str, Any]:
-    """The phases, the longest layers, and a training's metrics; seconds after the first sample."""
+    """Return the phases, the longest layers, and a training's metrics.
+
+    Seconds after the first sample.
+    """
     spans = finished_spans(events)
     start = start_ns if start_ns is not None else min((s.start_ns for s in spans), default=0)
     phases = [span for span in spans if span.layer is None]
@@ -258,7 +261,7 @@ class _Table:
     rows: int
 
     def stretches(self, points: int, names: tuple[str, ...]) -> Iterator[dict[str, array[int]]]:
-        """The columns of these names in each of at most so many stretches of rows."""
+        """Yield the columns of these names in each of at most so many stretches of rows."""
         step, every = len(self.columns), max(1, -(-self.rows // points))
         most = max(1, _PIECE_ROWS // every) * every
         for first in range(0, self.rows, most):

@@ -148,7 +148,7 @@ def _limit(at: Answer) -> dict[str, Any]:
 
 
 def _finite(data: Any) -> Any:
-    """The same data, with None for numbers that JSON doesn't have."""
+    """Return the same data, with None for numbers that JSON doesn't have."""
     if isinstance(data, dict):
         return {key: _finite(value) for key, value in data.items()}
     if isinstance(data, list | tuple):

@@ -47,7 +47,10 @@ _MOST_REASONS = 5
 
 
 def system_row(seen: SystemMemory) -> list[Any]:
-    """The machine at one moment, in the order that js/system.js reads; seconds are monotonic."""
+    """Return the machine at one moment, in the order that js/system.js reads.
+
+    Seconds are monotonic.
+    """
     return [
         seen.t_ns / 1e9,
         seen.total_bytes,
@@ -75,7 +78,7 @@ def board_rows() -> list[dict[str, Any]]:
 
 
 def sweep_data(state: SweepState, reasons: Iterable[str]) -> dict[str, Any]:
-    """A sweep's progress; ``reasons``: why trials of it failed.
+    """Return a sweep's progress; ``reasons``: why trials of it failed.
 
     The time left is in whole seconds, so that it doesn't change at each reading.
     """
@@ -111,7 +114,7 @@ def trial_data(trial: TrialTail) -> dict[str, Any]:
 
 
 def trial_update(trial: TrialTail) -> dict[str, Any]:
-    """What the last poll of the trial brought."""
+    """Return what the last poll of the trial brought."""
     news = trial.news
     return {
         **_growing(trial, news.changed, news.kinds_changed),
@@ -121,12 +124,12 @@ def trial_update(trial: TrialTail) -> dict[str, Any]:
 
 
 def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A workload's settings as one line each."""
+    """Return a workload's settings as one line each."""
     return {k: v for k, v in settings_columns(settings).items() if v is not None}
 
 
 def _growing(trial: TrialTail, changed: int, kinds_changed: int) -> dict[str, Any]:
-    """The trial's present values, and its curves from these points on."""
+    """Return the trial's present values, and its curves from these points on."""
     points = trial.curve.points[changed:]
     return {
         "elapsed_s": trial.elapsed_s,
@@ -176,7 +179,10 @@ class LiveStream:
             await asyncio.sleep(_INTERVAL_S if self._browsers else _SLOW_INTERVAL_S)
 
     async def watch(self) -> AsyncIterator[str]:
-        """The server-sent events for one browser; none if :data:`MOST_BROWSERS` watch already."""
+        """Return the server-sent events for one browser.
+
+        None if :data:`MOST_BROWSERS` watch already.
+        """
         if self.browsers >= MOST_BROWSERS:
             return
         events: asyncio.Queue[str | None] = asyncio.Queue(_MOST_UNREAD_EVENTS)

@@ -44,7 +44,7 @@ class StartedSweep:
 
 
 def page_folder(results: Path) -> Path:
-    """The page's own folder for a results folder: another one for each user and results folder.
+    """Return the page's own folder, another one for each user and results folder.
 
     Raises:
         MachineError: the user's home is unknown.

@@ -111,7 +111,7 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _name_of(header: str) -> str:
-    """The Host header without its port."""
+    """Return the Host header without its port."""
     name, _, port = header.rpartition(":")
     return (name if name and port.isdigit() else header).lower()
 
@@ -186,13 +186,13 @@ def _refused(why: str) -> Response:
 
 
 def new_token() -> str:
-    """A token of 256 random bits."""
+    """Return a token of 256 random bits."""
     return secrets.token_urlsafe(32)
 
 
 @contextlib.contextmanager
 def token_file(port: int, token: str) -> Iterator[Path]:
-    """The file with the token of the server on a port, which exists while the block runs.
+    """Yield the file with the token of the server on a port, which exists while the block runs.
 
     Only its owner can read it. Files that killed servers left are removed.
 

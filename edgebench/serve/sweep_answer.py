@@ -36,7 +36,7 @@ _MOST_WORKLOADS = 300
 
 
 def sweep_answer(path: Path) -> dict[str, Any]:
-    """The sweep's state, and each workload's table and points; workloads with limits come first.
+    """Return the sweep's state, and each workload's table and points, those with limits first.
 
     Raises:
         ResultsError: it can't be read.
@@ -102,7 +102,7 @@ def _workload(one: WorkloadFacts, answer: WorkloadAnswer) -> dict[str, Any]:
 
 
 def _timed(one: WorkloadFacts) -> str:
-    """What ``total`` times."""
+    """Return what ``total`` times."""
     if one.has_steady:
         return "a steady round"
     return "the first round" if one.has_rounds else "the whole trial"

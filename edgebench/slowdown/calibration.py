@@ -56,7 +56,7 @@ class Constant:
 
 
 def constant(unit: str, values: Sequence[float]) -> Constant:
-    """The median of the repeats' values, with the lowest and the highest."""
+    """Return the median of the repeats' values, with the lowest and the highest."""
     return Constant(statistics.median(values), min(values), max(values), unit, len(values))
 
 
@@ -133,7 +133,7 @@ class Calibration:
         return data
 
     def held_to(self, storage: StorageSpeed) -> Calibration:
-        """The constants of this device with its storage held to a declared speed.
+        """Return the constants of this device with its storage held to a declared speed.
 
         The measured ones stay: a pass takes the longer of its time on the storage as it is and the
         time that the declared speed allows, since the costs of its faults pass while it waits. One
@@ -163,7 +163,7 @@ class Calibration:
 
     @classmethod
     def from_json(cls, data: dict[str, Any], where: str = "calibration") -> Calibration:
-        """The calibration of :meth:`to_json`; keys this version does not know are left out.
+        """Return the calibration of :meth:`to_json`; keys this version does not know are left out.
 
         Raises:
             ResultsError: no calibration, damaged, or written by a newer version.
@@ -224,7 +224,7 @@ def save_calibration(calibration: Calibration, root: Path) -> Path:
 
 
 def load_calibration(root: Path, device: str, swap_kind: str, *, ram: bool = False) -> Calibration:
-    """The calibration of this device with this kind of swap; ``ram``: on a disk in memory.
+    """Return the calibration of this device with this kind of swap; ``ram``: on a disk in memory.
 
     Raises:
         MachineError: this device was never calibrated with this kind of swap, or what lies there

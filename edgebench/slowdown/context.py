@@ -231,7 +231,7 @@ def matching_device_data(
 
 
 def _with_other_swap(curve: Curve, swap_kind: str) -> Curve:
-    """What of a curve holds with another swap: its unlimited times."""
+    """Return what of a curve holds with another swap: its unlimited times."""
     kept = {k: v for k, v in curve.settings.items() if k != "swap_bytes"}
     # No trial was of that workload.
     return replace(curve.unseen(), settings={**kept, "swap_kind": swap_kind}, workload="")

@@ -76,7 +76,7 @@ def seconds_by_trial(results: Results) -> pd.DataFrame:
 
 
 def _with_starts(phases: pd.DataFrame) -> pd.DataFrame:
-    """The rows that answer; and ``start``, where that is another answer than ``total``."""
+    """Return the rows that answer; and ``start``, where that is another answer than ``total``."""
     answering = answering_rows(phases)
     others = phases.index.difference(answering.index)
     is_start = (phases["stage"] == START) & (phases["phase"] == "total")
@@ -205,7 +205,7 @@ class Curve:
         return hashlib.sha256(about.encode()).hexdigest()[:12]
 
     def without(self, limit: float) -> Curve:
-        """The same curve with one limit's trials left out."""
+        """Return the same curve with one limit's trials left out."""
         kept = self.limit_bytes != limit
         return replace(self, limit_bytes=self.limit_bytes[kept], seconds=self.seconds[kept])
 
@@ -216,7 +216,7 @@ class Curve:
 
 
 def shown_phase(phase: str, settings: Mapping[str, Any]) -> str:
-    """A phase of a workload with these settings, as it is shown."""
+    """Return a phase of a workload with these settings, as it is shown."""
     if phase != "total" or settings.get("kind") not in WITH_ROUNDS:
         return phase
     return START if settings.get("rounds") == 1 else STEADY
@@ -393,7 +393,7 @@ def _about_trials(
 
 
 def _plain(settings: Mapping[Any, Any]) -> dict[str, Any]:
-    """The settings without NumPy's types, which JSON has not."""
+    """Return the settings without NumPy's types, which JSON has not."""
     return {str(k): v.item() if isinstance(v, np.generic) else v for k, v in settings.items()}
 
 

@@ -104,7 +104,10 @@ class EventTail:
         return ended, metrics
 
     def _events(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """The events of the lines that are whole now: the very last; of the others what matters."""
+        """Yield the events of the lines that are whole now: the very last.
+
+        Of the others what matters.
+        """
         *lines, self._torn = (self._torn + data).split(b"\n")
         # The worker writes no longer line.
         self._torn = self._torn[:_LONGEST_LINE]
@@ -158,7 +161,7 @@ class EventTail:
 
 
 def metric_of(event: Mapping[str, Any], started_ns: int) -> Metric | None:
-    """What a note reports of training; None if nothing."""
+    """Return what a note reports of training; None if nothing."""
     data, t_ns = event.get("data"), _count(event.get("t_ns"))
     if not isinstance(data, dict) or t_ns is None:
         return None

@@ -96,7 +96,7 @@ class SweepTail:
         )
 
     def _fresh(self) -> list[TrialRecord]:
-        """The records that came since, each taken into account."""
+        """Return the records that came since, each taken into account."""
         try:
             with open_to_read(self.path / TRIALS) as file:
                 if file.seek(0, 2) < self._at:
@@ -111,7 +111,7 @@ class SweepTail:
             return []
 
     def _records(self, lines: bytes) -> Iterator[TrialRecord]:
-        """The records in whole lines, each taken into account."""
+        """Yield the records in whole lines, each taken into account."""
         self._at += len(lines)
         for line in lines.split(b"\n")[:-1]:
             if self._damage_count >= MOST_DAMAGED_LINES:
@@ -139,7 +139,7 @@ class SweepTail:
             self._took_s[1] += 1
 
     def _follow(self, running: bool) -> None:
-        """The trial that ``live.json`` names; a killed harness leaves one without its folder."""
+        """Follow the trial that ``live.json`` names; a killed harness leaves one without a folder."""
         live = read_live_trial(self.path) if running else None
         if live is None:
             self._trial = None
@@ -205,6 +205,6 @@ def sweeps_below(root: Path) -> list[Path]:
 
 
 def newest_running(root: Path) -> Path | None:
-    """The newest sweep that runs now."""
+    """Return the newest sweep that runs now."""
     open_ones = (path for path in reversed(sweeps_below(root)) if not (path / COMPLETE).exists())
     return next((path for path in open_ones if is_being_written(path)), None)

@@ -54,7 +54,7 @@ class RawTable:
         return True
 
     def pieces(self) -> Iterator[array[int]]:
-        """The whole rows that came since the last call, some at a time."""
+        """Yield the whole rows that came since the last call, some at a time."""
         for _ in range(_MOST_PIECES):
             rows = self.fresh()
             if not rows:
@@ -62,7 +62,7 @@ class RawTable:
             yield rows
 
     def fresh(self) -> array[int]:
-        """The next whole rows, one after the other; none where no more came."""
+        """Return the next whole rows, one after the other; none where no more came."""
         step = 8 * len(self.columns)
         data = read_from(self._path, self._at, _PIECE_BYTES // step * step)
         whole = len(data) // step * step
@@ -180,7 +180,7 @@ class TrialTail:
 
 
 def _since(points: list[Bucket], t_s: float) -> Bucket | None:
-    """The latest point that is no later than this; else the first one."""
+    """Return the latest point that is no later than this; else the first one."""
     for point in reversed(points[:-1]):
         if point.t_s <= t_s:
             return point
