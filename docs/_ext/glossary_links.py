@@ -21,7 +21,7 @@ _APART = (nodes.title, nodes.literal, nodes.literal_block, nodes.reference, node
 
 
 def words_of(page: str) -> list[str]:
-    """The glossary's words, in the order of its headings."""
+    """Return the glossary's words, in the order of its headings."""
     return _ENTRY.findall(page)
 
 

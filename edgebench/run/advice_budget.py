@@ -91,7 +91,7 @@ class AdviceBudget:
         return helped_s is not None and (seen.plain_end != "ok" or helped_s <= _CLEAR * limited_s)
 
     def _measuring_s(self, seen: AdviceTrials, helping: str | None) -> float:
-        """Return what measuring the winner takes, if each trial is as long as the longest so far."""
+        """Return what measuring the winner takes, if each trial is as long as the longest."""
         limited, free = (seen.longest_s(PLAIN, limited=limited) or 0.0 for limited in (True, False))
         hoped_s = max(_HOPED * limited, free)
         helped_s = (seen.longest_s(helping) if helping else None) or hoped_s

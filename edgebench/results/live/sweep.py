@@ -139,7 +139,7 @@ class SweepTail:
             self._took_s[1] += 1
 
     def _follow(self, running: bool) -> None:
-        """Follow the trial that ``live.json`` names; a killed harness leaves one without a folder."""
+        """Follow the trial that ``live.json`` names; a killed harness leaves no folder."""
         live = read_live_trial(self.path) if running else None
         if live is None:
             self._trial = None
