@@ -27,6 +27,7 @@ _KEY = "round_{}"
 _OTHER_AREAS = "other swap areas are on: the machine's counters don't tell whose pages they move"
 #: The counts that the machine's counters give, and how these are named.
 _SWAPPED, _MACHINE = ("swap_in_bytes", "file_in_bytes", "out_bytes"), "of the whole machine"
+_MORE = "in some rounds the machine swapped in more than the process read: others did, too"
 _NO_OWN = "this kernel has no /proc/PID/io"
 
 
@@ -68,13 +69,15 @@ class RoundSources:
         return RoundCounts(number, read, swap, files, out, _count(event, "major_faults"))
 
     def told_missing(self, counts: Iterable[RoundCounts]) -> dict[str, str]:
-        """Key → why it is in none of these rounds; empty where there are none."""
+        """Return key → why some of these rounds lack it; empty where there are no rounds."""
         every = list(counts)
         if not every:
             return {}
         missing = dict(self.missing)
         if all(one.in_bytes is None for one in every):
             missing |= {"in_bytes": _NO_OWN, "file_in_bytes": _NO_OWN}
+        if any(one.in_bytes is not None and one.swap_in_bytes is None for one in every):
+            missing = dict.fromkeys(("swap_in_bytes", "file_in_bytes"), _MORE) | missing
         return {_KEY.format(name): why for name, why in missing.items()}
 
 

@@ -57,6 +57,17 @@ def test_a_single_swap_area_leaves_the_machines_counters(
     assert "of the whole machine" in found.sources["swap_in_bytes"]
 
 
+def test_a_round_in_which_others_swapped_says_why_it_has_no_swap(tmp_path: Path) -> None:
+    """The machine swapped in 9001 bytes, the process read 9000 in all: one count is missing."""
+    found = round_sources(machine(tmp_path, OWN), SwapState("file", OWN, 1), "file", None)
+    counts = found.counts([event(in_bytes=9000, swap_in_bytes=size) for size in (9001, 8000)])
+    assert [one.swap_in_bytes for one in counts] == [None, 8000]
+    missing = found.told_missing(counts)
+    assert set(missing) == {"round_swap_in_bytes", "round_file_in_bytes"}
+    assert "others did, too" in missing["round_swap_in_bytes"]
+    assert found.told_missing(counts[1:]) == {}
+
+
 def test_with_other_areas_the_sum_alone_is_known(tmp_path: Path) -> None:
     """What of it is swap can't be told on a shared disk: missing, with the reason."""
     found = round_sources(machine(tmp_path, OWN, OTHER), SwapState("file", OWN, 1), "file", None)
