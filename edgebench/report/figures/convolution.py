@@ -68,7 +68,8 @@ def _draw(results: Results, rows: pd.DataFrame, shared: Mapping[str, Any]) -> Fi
         _draw_axis(foot, rows["field"] if way == "kernel" else rows[way], way)
         scales.seconds_axis(top, "time per image")
         foot.set_ylabel("memory per image above base (MiB)")
-        foot.get_legend().remove()
+        if legend := foot.get_legend():
+            legend.remove()
         title = f"{_OTHER[way]}\n(diamonds: stacked\nkernels, by field)"
         style.legend_beside(top, title=title if way == "kernel" and len(stacked) else _OTHER[way])
     return figure
