@@ -43,7 +43,7 @@ STORE = Path(__file__).parent / "numbers"
 KEPT = ROOT / "results" / "vm-2core-24g"
 MADE = "made-"
 #: Kept sweeps by the end of their names, and all made-up ones: what is fitted and predicted.
-FITTED = ("quickstart-46886c", "quickstart-0491e2", "training-limits-54d2ba")
+FITTED = ("quickstart-d0533d", "quickstart-0491e2", "training-limits-54d2ba")
 #: Shares of demand at which each workload of these is predicted.
 PREDICTED = ("90%", "60%", "40%")
 PAIRS = {
