@@ -17,7 +17,7 @@ from pairing import in_pairs, interval
 
 from edgebench.measures.strategies.gnu_time import find_gnu_time, gnu_time_command
 from edgebench.records import LimitSetting
-from edgebench.run.command import measure_command
+from edgebench.run.trial.command import measure_command
 
 #: Hashes, and walks over fresh memory; prints its own seconds, so that no start-up counts.
 WORKLOAD = """

@@ -23,7 +23,7 @@ from edgebench.boards.storage import AS_IS
 from edgebench.cli.progress import LineProgress
 from edgebench.results.results import Results, load
 from edgebench.results.rounds import START
-from edgebench.run.sweep import SweepOptions, run_sweep
+from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 from edgebench.slowdown.curves import Curve, curves
 

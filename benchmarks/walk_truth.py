@@ -32,7 +32,7 @@ from edgebench.errors import ResultsError
 from edgebench.report.figures import style
 from edgebench.results.results import Results, load
 from edgebench.results.rounds import STEADY, round_stages, steadiness
-from edgebench.run.sweep import SweepOptions, run_sweep
+from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 from edgebench.spans import finished_spans
 from edgebench.units import MIB

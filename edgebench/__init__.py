@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
     from edgebench.records import TrialRecord
     from edgebench.results.results import Results
-    from edgebench.run.minimum_answer import Minimum
+    from edgebench.run.search.answer import Minimum
 
 __all__ = ["__version__", "load", "measure", "minimum"]
 
@@ -126,8 +126,8 @@ def measure(
         edgebench.errors.MachineError: no cgroup can be made here (``CgroupError``), the storage
             can't be held, or the command, GNU time or the swap is missing.
     """
-    from edgebench.run.asked_limits import asked_limits
-    from edgebench.run.workload_measure import measure_workload
+    from edgebench.run.search.asked_limits import asked_limits
+    from edgebench.run.trial.workload_measure import measure_workload
 
     asked = asked_limits(memory, swap, cores, cpu_quota, storage)
     return measure_workload(
@@ -201,8 +201,8 @@ def minimum(
     from pathlib import Path
 
     from edgebench.cli.progress import shown_progress
-    from edgebench.run.minimum import minimum_of
-    from edgebench.run.sweep import SweepOptions
+    from edgebench.run.search.minimum import minimum_of
+    from edgebench.run.sweep.sweep import SweepOptions
 
     settings = {
         "slowdown": slowdown,

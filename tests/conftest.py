@@ -23,13 +23,13 @@ from worker_places import groups_file, join, make_cgroup, make_state, remove_pla
 from edgebench.errors import EdgebenchError
 
 if TYPE_CHECKING:
-    from edgebench.run.session import Session
+    from edgebench.run.trial.session import Session
 
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
     """The real set-up of trials."""
-    from edgebench.run.session import open_session
+    from edgebench.run.trial.session import open_session
 
     with open_session() as session:
         yield session

@@ -20,8 +20,8 @@ import edgebench
 from edgebench.cli.minimum import minimum
 from edgebench.cli.options import NETWORK_KEYS
 from edgebench.cli.verbs import VERBS
-from edgebench.run.minimum_requests import NETWORK_KEYS as OF_NETWORKS
-from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
+from edgebench.run.search.requests import NETWORK_KEYS as OF_NETWORKS
+from edgebench.run.search.requests import MinimumRequest, ProgramRequest
 
 #: One group of all that reads each module: the largest, which xdist begins with.
 pytestmark = pytest.mark.xdist_group("source")

@@ -22,7 +22,7 @@ def _minimum() -> Iterator[Claim]:
     from edgebench.need import DIFFERS
     from edgebench.results.limit_to_give import USUAL_LATER_S
     from edgebench.results.spread import SLIGHT
-    from edgebench.run.search import (
+    from edgebench.run.search.search import (
         _BUDGET_S,
         _BUDGET_TRIALS,
         _CONFIRM_S,
@@ -31,7 +31,7 @@ def _minimum() -> Iterator[Claim]:
         _STOP,
         PRECISION,
     )
-    from edgebench.run.used_files import _READ_AGAIN
+    from edgebench.run.trial.used_files import _READ_AGAIN
 
     yield says("may take {} s longer", f"{USUAL_LATER_S:g}")
     yield says("with less than {} of the need", f"{_LESS:g}")

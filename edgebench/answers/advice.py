@@ -18,7 +18,7 @@ from edgebench.text import printable, shortened
 
 if TYPE_CHECKING:
     from edgebench.results.advice_file import KeptAdvice
-    from edgebench.run.advice_answer import Advice
+    from edgebench.run.advise.answer import Advice
 
 _ENDS = {"timeout": "stopped", "changed": "other results"}
 

@@ -25,9 +25,9 @@ from edgebench.cli.output import (
 from edgebench.errors import UsageError
 
 if TYPE_CHECKING:
-    from edgebench.run.advice_answer import Advice
-    from edgebench.run.advice_request import AdviceRequest
-    from edgebench.run.sweep import SweepOptions
+    from edgebench.run.advise.answer import Advice
+    from edgebench.run.advise.request import AdviceRequest
+    from edgebench.run.sweep.sweep import SweepOptions
 
 
 #: What only a network has, only a program, and what a scenario says itself.
@@ -81,7 +81,7 @@ def advise(
     what to type is printed. Nothing is tried where the limit costs nothing.
     """
     from edgebench.cli.progress import shown_progress
-    from edgebench.run.advice import find_advice
+    from edgebench.run.advise.advice import find_advice
 
     request = _request(context, subject, settings)
     with shown_progress(verbose) as progress:
@@ -104,8 +104,8 @@ def _request(
     Raises:
         UsageError: not one subject, or a flag that doesn't fit it.
     """
-    from edgebench.run.advice_request import AdviceRequest
-    from edgebench.run.command import own_input
+    from edgebench.run.advise.request import AdviceRequest
+    from edgebench.run.trial.command import own_input
 
     command: tuple[str, ...] = context.meta.get("command") or ()
     if len(subject) + bool(command) != 1:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from edgebench.analysis.layer_costs import LayerPeakTable
     from edgebench.analysis.layer_table import LayerCostTable, PassCost
     from edgebench.results.results import Results
-    from edgebench.run.sweep import SweepSummary
+    from edgebench.run.sweep.sweep import SweepSummary
 
 #: Options that are used only to measure.
 _MEASURING = (
@@ -164,7 +164,7 @@ def _measure(asked: dict[str, Any]) -> SweepSummary:
         remedy = "edgebench layers alexnet, or edgebench layers --from results"
         raise UsageError("no network is named", remedy=remedy)
     from edgebench.cli.progress import shown_progress
-    from edgebench.run.sweep import SweepOptions, run_sweep
+    from edgebench.run.sweep.sweep import SweepOptions, run_sweep
     from edgebench.scenario.flag_scenario import layer_scenario
     from edgebench.scenario.libraries import libraries
     from edgebench.scenario.points import points

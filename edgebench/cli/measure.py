@@ -91,8 +91,8 @@ def measure(
     with <, else /dev/null. The exit code is 0 if it could be
     measured, even if COMMAND failed or was killed at the limit; its own exit code is printed.
     """
-    from edgebench.run.command import measure_command, own_input
-    from edgebench.run.output_rate import echo_to
+    from edgebench.run.trial.command import measure_command, own_input
+    from edgebench.run.trial.output_rate import echo_to
 
     timeout_s, interval_s, stat_interval_s, stop_after_s = (
         parse_duration(given[name]) if given[name] else None

@@ -23,9 +23,9 @@ from edgebench.units import format_duration
 if TYPE_CHECKING:
     from edgebench.cli.progress import LineProgress
     from edgebench.records import TrialRecord
-    from edgebench.run.folder_changes import FolderChanges
-    from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
-    from edgebench.run.sweep import SweepOptions
+    from edgebench.run.search.folder_changes import FolderChanges
+    from edgebench.run.search.requests import MinimumRequest, ProgramRequest
+    from edgebench.run.sweep.sweep import SweepOptions
 
 #: So many changed files are named.
 _MOST_NAMES = 3
@@ -123,7 +123,7 @@ def minimum(
     that is stored as a sweep. It ends with a limit that is enough and one that is not, at most 5 %
     apart. Its input is a file that you give with <, opened anew for each trial, else /dev/null.
     """
-    from edgebench.run.minimum import find_minimum
+    from edgebench.run.search.minimum import find_minimum
 
     wanted = minimum_request(context, network, search_settings(context, settings))
     with _kept(wanted, where.results, context.meta["words"], verbose) as progress:
@@ -144,7 +144,7 @@ def _kept(
 ) -> Iterator[_FolderProgress]:
     """Progress that is shown; after Ctrl-C the answer as far as it is known."""
     from edgebench.cli.progress import shown_progress
-    from edgebench.run.folder_changes import FolderChanges
+    from edgebench.run.search.folder_changes import FolderChanges
 
     with contextlib.ExitStack() as stack:
         # What a --reset undoes is no surprise.
@@ -171,7 +171,7 @@ def _print_so_far(
     flags: Sequence[str],
     verbose: bool,
 ) -> None:
-    from edgebench.run.minimum import minimum_so_far
+    from edgebench.run.search.minimum import minimum_so_far
 
     with contextlib.suppress(EdgebenchError):
         if folder and (found := minimum_so_far(wanted, folder)):
@@ -182,9 +182,9 @@ def _print_so_far(
 
 def _time_words(wanted: MinimumRequest | ProgramRequest, record: TrialRecord) -> str | None:
     """How long the search may take by its first trial, and why; None where that is not long."""
-    from edgebench.run.minimum_requests import ProgramRequest
-    from edgebench.run.pace import start_of_rounds
-    from edgebench.run.search import MOST_NETWORK_TRIALS, usual_budget_s
+    from edgebench.run.search.requests import ProgramRequest
+    from edgebench.run.search.search import MOST_NETWORK_TRIALS, usual_budget_s
+    from edgebench.run.walk.pace import start_of_rounds
 
     seconds = record.wall_s or 0.0
     if wanted.within or record.outcome != "ok":
@@ -259,8 +259,8 @@ def minimum_request(
     Raises:
         UsageError: neither a network nor a program, or a flag that doesn't fit it.
     """
-    from edgebench.run.command import own_input
-    from edgebench.run.minimum_requests import PROGRAM_KEYS, MinimumRequest, ProgramRequest
+    from edgebench.run.search.requests import PROGRAM_KEYS, MinimumRequest, ProgramRequest
+    from edgebench.run.trial.command import own_input
 
     command: tuple[str, ...] | None = context.meta.get("command")
     if command is None and len(network) > 1:

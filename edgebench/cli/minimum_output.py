@@ -18,8 +18,8 @@ from edgebench.cli.sweep_output import print_answer, print_doubts
 from edgebench.results.spread import SLIGHT
 
 if TYPE_CHECKING:
-    from edgebench.run.minimum_answer import Minimum
-    from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
+    from edgebench.run.search.answer import Minimum
+    from edgebench.run.search.requests import MinimumRequest, ProgramRequest
 
 
 def print_minimum_json(found: Minimum, wanted: MinimumRequest | ProgramRequest) -> None:
@@ -51,7 +51,7 @@ def _next(
     found: Minimum, wanted: MinimumRequest | ProgramRequest, flags: Sequence[str]
 ) -> str | None:
     """Return what to type for a better answer, or against a slowdown; None: paste the answer."""
-    from edgebench.run.minimum_requests import ProgramRequest
+    from edgebench.run.search.requests import ProgramRequest
 
     answer, again = found.answer, f"edgebench minimum {shlex.join(flags)}{' ' * bool(flags)}"
     if not isinstance(wanted, ProgramRequest):

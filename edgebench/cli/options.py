@@ -287,7 +287,7 @@ def search_options(command: _Command) -> _Command:
 
     @functools.wraps(command)
     def called(results: Path, device: str | None, fresh: bool, **settings: Any) -> Any:
-        from edgebench.run.sweep import SweepOptions
+        from edgebench.run.sweep.sweep import SweepOptions
 
         return command(where=SweepOptions(results, device, fresh, again=True), **settings)
 

@@ -31,7 +31,7 @@ from edgebench.results.workload_key import (
     other_limits_label,
     workload_label,
 )
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial.record import TrialRequest
 from edgebench.text import printable, shortened
 from edgebench.units import format_duration, format_limit
 

@@ -46,7 +46,7 @@ def run(
     printed at once, before anything runs.
     """
     from edgebench.cli.progress import shown_progress
-    from edgebench.run.sweep import SweepOptions, run_sweep
+    from edgebench.run.sweep.sweep import SweepOptions, run_sweep
     from edgebench.scenario.flag_scenario import with_storage
     from edgebench.scenario.scenario import load_scenario
 

@@ -23,7 +23,7 @@ from edgebench.records import LIMIT_WORDS, LimitSetting
 from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
-    from edgebench.run.sweep import SweepSummary
+    from edgebench.run.sweep.sweep import SweepSummary
     from edgebench.scenario.preview import Preview
     from edgebench.scenario.scenario import Scenario
 

@@ -25,7 +25,7 @@ from edgebench.fleet.inventory import HostKeys, Inventory
 from edgebench.fleet.session import MachineLostError, Session
 from edgebench.records import TrialRecord
 from edgebench.results.folder import UNWRITABLE_REMEDY
-from edgebench.run.sweep import PlannedSweep
+from edgebench.run.sweep.sweep import PlannedSweep
 from edgebench.safe_files import open_empty, open_file
 from edgebench.scenario.planner import planner_of
 from edgebench.scenario.points import PlannedTrial, points

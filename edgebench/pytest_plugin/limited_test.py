@@ -20,10 +20,10 @@ import pytest
 from edgebench.cgroups.kernel_checks import check_limit
 from edgebench.identity import caller_identity
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.output_rate import echo_to
-from edgebench.run.session import Session, open_session
-from edgebench.run.trial import TrialFiles, run_trial
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial.output_rate import echo_to
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.session import Session, open_session
+from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.text import safe_json
 
 _CHILD = Path(__file__).with_name("child.py")

@@ -22,9 +22,9 @@ from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import TrialRecord
 from edgebench.run.calibration_points import FILE_BYTES, HOT_BASE, calibration_points, scan_file
 from edgebench.run.probe import run_probe
-from edgebench.run.storage import swap_areas
-from edgebench.run.trial_loop import Progress, TrialLoop, open_trial_loop
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.sweep.trial_loop import Progress, TrialLoop, open_trial_loop
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.storage import swap_areas
 from edgebench.safe_files import make_folder
 from edgebench.scenario.points import Point
 from edgebench.slowdown.calibration import (

@@ -10,7 +10,7 @@ from typing import Any
 
 from edgebench.errors import MachineError
 from edgebench.records import LimitSetting
-from edgebench.run.limit_control import ROOM
+from edgebench.run.trial.limit_control import ROOM
 from edgebench.safe_files import make_folder, replaced
 from edgebench.scenario.points import Point
 from edgebench.slowdown.scans import FITS, WIDE

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from edgebench.run.sweep import SweepOptions, run_sweep
-from edgebench.run.trial_loop import Progress
+from edgebench.run.sweep.sweep import SweepOptions, run_sweep
+from edgebench.run.sweep.trial_loop import Progress
 from edgebench.scenario.flag_scenario import scenario_from_flags
 from edgebench.scenario.limits import WALK
 

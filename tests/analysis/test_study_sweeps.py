@@ -19,7 +19,7 @@ from edgebench.analysis.studies.phases import (
 from edgebench.analysis.studies.training import partial_frame
 from edgebench.report.figures.gallery import STUDIES
 from edgebench.results.results import Results, load
-from edgebench.run.sweep import SweepOptions, run_sweep
+from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import load_scenario
 from tests.quiet import Quiet
 

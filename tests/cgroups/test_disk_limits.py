@@ -22,7 +22,7 @@ from edgebench.cgroups.storage import TOLERANCE, probe, prove_storage
 from edgebench.errors import CgroupError
 from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
-from edgebench.run.storage import proof_file
+from edgebench.run.trial.storage import proof_file
 from tests.trust.stranger import STRANGER
 
 _SPEED = parse_storage("read=20MB/s,write=10MB/s,read_iops=1000,write_iops=500")

@@ -9,7 +9,7 @@ import pytest
 
 from edgebench.cli.advise import print_advice
 from edgebench.results.advice_file import TriedRemedy
-from edgebench.run.advice_answer import Advice, BestRemedy
+from edgebench.run.advise.answer import Advice, BestRemedy
 
 BEST = BestRemedy(
     name="stream",

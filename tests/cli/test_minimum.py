@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from edgebench.cli import cli
 from edgebench.cli.minimum import _FolderProgress, _time_words
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.minimum_requests import MinimumRequest, ProgramRequest
+from edgebench.run.search.requests import MinimumRequest, ProgramRequest
 
 pytestmark = pytest.mark.own_cgroup
 

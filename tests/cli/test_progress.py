@@ -15,7 +15,7 @@ from terminal import Terminal
 
 from edgebench.cli.progress import LineProgress, LiveProgress
 from edgebench.records import Doubt, LimitSetting, Outcome, TrialRecord
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial.record import TrialRequest
 from tests.own_path import call
 
 MIB = 1 << 20

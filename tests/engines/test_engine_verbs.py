@@ -16,7 +16,7 @@ from shared_sweeps import SharedSweep
 from edgebench.cli import cli
 from edgebench.errors import EdgebenchError
 from edgebench.results.results import load
-from edgebench.run.minimum_requests import MinimumRequest, minimum_scenario
+from edgebench.run.search.requests import MinimumRequest, minimum_scenario
 from edgebench.scenario.flag_scenario import layer_scenario
 
 pytestmark = [pytest.mark.torch, pytest.mark.own_cgroup]

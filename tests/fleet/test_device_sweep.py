@@ -11,7 +11,7 @@ from edgebench.errors import CgroupError
 from edgebench.fleet.device_sweep import MOST_TRIES, DeviceSweep
 from edgebench.fleet.equality import unequal_machines
 from edgebench.records import TrialRecord
-from edgebench.run.sweep import PlannedSweep
+from edgebench.run.sweep.sweep import PlannedSweep
 from edgebench.scenario.planner import planner_of
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.scenario.scenario import scenario_of

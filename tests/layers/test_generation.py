@@ -17,7 +17,7 @@ from edgebench.layers.references import parse_reference
 from edgebench.layers.schedules import Generate
 from edgebench.layers.sources import network_source
 from edgebench.layers.weights import manifest
-from edgebench.run.output_rate import trial_throughput
+from edgebench.run.trial.output_rate import trial_throughput
 from edgebench.spans import events_to_phases, finished_spans
 from edgebench.workloads.recorder import NO_DESCRIPTORS, Recorder
 

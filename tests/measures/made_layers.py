@@ -18,10 +18,10 @@ from edgebench.measures.view import view_of
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.sweep_reader import Sweep
 from edgebench.results.trial_readings import TrialReadings, read_trial
-from edgebench.run.launch import KINDS, Launch, Settings
-from edgebench.run.session import TrialSetup
-from edgebench.run.trial import TrialFiles, run_trial
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial.launch import KINDS, Launch, Settings
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.session import TrialSetup
+from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.workloads.events import Descriptors
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.worker import WORKLOADS

@@ -20,10 +20,10 @@ from edgebench.boards.storage import AS_IS
 from edgebench.errors import MachineError
 from edgebench.measures.strategies.cgroup import BATCH_PAGES
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.launch import KINDS, Launch, Settings
-from edgebench.run.session import Session
-from edgebench.run.trial import TrialFiles, run_trial
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial.launch import KINDS, Launch, Settings
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.session import Session
+from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.workloads.events import Descriptors
 from edgebench.workloads.worker import WORKLOADS
 from tests.own_path import python_path

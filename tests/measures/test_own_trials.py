@@ -13,7 +13,7 @@ from edgebench.measures.strategy import ErrorBar, Reading, Strategy, TrialData
 from edgebench.records import LimitSetting
 from edgebench.results.point_facts import point_facts
 from edgebench.results.results import Results, load
-from edgebench.run.sweep import SweepOptions, SweepSummary, run_sweep
+from edgebench.run.sweep.sweep import SweepOptions, SweepSummary, run_sweep
 from edgebench.scenario.points import PlannedTrial, Point, own_trials
 from edgebench.scenario.scenario import load_scenario
 from tests.quiet import Quiet

@@ -24,7 +24,7 @@ from edgebench.records import WalkReport
 from edgebench.report.figures import reconciliation as figure_of
 from edgebench.report.figures.style import figure_style
 from edgebench.results.results import Results, load
-from edgebench.run.sweep import SweepOptions, SweepSummary, run_sweep
+from edgebench.run.sweep.sweep import SweepOptions, SweepSummary, run_sweep
 from edgebench.scenario.scenario import load_scenario
 from tests.quiet import Quiet
 

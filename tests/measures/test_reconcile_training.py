@@ -10,7 +10,7 @@ from shared_sweeps import SharedSweep
 
 from edgebench.analysis.reconciliation import Reconciliation, reconcile_sweep
 from edgebench.results.results import Results, load
-from edgebench.run.sweep import SweepOptions, run_sweep
+from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import load_scenario
 from tests.quiet import Quiet
 

@@ -12,7 +12,11 @@ import pytest
 from edgebench.measures.machine.accelerators import ProcessMemory
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.accelerator_watch import AcceleratorReadings, AcceleratorWatch, with_accelerator
+from edgebench.run.trial.accelerator_watch import (
+    AcceleratorReadings,
+    AcceleratorWatch,
+    with_accelerator,
+)
 
 TOTAL = {
     "to_bytes": 10,

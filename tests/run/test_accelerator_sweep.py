@@ -9,7 +9,7 @@ from accelerator_fakes import ACTIVATION_BYTES
 
 from edgebench.records import SCHEMA
 from edgebench.results.results import Results, load
-from edgebench.run.sweep import SweepOptions, run_sweep
+from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 from edgebench.slowdown.curves import lost_limits
 from edgebench.units import MIB
@@ -41,7 +41,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     }
     folder = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("edgebench.run.scenario_trials.why_no_cuda", lambda: None)
+        patched.setattr("edgebench.run.sweep.scenario_trials.why_no_cuda", lambda: None)
         return load(run_sweep(scenario_of(tables), SweepOptions(folder, "test"), Quiet()).folder)
 
 

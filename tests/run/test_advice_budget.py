@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.advice_budget import SearchClock
-from edgebench.run.advice_candidates import PLAIN, candidates_of
-from edgebench.run.advice_planner import AdvicePlanner
-from edgebench.run.advice_request import AdviceRequest, advice_scenario, both_points
-from edgebench.run.advice_trials import MEASURING, SCREENING, UNLIMITED, AdviceTrials
-from edgebench.run.pace import pace_of_program
+from edgebench.run.advise.budget import SearchClock
+from edgebench.run.advise.candidates import PLAIN, candidates_of
+from edgebench.run.advise.planner import AdvicePlanner
+from edgebench.run.advise.request import AdviceRequest, advice_scenario, both_points
+from edgebench.run.advise.trials import MEASURING, SCREENING, UNLIMITED, AdviceTrials
+from edgebench.run.walk.pace import pace_of_program
 from edgebench.scenario.points import PlannedTrial
 
 #: A plain trial without and with the limit, seconds.

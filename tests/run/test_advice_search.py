@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from edgebench.records import TrialRecord
-from edgebench.run.advice_candidates import PLAIN, candidates_of
-from edgebench.run.advice_planner import AdvicePlanner
-from edgebench.run.advice_request import AdviceRequest, advice_scenario, both_points
-from edgebench.run.advice_trials import (
+from edgebench.run.advise.candidates import PLAIN, candidates_of
+from edgebench.run.advise.planner import AdvicePlanner
+from edgebench.run.advise.request import AdviceRequest, advice_scenario, both_points
+from edgebench.run.advise.trials import (
     COMBINING,
     MEASURING,
     SCREENING,
@@ -22,7 +22,7 @@ from edgebench.run.advice_trials import (
     AdviceTrials,
     outputs_differ,
 )
-from edgebench.run.pace import pace_of_program
+from edgebench.run.walk.pace import pace_of_program
 from edgebench.scenario.points import PlannedTrial, Point
 
 pytestmark = pytest.mark.process

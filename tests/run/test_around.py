@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from edgebench.errors import MachineError
-from edgebench.run.background import BACKGROUND, INTERVALS, background_activity
+from edgebench.run.trial.background import BACKGROUND, INTERVALS, background_activity
 
 
 def children() -> set[psutil.Process]:
@@ -86,7 +86,7 @@ def test_they_end_with_a_harness_that_is_killed():
     """SIGKILL leaves neither of them behind."""
     code = (
         "import sys, time\n"
-        "from edgebench.run.background import background_activity\n"
+        "from edgebench.run.trial.background import background_activity\n"
         "settings = {'background_bytes': 1 << 20, 'system_intervals_s': [1.0]}\n"
         "with background_activity(settings, '1'):\n"
         "    print('there', flush=True)\n"

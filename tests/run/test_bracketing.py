@@ -18,20 +18,20 @@ from edgebench.results.limit_to_give import (
     given_bracket,
     viable_bracket,
 )
-from edgebench.run.minimum_requests import (
+from edgebench.run.search.requests import (
     MinimumRequest,
     ProgramRequest,
     minimum_scenario,
     program_scenario,
 )
-from edgebench.run.pace import pace_of_rounds
-from edgebench.run.search import (
+from edgebench.run.search.search import (
     MOST_NETWORK_TRIALS,
     PRECISION,
     LimitSearch,
     SearchGoal,
     TrialRules,
 )
+from edgebench.run.walk.pace import pace_of_rounds
 from edgebench.scenario.points import PlannedTrial, Point, points
 from edgebench.units import MIB
 

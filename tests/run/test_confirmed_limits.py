@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from edgebench.records import TrialRecord
 from edgebench.results.limit_to_give import LimitBracket, viable_bracket
-from edgebench.run.minimum_requests import MinimumRequest, minimum_scenario
-from edgebench.run.pace import pace_of_rounds
-from edgebench.run.search import PRECISION, LimitSearch, SearchGoal, TrialRules
+from edgebench.run.search.requests import MinimumRequest, minimum_scenario
+from edgebench.run.search.search import PRECISION, LimitSearch, SearchGoal, TrialRules
+from edgebench.run.walk.pace import pace_of_rounds
 from edgebench.scenario.points import PlannedTrial, points
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenario"))

@@ -13,7 +13,7 @@ from edgebench.cli import cli
 from edgebench.errors import MachineError, SweepIncompleteError
 from edgebench.records import TrialRecord
 from edgebench.results.results import load
-from edgebench.run import trial
+from edgebench.run.trial import trial
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.quick]
 

@@ -8,8 +8,8 @@ import pytest
 
 from edgebench.cgroups.kill_log import LoggedKill
 from edgebench.records import KillReport
-from edgebench.run import outcome
-from edgebench.run.outcome import KillWatch, SystemSwap
+from edgebench.run.trial import outcome
+from edgebench.run.trial.outcome import KillWatch, SystemSwap
 
 MIB = 1 << 20
 OWN = "edgebench-1-t"

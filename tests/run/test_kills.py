@@ -14,9 +14,9 @@ from edgebench.answers.ends import reason_words
 from edgebench.cgroups import kill_log
 from edgebench.errors import MachineError
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.session import Session, open_session
-from edgebench.run.trial import TrialFiles, run_trial
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.session import Session, open_session
+from edgebench.run.trial.trial import TrialFiles, run_trial
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.swap]
 MIB = 1 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgebench.measures.view import Descriptors
-from edgebench.run.launch import KINDS, launch
+from edgebench.run.trial.launch import KINDS, launch
 
 _DESCRIPTORS: Descriptors = {
     "events": 3,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from edgebench.results.live.events import EventTail
-from edgebench.run.process import WorkloadProcess
+from edgebench.run.trial.process import WorkloadProcess
 from edgebench.spans import finished_spans, unfinished_spans
 from edgebench.workloads.events import RecordBuffer, SpanPlace, Spent, lines_of
 from tests.chance import given_time

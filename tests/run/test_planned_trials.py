@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edgebench.errors import ResultsError
-from edgebench.run.sweep import planned_trials
+from edgebench.run.sweep.sweep import planned_trials
 
 WHOLE = {"trial": "0001", "point_id": "p001", "block": 0, "repeat": 0}
 

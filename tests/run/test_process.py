@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.run.pipe import Pipe
-from edgebench.run.process import OUTPUT_CAP_BYTES, ProcessEnd, WorkloadProcess, next_wait_s
+from edgebench.run.trial.pipe import Pipe
+from edgebench.run.trial.process import OUTPUT_CAP_BYTES, ProcessEnd, WorkloadProcess, next_wait_s
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ from edgebench.records import TrialRecord
 from edgebench.results.limit_to_give import given_bracket, viable_bracket
 from edgebench.results.results import load
 from edgebench.results.rounds import trial_times
-from edgebench.run import output_rate
-from edgebench.run.minimum_requests import ProgramRequest, program_scenario
-from edgebench.run.output_rate import NO_NUMBER, TOO_LONG, OutputRate
-from edgebench.run.pace import pace_of_program, start_of_rounds
-from edgebench.run.search import PRECISION, LimitSearch, SearchGoal, TrialRules, needs_of
+from edgebench.run.search.requests import ProgramRequest, program_scenario
+from edgebench.run.search.search import PRECISION, LimitSearch, SearchGoal, TrialRules, needs_of
+from edgebench.run.trial import output_rate
+from edgebench.run.trial.output_rate import NO_NUMBER, TOO_LONG, OutputRate
+from edgebench.run.walk.pace import pace_of_program, start_of_rounds
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.units import MIB
 

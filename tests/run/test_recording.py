@@ -21,9 +21,9 @@ from edgebench.records import (
     SamplerReport,
     Watching,
 )
-from edgebench.run.process import ProcessEnd
-from edgebench.run.recorded_trials import RecordedTrials
-from edgebench.run.trial_record import (
+from edgebench.run.sweep.recorded_trials import RecordedTrials
+from edgebench.run.trial.process import ProcessEnd
+from edgebench.run.trial.record import (
     Measured,
     TrialRequest,
     faulty_record,
@@ -206,7 +206,7 @@ def test_a_trial_whose_data_can_not_be_read_is_the_harness_error() -> None:
         made = faulty_record(REQUEST, error)
     assert made.outcome not in FINAL_OUTCOMES
     assert made.outcome == "harness-error"
-    assert str(made.reason).startswith("what was measured can't be read (trial_record.py:")
+    assert str(made.reason).startswith("what was measured can't be read (record.py:")
     assert str(made.reason).endswith("KeyError: 'event'")
 
 

@@ -11,8 +11,8 @@ import pytest
 from edgebench.errors import UsageError
 from edgebench.remedies import Remedy, all_remedies
 from edgebench.remedies.base import RemedyTarget
-from edgebench.run.advice_candidates import candidates_of
-from edgebench.run.advice_request import AdviceRequest, advice_scenario, both_points
+from edgebench.run.advise.candidates import candidates_of
+from edgebench.run.advise.request import AdviceRequest, advice_scenario, both_points
 from edgebench.scenario.scenario import Scenario, scenario_of
 
 TRAINING = {

@@ -11,8 +11,8 @@ import pytest
 from edgebench.records import SCHEMA, TrialRecord
 from edgebench.remedies import all_remedies
 from edgebench.results.results import load
-from edgebench.run.advice_candidates import remedy_target
-from edgebench.run.sweep import SweepOptions, run_sweep
+from edgebench.run.advise.candidates import remedy_target
+from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.planner import grid_planner
 from edgebench.scenario.points import points
 from edgebench.scenario.scenario import Scenario, scenario_of

@@ -10,7 +10,7 @@ from made_records import record
 from edgebench.cgroups.swap import SwapState
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.records import RoundCounts
-from edgebench.run.round_sources import RoundSources, round_sources, without_others
+from edgebench.run.trial.round_sources import RoundSources, round_sources, without_others
 from edgebench.workloads.recorder import ONLY_SWAP, SWAP_WRITES, VMSTAT
 
 HEAD = "Filename\tType\tSize\tUsed\tPriority\n"

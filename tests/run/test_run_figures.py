@@ -20,23 +20,23 @@ from edgebench.errors import CgroupError
 from edgebench.knee import KneeBracket
 from edgebench.records import Doubt, FilesReport, PhaseSum, TrialRecord, WalkReport, WorkingSet
 from edgebench.results.layout import parse_objects
-from edgebench.run.advice_budget import AdviceBudget, fastest_wall_s, stop_s
-from edgebench.run.advice_candidates import PLAIN
-from edgebench.run.advice_trials import SCREENING
-from edgebench.run.asked_limits import asked_limits
-from edgebench.run.limit_control import LimitAtBase
-from edgebench.run.outcome import SystemSwap
-from edgebench.run.output_rate import OutputRate, trial_throughput
-from edgebench.run.pace import (
+from edgebench.run.advise.budget import AdviceBudget, fastest_wall_s, stop_s
+from edgebench.run.advise.candidates import PLAIN
+from edgebench.run.advise.trials import SCREENING
+from edgebench.run.search.asked_limits import asked_limits
+from edgebench.run.trial.limit_control import LimitAtBase
+from edgebench.run.trial.outcome import SystemSwap
+from edgebench.run.trial.output_rate import OutputRate, trial_throughput
+from edgebench.run.trial.swap_watch import SwapCharge, SwapWatch, group_swap
+from edgebench.run.walk.control import WalkedLimits, WalkStep, killed_limit, points_after_kill
+from edgebench.run.walk.pace import (
     median_pace,
     pace_of_program,
     pace_of_rounds,
     start_of_rounds,
     visited,
 )
-from edgebench.run.swap_watch import SwapCharge, SwapWatch, group_swap
-from edgebench.run.walk_control import WalkedLimits, WalkStep, killed_limit, points_after_kill
-from edgebench.run.walk_records import walk_records
+from edgebench.run.walk.records import walk_records
 from edgebench.scenario.walk import Visit, Visited
 from edgebench.swap_areas import SwapArea
 
@@ -352,7 +352,7 @@ def test_the_machines_swap_is_told_in_bytes(
 ) -> None:
     """The kernel says kB."""
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nSwapTotal: 2048 kB\nSwapFree: 512 kB\n")
-    monkeypatch.setattr("edgebench.run.outcome._MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr("edgebench.run.trial.outcome._MEMINFO", tmp_path / "meminfo")
     assert SystemSwap.now() == SystemSwap(2 * MIB, MIB // 2)
 
 
@@ -459,7 +459,7 @@ def test_a_share_is_of_all_that_is_needed() -> None:
 def test_lines_count_from_the_first_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three came at 2 s and six later until 5 s: 2 a second; all at once are of the whole time."""
     clock = iter([100.0, 102.0, 200.0, 203.0])
-    monkeypatch.setattr("edgebench.run.output_rate.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("edgebench.run.trial.output_rate.time.monotonic", lambda: next(clock))
     rate = OutputRate()
     feed = rate.beside(None)
     for data in (b"no line yet", b"a\nb\nc\n", b"d\ne\nf\ng\n", b"h\ni\n"):

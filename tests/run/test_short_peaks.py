@@ -10,9 +10,9 @@ import pytest
 
 from edgebench.need import need_of
 from edgebench.records import LimitSetting
-from edgebench.run.session import Session
-from edgebench.run.trial import TrialFiles, run_trial
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.session import Session
+from edgebench.run.trial.trial import TrialFiles, run_trial
 from tests.chance import given_time
 
 MIB = 1 << 20

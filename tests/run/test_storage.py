@@ -23,10 +23,10 @@ from edgebench.errors import CgroupError, MachineError
 from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.session import Session, open_session
-from edgebench.run.storage import StoragePlaces, swap_areas, weights_of
-from edgebench.run.trial import TrialFiles, run_trial
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.session import Session, open_session
+from edgebench.run.trial.storage import StoragePlaces, swap_areas, weights_of
+from edgebench.run.trial.trial import TrialFiles, run_trial
 from tests.chance import cgroups_named
 
 MIB = 1 << 20

@@ -12,8 +12,8 @@ from edgebench.answers.trial import trial_fields
 from edgebench.cgroups.swap import Compressed, SwapRam, SwapState, swap_ram
 from edgebench.errors import CgroupError, MachineError
 from edgebench.records import Doubt, LimitSetting, TrialRecord
-from edgebench.run.command import measure_command
-from edgebench.run.swap_watch import FAST_DISK, SwapCharge
+from edgebench.run.trial.command import measure_command
+from edgebench.run.trial.swap_watch import FAST_DISK, SwapCharge
 
 MIB = 1 << 20
 LIMIT = 228 * MIB

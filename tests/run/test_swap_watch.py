@@ -18,7 +18,7 @@ from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import find_parent
 from edgebench.cgroups.swap import SwapControl
 from edgebench.records import Doubt, TrialRecord
-from edgebench.run.swap_watch import KEY, SwapWatch, group_swap
+from edgebench.run.trial.swap_watch import KEY, SwapWatch, group_swap
 from edgebench.swap_areas import SwapArea, read_swap_areas
 
 OWN, OTHER = Path("/swap/own"), Path("/swap/other")

@@ -13,7 +13,7 @@ from edgebench.results.facts import workload_facts
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.point_facts import point_facts
 from edgebench.results.results import load
-from edgebench.run.launch import GoneError, launch
+from edgebench.run.trial.launch import GoneError, launch
 from edgebench.scenario.workloads import CommandWorkload
 from edgebench.slowdown.curves import curves
 from edgebench.workloads.recorder import NO_DESCRIPTORS

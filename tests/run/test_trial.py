@@ -15,10 +15,10 @@ from msgspec import structs
 from edgebench.cgroups.interface import Limits
 from edgebench.errors import CgroupError
 from edgebench.records import Doubt, LimitSetting, TrialRecord
-from edgebench.run.session import Session
-from edgebench.run.trial import TrialFiles, run_trial
-from edgebench.run.trial import _limits_of as limits_of
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.session import Session
+from edgebench.run.trial.trial import TrialFiles, run_trial
+from edgebench.run.trial.trial import _limits_of as limits_of
 from tests.chance import cgroups_named, given_time
 from tests.own_path import python_path
 

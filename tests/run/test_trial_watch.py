@@ -10,10 +10,11 @@ import pytest
 
 from edgebench.cgroups.swap import SwapState
 from edgebench.records import LimitSetting
-from edgebench.run import accelerator_watch, trial_watch
-from edgebench.run.swap_watch import FAST_DISK
-from edgebench.run.trial_record import TrialRequest
-from edgebench.run.trial_watch import TrialWatch
+from edgebench.run.trial import accelerator_watch
+from edgebench.run.trial import watch as trial_watch
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.swap_watch import FAST_DISK
+from edgebench.run.trial.watch import TrialWatch
 
 MIB = 1 << 20
 AREA = Path("/dev/zram3")

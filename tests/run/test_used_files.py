@@ -22,10 +22,10 @@ from edgebench.errors import WorkloadError
 from edgebench.measures.strategies.gnu_time import GnuTime
 from edgebench.need import need_of
 from edgebench.records import FilesReport, LimitSetting, TrialRecord
-from edgebench.run.session import Session, TrialSetup
-from edgebench.run.trial import TrialFiles, run_trial
-from edgebench.run.trial_record import TrialRequest
-from edgebench.run.used_files import UsedFiles
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.session import Session, TrialSetup
+from edgebench.run.trial.trial import TrialFiles, run_trial
+from edgebench.run.trial.used_files import UsedFiles
 from tests.chance import given_time
 
 MIB = 1 << 20
@@ -290,7 +290,7 @@ def test_a_sparse_file_is_looked_at_for_seconds_at_most(
         size = cached_bytes(file.fileno(), time.monotonic() + 60)
     assert size is None or MIB <= size < 64 * MIB
     monkeypatch.setattr("edgebench.cgroups.process_files._CACHESTAT", -1)
-    monkeypatch.setattr("edgebench.run.used_files._LOOK_S", 0)
+    monkeypatch.setattr("edgebench.run.trial.used_files._LOOK_S", 0)
     used = UsedFiles()
     assert late_report(used, tmp_path / "sparse", WEIGHTS, is_mapped=True).warm_bytes is None
     assert "took more than 0 s" in used.missing["files.warm_bytes"]

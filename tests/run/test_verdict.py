@@ -8,8 +8,8 @@ import pytest
 
 from edgebench.cgroups.interface import Counters
 from edgebench.records import EndedIn
-from edgebench.run.outcome import RAN_OUT, trial_end
-from edgebench.run.process import ProcessEnd
+from edgebench.run.trial.outcome import RAN_OUT, trial_end
+from edgebench.run.trial.process import ProcessEnd
 
 OPEN_LOAD: list[dict[str, Any]] = [
     {"event": "start", "id": 1, "phase": "import", "round": None, "network": None, "layer": None},

@@ -12,7 +12,7 @@ from edgebench.records import TrialRecord
 from edgebench.results.point_facts import point_facts
 from edgebench.results.results import Results, load
 from edgebench.results.rounds import round_stages, steadiness
-from edgebench.run.walk_control import MOST_ROUNDS
+from edgebench.run.walk.control import MOST_ROUNDS
 from edgebench.slowdown.curves import curves, upward_seconds, upward_slowdown
 from tests.own_path import call
 

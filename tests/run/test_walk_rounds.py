@@ -12,9 +12,9 @@ import pytest
 
 from edgebench.records import PhaseSum, RoundCounts
 from edgebench.results.results import load
-from edgebench.run.pace import visited
-from edgebench.run.sweep import SweepOptions, run_sweep
-from edgebench.run.walk_control import MOST_ROUNDS, WalkStep
+from edgebench.run.sweep.sweep import SweepOptions, run_sweep
+from edgebench.run.walk.control import MOST_ROUNDS, WalkStep
+from edgebench.run.walk.pace import visited
 from edgebench.scenario.scenario import scenario_of
 from edgebench.scenario.walk import Visit
 from edgebench.spans import finished_spans
@@ -159,8 +159,8 @@ def test_a_walk_with_more_events_than_are_kept_comes_to_its_end(
     """Those of a limit that it has left make room, up to a bound; then too many end it."""
     # As many events at each limit, however long its rounds take.
     monkeypatch.setattr(WalkStep, "enough", property(lambda step: len(step.round_s) >= 4))
-    monkeypatch.setattr("edgebench.run.walk_control._MOST_PACKED_BYTES", packed_bytes)
-    monkeypatch.setattr("edgebench.run.process._MOST_EVENT_VALUES", values)
+    monkeypatch.setattr("edgebench.run.walk.control._MOST_PACKED_BYTES", packed_bytes)
+    monkeypatch.setattr("edgebench.run.trial.process._MOST_EVENT_VALUES", values)
     shares = [f"{share}%" for share in range(130, 180, 10)]
     tables = {
         "schema": 1,

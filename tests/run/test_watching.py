@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.session import Session, TrialSetup
-from edgebench.run.trial import TrialFiles, run_trial
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.session import Session, TrialSetup
+from edgebench.run.trial.trial import TrialFiles, run_trial
 from tests.chance import given_time
 from tests.own_path import python_path
 

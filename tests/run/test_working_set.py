@@ -6,7 +6,7 @@ from typing import Any
 
 from edgebench.cgroups.process_files import TouchedPages
 from edgebench.records import WorkingSet
-from edgebench.run.walk_control import working_set
+from edgebench.run.walk.control import working_set
 
 MIB = 1 << 20
 TOUCHED = TouchedPages(30 * MIB, 50 * MIB)

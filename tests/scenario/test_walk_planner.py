@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from scenario.planner_worlds import MIB, World, points_of
 
 from edgebench.records import NOT_REACHED, TrialRecord, WalkReport, WorkingSet
-from edgebench.run.walk_control import NOT_MARKED, killed_limit, points_after_kill
+from edgebench.run.walk.control import NOT_MARKED, killed_limit, points_after_kill
 from edgebench.scenario.planner import MOST_AGAIN, WalkPlanner
 from edgebench.scenario.points import PlannedTrial
 

@@ -28,7 +28,8 @@ from click.testing import CliRunner
 
 from edgebench.cli import cli
 from edgebench.errors import EdgebenchError, MachineError
-from edgebench.run import command, trial_loop
+from edgebench.run.sweep import trial_loop
+from edgebench.run.trial import command
 from edgebench.serve import app, history, limit_predictions, sweep_answer
 from tests.results.damaged_records import VERBS, sweeps
 from tests.trust.garbage import VALUES, spoil, torn

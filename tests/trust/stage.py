@@ -25,8 +25,8 @@ from typing import Any
 from edgebench import cli
 from edgebench.cgroups import leftovers
 from edgebench.cgroups.swap import SwapControl
-from edgebench.run import session as session
-from edgebench.run.process import WorkloadProcess
+from edgebench.run.trial import session as session
+from edgebench.run.trial.process import WorkloadProcess
 from tests.trust.arena import Arena
 
 #: Imported here, so that no step is an import.

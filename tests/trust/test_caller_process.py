@@ -19,7 +19,7 @@ from edgebench.identity import Identity
 from edgebench.measures import strategies
 from edgebench.measures.strategy import ErrorBar, Reading, Strategy, StrategyOptions, TrialData
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.strategy_trial import StrategyTrial
+from edgebench.run.trial.strategy_trial import StrategyTrial
 
 pytestmark = pytest.mark.process
 NOBODY = Identity(65534, 65534, (65534,), Path("/"))

@@ -9,7 +9,7 @@ import pytest
 
 from edgebench.errors import MachineError, WorkloadError
 from edgebench.identity import Identity, caller_identity
-from edgebench.run.launch import run_reset
+from edgebench.run.trial.launch import run_reset
 
 
 @pytest.fixture

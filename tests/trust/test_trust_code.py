@@ -20,7 +20,7 @@ _UNSAFE_CALLS = {
 }
 #: Send a function of the caller's own to a process of its own, in that direction only; the file is
 #: in a private folder, and nothing that was not made a moment ago is unpickled.
-_SEND_FUNCTIONS = {"run/function.py": "pickles", "workloads/function_call.py": "unpickles"}
+_SEND_FUNCTIONS = {"run/trial/function.py": "pickles", "workloads/function_call.py": "unpickles"}
 #: Calls that unpickle unless this keyword has this value.
 _MUST_SAY = {"torch.load": ("weights_only", True), "np.load": ("allow_pickle", False)}
 #: Keywords whose values are read.
@@ -28,7 +28,7 @@ _WORDS = {"shell", *(key for key, _ in _MUST_SAY.values())}
 #: The time of day; intervals are the monotonic clock's.
 _JUMPING = {"time.time", "time.time_ns", "time.gmtime", "time.localtime"}
 #: Where a file's own time is compared with another, or placed on the monotonic line.
-_MAY_READ_THE_WALL = {"measures/heap.py", "run/recorded_trials.py"}
+_MAY_READ_THE_WALL = {"measures/heap.py", "run/sweep/recorded_trials.py"}
 
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
@@ -85,7 +85,7 @@ def test_data_is_never_run() -> None:
 def test_the_harness_unpickles_nothing() -> None:
     """Functions are pickled by the harness and unpickled below the limit, never the other way."""
     unpickling = {"load", "loads", "Unpickler"}
-    sending = PACKAGE / "run" / "function.py"
+    sending = PACKAGE / "run" / "trial" / "function.py"
     assert not unpickling & {call.name.rpartition(".")[2] for call in read(sending)[0]}
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edgebench.run import command, trial_loop
+from edgebench.run.sweep import trial_loop
+from edgebench.run.trial import command
 from edgebench.serve import app
 from tests.results.damaged_records import VERBS
 from tests.trust import hostile

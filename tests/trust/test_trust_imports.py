@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.fleet.inventory import HostKeys
-from edgebench.run.launch import launch
+from edgebench.run.trial.launch import launch
 from edgebench.serve.answers import HelperProcess
 from edgebench.serve.page_sweep import PageSweep
 from edgebench.workloads.preparation import code_of_trainings

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run import trial as trial_module
-from edgebench.run.launch import GoneError, Launch, check_start
-from edgebench.run.session import Session, open_session
-from edgebench.run.trial import TrialFiles, run_trial
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial import trial as trial_module
+from edgebench.run.trial.launch import GoneError, Launch, check_start
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.session import Session, open_session
+from edgebench.run.trial.trial import TrialFiles, run_trial
 from tests.own_path import call
 
 pytestmark = pytest.mark.own_cgroup

@@ -68,7 +68,7 @@ ALLOWED = {
     ("layers/stream.py", "write_text"): _KERNEL,
     ("cgroups/v2.py", "open"): _KERNEL,
     ("cgroups/v2.py", "write_text"): _KERNEL,
-    ("run/launch.py", "open"): _KERNEL,
+    ("run/trial/launch.py", "open"): _KERNEL,
     ("measures/strategies/process.py", "open"): _KERNEL,
     ("cli/__init__.py", "open"): "the null device",
     ("report/figures/__init__.py", "chdir"): "to / and back, while a library is imported",

@@ -6,7 +6,7 @@ import pytest
 
 from edgebench.analysis.reconciliation import reconcile_sweep
 from edgebench.results.results import Results, load
-from edgebench.run.sweep import SweepOptions, run_sweep
+from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import load_scenario
 from tests.quiet import Quiet
 

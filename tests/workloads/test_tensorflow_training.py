@@ -12,7 +12,7 @@ from training_making import Told, settings, trained
 
 from edgebench.errors import WorkloadError
 from edgebench.results.results import load
-from edgebench.run.sweep import SweepOptions, run_sweep
+from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 from edgebench.workloads.training.backend import Problem
 from edgebench.workloads.training.pytorch import build as build_torch

@@ -11,7 +11,7 @@ from shared_sweeps import SharedSweep
 from edgebench.records import SCHEMA
 from edgebench.results.results import Results, load
 from edgebench.results.trial_readings import read_trial
-from edgebench.run.sweep import SweepOptions, run_sweep
+from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 from tests.quiet import Quiet
 

@@ -13,9 +13,9 @@ from training_making import inference
 from edgebench.layers.examination import examine
 from edgebench.layers.weights import prepare_weights
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.session import Session
-from edgebench.run.trial import TrialFiles, run_trial
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.session import Session
+from edgebench.run.trial.trial import TrialFiles, run_trial
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch]
 NETWORK = "resnet18"

@@ -11,9 +11,9 @@ from typing import Any
 from edgebench.cache import cache_folder
 from edgebench.measures.strategy import Reading
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.session import open_session
-from edgebench.run.trial import TrialFiles, run_trial
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.session import open_session
+from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.spans import Span, finished_spans
 from edgebench.workloads.preparation import prepare_networks
 

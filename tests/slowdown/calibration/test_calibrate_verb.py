@@ -17,7 +17,7 @@ from edgebench.cli.calibrate import calibrate
 from edgebench.errors import CgroupError, MachineError, ResultsError
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run import calibration as module
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial.record import TrialRequest
 from edgebench.slowdown.calibration import Calibration, load_calibration
 
 
@@ -143,6 +143,6 @@ def test_without_cgroups_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def refuse(**words: float) -> None:
         raise CgroupError("no cgroup can be made here", remedy="edgebench doctor")
 
-    monkeypatch.setattr("edgebench.run.trial_loop.open_session", refuse)
+    monkeypatch.setattr("edgebench.run.sweep.trial_loop.open_session", refuse)
     done = run("--swap", "none", "--results", tmp_path, "--device", "board")
     assert isinstance(done.exception, CgroupError)

@@ -16,8 +16,8 @@ from edgebench.results.results import load
 from edgebench.run import calibration as module
 from edgebench.run.calibration import CalibrationOptions, with_slowed_visit
 from edgebench.run.calibration_points import FILE_BYTES, LIMIT_BYTES, calibration_points
-from edgebench.run.launch import KINDS
-from edgebench.run.limit_control import ROOM
+from edgebench.run.trial.launch import KINDS
+from edgebench.run.trial.limit_control import ROOM
 from edgebench.scenario.points import Point
 from edgebench.slowdown.curves import curves
 from edgebench.slowdown.scans import FITS, WIDE

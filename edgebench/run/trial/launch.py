@@ -23,15 +23,15 @@ from edgebench.identity import Identity
 from edgebench.layers.disk import drop_pages, weights_in
 from edgebench.measures.view import Descriptors
 from edgebench.processes import own_program, workload_environment
-from edgebench.run.round_sources import RoundSources
-from edgebench.run.used_files import files_at
+from edgebench.run.trial.round_sources import RoundSources
+from edgebench.run.trial.used_files import files_at
 from edgebench.safe_reading import open_to_read
 from edgebench.text import choice_hint, printable
 from edgebench.workloads.events import WorkerSpec
 from edgebench.workloads.worker import WORKLOADS
 
 if TYPE_CHECKING:
-    from edgebench.run.trial_record import TrialRequest
+    from edgebench.run.trial.record import TrialRequest
 
 Settings = Mapping[str, Any]
 #: Why a trial under a limit has no such samples.

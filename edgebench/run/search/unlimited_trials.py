@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from edgebench.errors import WorkloadError
 from edgebench.records import TrialRecord
 from edgebench.results.sweep_reader import Sweep, end_of_output, log_of
-from edgebench.run.output_rate import NO_LINE, UNBUFFERED
+from edgebench.run.trial.output_rate import NO_LINE, UNBUFFERED
 from edgebench.units import format_duration
 
 #: The last lines of its output that are quoted.

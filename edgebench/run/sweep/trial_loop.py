@@ -11,9 +11,9 @@ from typing import Protocol
 
 from edgebench.cgroups.kernel_checks import check_limit
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.session import Session, open_session
-from edgebench.run.trial import TrialFiles, run_trial
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.session import Session, open_session
+from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.workloads.engines.engine import TORCH
 
 

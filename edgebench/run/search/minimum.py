@@ -14,10 +14,8 @@ from edgebench.answers.limits import workload_answer
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.results.facts import sweep_facts
 from edgebench.results.sweep_reader import read_sweep
-from edgebench.run.command import check_command
-from edgebench.run.function import function_settings, name_of
-from edgebench.run.minimum_answer import Minimum
-from edgebench.run.minimum_requests import (
+from edgebench.run.search.answer import Minimum
+from edgebench.run.search.requests import (
     NETWORK_KEYS,
     PROGRAM_KEYS,
     MinimumRequest,
@@ -25,12 +23,14 @@ from edgebench.run.minimum_requests import (
     minimum_scenario,
     program_scenario,
 )
-from edgebench.run.pace import median_pace, pace_of_program, pace_of_rounds
-from edgebench.run.scratch import scratch_folder
-from edgebench.run.search import LimitSearch, SearchGoal, TrialRules, needs_of
-from edgebench.run.sweep import SweepOptions, planned_trials, run_sweep
-from edgebench.run.trial_loop import Progress
-from edgebench.run.unlimited_trials import check_throughput, check_unlimited
+from edgebench.run.search.search import LimitSearch, SearchGoal, TrialRules, needs_of
+from edgebench.run.search.unlimited_trials import check_throughput, check_unlimited
+from edgebench.run.sweep.sweep import SweepOptions, planned_trials, run_sweep
+from edgebench.run.sweep.trial_loop import Progress
+from edgebench.run.trial.command import check_command
+from edgebench.run.trial.function import function_settings, name_of
+from edgebench.run.trial.scratch import scratch_folder
+from edgebench.run.walk.pace import median_pace, pace_of_program, pace_of_rounds
 from edgebench.scenario.points import points
 from edgebench.scenario.scenario import Scenario
 from edgebench.units import parse_duration
@@ -61,7 +61,7 @@ def find_minimum(
     Raises:
         UsageError: a value is not possible.
         WorkloadError: an unlimited trial didn't finish, so there is nothing to compare with.
-        CgroupError, MachineError, ResultsError: as :func:`edgebench.run.sweep.run_sweep` does.
+        CgroupError, MachineError, ResultsError: as :func:`~edgebench.run.sweep.sweep.run_sweep`.
     """
     search = _search_of(request)
     if isinstance(request, ProgramRequest):

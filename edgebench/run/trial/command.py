@@ -17,9 +17,9 @@ from typing import Any
 from edgebench.errors import MachineError, UsageError
 from edgebench.processes import find_program
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.session import open_session
-from edgebench.run.trial import TrialFiles, run_trial
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.session import open_session
+from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.safe_files import created
 
 #: How long a pipe's first bytes are waited for.

@@ -13,16 +13,16 @@ from msgspec.structs import replace
 from edgebench.cgroups.interface import Cgroup, Counters
 from edgebench.cgroups.swap import swap_ram
 from edgebench.records import OutsideReport, TrialRecord
-from edgebench.run.round_sources import without_others
-from edgebench.run.session import TrialSetup
-from edgebench.run.swap_watch import FAST_DISK, SwapCharge, SwapWatch, group_swap
-from edgebench.run.trial_record import Measured, TrialRequest
-from edgebench.run.used_files import PROGRAMS
+from edgebench.run.trial.record import Measured, TrialRequest
+from edgebench.run.trial.round_sources import without_others
+from edgebench.run.trial.session import TrialSetup
+from edgebench.run.trial.swap_watch import FAST_DISK, SwapCharge, SwapWatch, group_swap
+from edgebench.run.trial.used_files import PROGRAMS
 from edgebench.swap_areas import read_swap_areas
 from edgebench.text import printable
 
 if TYPE_CHECKING:
-    from edgebench.run.accelerator_watch import AcceleratorWatch
+    from edgebench.run.trial.accelerator_watch import AcceleratorWatch
 
 #: Kinds of workload that calibrate a machine.
 _CALIBRATING = ("scan", "hot-base")
@@ -69,7 +69,7 @@ class TrialWatch:
     def _with_accelerator(self, record: TrialRecord, measured: Measured) -> TrialRecord:
         if self._accelerator is None:
             return record
-        from edgebench.run.accelerator_watch import with_accelerator
+        from edgebench.run.trial.accelerator_watch import with_accelerator
 
         return with_accelerator(record, measured.events, self._accelerator.readings)
 
@@ -78,7 +78,7 @@ def _accelerator(request: TrialRequest, cgroup: Cgroup) -> AcceleratorWatch | No
     """Return what reads the memory of the accelerator that the trial computes on; None: on none."""
     if request.settings.get("accelerator") is None:
         return None
-    from edgebench.run.accelerator_watch import AcceleratorWatch
+    from edgebench.run.trial.accelerator_watch import AcceleratorWatch
 
     return AcceleratorWatch(cgroup.pids)
 

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from edgebench.results.layout import parse_line
-from edgebench.run.pipe import PIPE_BYTES, PendingRecords, Pipe
+from edgebench.run.trial.pipe import PIPE_BYTES, PendingRecords, Pipe
 
 #: The most output kept of a workload; the rest is counted and dropped.
 OUTPUT_CAP_BYTES = 1 << 20

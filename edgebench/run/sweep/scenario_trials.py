@@ -18,11 +18,11 @@ from edgebench.measures.machine.accelerators import why_no_cuda
 from edgebench.measures.machine.environment import capture
 from edgebench.measures.strategies import with_own_trial
 from edgebench.records import TrialRecord
-from edgebench.run.storage import weights_of
-from edgebench.run.trial import TrialFiles, run_trials
-from edgebench.run.trial_loop import Progress, TrialLoop
-from edgebench.run.trial_record import TrialRequest, harness_error_record, unavailable_record
-from edgebench.run.walk_control import WalkedLimits, workload_points
+from edgebench.run.sweep.trial_loop import Progress, TrialLoop
+from edgebench.run.trial.record import TrialRequest, harness_error_record, unavailable_record
+from edgebench.run.trial.storage import weights_of
+from edgebench.run.trial.trial import TrialFiles, run_trials
+from edgebench.run.walk.control import WalkedLimits, workload_points
 from edgebench.scenario.libraries import libraries, runtime_of
 from edgebench.scenario.points import PlannedTrial, Point, asked_sizes, limits_of
 from edgebench.scenario.scenario import Scenario

@@ -11,8 +11,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from edgebench.records import DEMAND, Doubt, TrialRecord, WalkReport, is_count
-from edgebench.run.pace import visited
-from edgebench.run.walk_control import WalkControl, WalkedLimits, WalkStep
+from edgebench.run.walk.control import WalkControl, WalkedLimits, WalkStep
+from edgebench.run.walk.pace import visited
 from edgebench.safe_files import write
 from edgebench.spans import collections_s, events_to_phases
 

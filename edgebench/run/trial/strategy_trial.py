@@ -21,8 +21,8 @@ from edgebench.identity import Identity
 from edgebench.measures.strategies import with_own_trial
 from edgebench.measures.strategy import Reading, Strategy, StrategyOptions
 from edgebench.records import TrialRecord
-from edgebench.run.launch import Launch
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.trial.launch import Launch
+from edgebench.run.trial.record import TrialRequest
 from edgebench.safe_files import make_folder, remove_folder, write
 
 _READ = "edgebench.measures.strategies:read_own_trial"

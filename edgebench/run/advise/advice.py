@@ -12,30 +12,30 @@ from edgebench.records import TrialRecord
 from edgebench.results.advice_file import TriedRemedy, keep_advice
 from edgebench.results.sweep_reader import read_sweep
 from edgebench.results.unmeasured import unmeasured
-from edgebench.run.advice_answer import (
+from edgebench.run.advise.answer import (
     Advice,
     BestRemedy,
     by_time,
     known_bounds,
     typed_lines,
 )
-from edgebench.run.advice_budget import SearchClock
-from edgebench.run.advice_candidates import PLAIN, Candidate, UntriedRemedy, candidates_of
-from edgebench.run.advice_planner import WORTH, AdvicePlanner
-from edgebench.run.advice_request import AdviceRequest, advice_scenario, both_points
-from edgebench.run.advice_trials import (
+from edgebench.run.advise.budget import SearchClock
+from edgebench.run.advise.candidates import PLAIN, Candidate, UntriedRemedy, candidates_of
+from edgebench.run.advise.planner import WORTH, AdvicePlanner
+from edgebench.run.advise.request import AdviceRequest, advice_scenario, both_points
+from edgebench.run.advise.trials import (
     MEASURING,
     SCREENING,
     UNLIMITED,
     AdviceTrials,
     paired_ratio,
 )
-from edgebench.run.command import check_command
-from edgebench.run.pace import Pace, pace_of_program, pace_of_rounds
-from edgebench.run.search import most_libraries, needs_of
-from edgebench.run.sweep import SweepOptions, planned_trials, run_sweep
-from edgebench.run.trial_loop import Progress
-from edgebench.run.unlimited_trials import check_unlimited
+from edgebench.run.search.search import most_libraries, needs_of
+from edgebench.run.search.unlimited_trials import check_unlimited
+from edgebench.run.sweep.sweep import SweepOptions, planned_trials, run_sweep
+from edgebench.run.sweep.trial_loop import Progress
+from edgebench.run.trial.command import check_command
+from edgebench.run.walk.pace import Pace, pace_of_program, pace_of_rounds
 from edgebench.scenario.libraries import libraries
 from edgebench.scenario.points import Point
 from edgebench.units import parse_duration
@@ -51,7 +51,7 @@ def find_advice(request: AdviceRequest, options: SweepOptions, progress: Progres
     Raises:
         UsageError: a value is not possible.
         WorkloadError: the workload doesn't finish even without a limit.
-        CgroupError, MachineError, ResultsError: as :func:`edgebench.run.sweep.run_sweep` does.
+        CgroupError, MachineError, ResultsError: as :func:`~edgebench.run.sweep.sweep.run_sweep`.
     """
     clock = SearchClock()
     scenario = advice_scenario(request)

@@ -31,16 +31,16 @@ from edgebench.records import (
     is_count,
 )
 from edgebench.results.live_file import LiveTrial, boot_id
-from edgebench.run.outcome import TrialEnd, trial_end
-from edgebench.run.output_rate import trial_throughput
-from edgebench.run.process import ProcessEnd
-from edgebench.run.round_sources import RoundSources
+from edgebench.run.trial.outcome import TrialEnd, trial_end
+from edgebench.run.trial.output_rate import trial_throughput
+from edgebench.run.trial.process import ProcessEnd
+from edgebench.run.trial.round_sources import RoundSources
 from edgebench.spans import collections_s, events_to_phases, finished_spans
 from edgebench.text import printable
 from edgebench.throughput import reads_throughput
 
 if TYPE_CHECKING:
-    from edgebench.run.walk_control import WalkControl, WalkedLimits
+    from edgebench.run.walk.control import WalkControl, WalkedLimits
 
 #: What samples tell of the demand.
 _SAMPLED = ("demand_bytes", "demand_source", "undroppable_bytes")

@@ -18,11 +18,11 @@ from edgebench.results.folder import ResultsFolder, find_sweep
 from edgebench.results.layout import DAMAGED_REMEDY, RESOLVED, read_json
 from edgebench.results.live_file import remove_live_trial
 from edgebench.results.workload_key import workload_label
-from edgebench.run.recorded_trials import RecordedTrials, StoredRecords
-from edgebench.run.scenario_trials import ScenarioTrials, needs_demand
-from edgebench.run.trial import TrialFiles
-from edgebench.run.trial_loop import Progress, TrialLoop, open_trial_loop
-from edgebench.run.trial_record import TrialRequest
+from edgebench.run.sweep.recorded_trials import RecordedTrials, StoredRecords
+from edgebench.run.sweep.scenario_trials import ScenarioTrials, needs_demand
+from edgebench.run.sweep.trial_loop import Progress, TrialLoop, open_trial_loop
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.trial import TrialFiles
 from edgebench.scenario.planner import Planner, planner_of
 from edgebench.scenario.points import PlannedTrial, Point, demand_of, points, points_digest
 from edgebench.scenario.scenario import Scenario
@@ -208,7 +208,7 @@ def _finished(
     sweep: PlannedSweep, options: SweepOptions, progress: Progress
 ) -> SweepSummary | None:
     """Return what a finished sweep came to, if the planner wants no further trial of it."""
-    from edgebench.run.recorded_trials import finished_sweep
+    from edgebench.run.sweep.recorded_trials import finished_sweep
 
     device = options.device_folder
     found = finished_sweep(options.results, device, sweep.fingerprint, sweep.points)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from edgebench.records import TrialRecord
-from edgebench.run.advice_candidates import PLAIN
-from edgebench.run.advice_trials import (
+from edgebench.run.advise.candidates import PLAIN
+from edgebench.run.advise.trials import (
     COMBINING,
     MEASURING,
     SCREENING,

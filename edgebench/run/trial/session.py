@@ -18,9 +18,9 @@ from edgebench.cgroups.swap import SwapControl
 from edgebench.identity import Identity, caller_identity
 from edgebench.measures.machine.system_files import SystemFiles, usable_ram_bytes
 from edgebench.measures.strategies.gnu_time import find_gnu_time
-from edgebench.run.scratch import claimed_folder
-from edgebench.run.storage import StorageControl, StoragePlaces, weights_of
-from edgebench.run.used_files import UsedFiles
+from edgebench.run.trial.scratch import claimed_folder
+from edgebench.run.trial.storage import StorageControl, StoragePlaces, weights_of
+from edgebench.run.trial.used_files import UsedFiles
 
 if TYPE_CHECKING:
     from edgebench.scenario.points import Point
@@ -87,7 +87,7 @@ class Session:
         """Prove each storage speed once, so that one that can't be held is reported at once.
 
         Raises:
-            MachineError, CgroupError: as :meth:`edgebench.run.storage.StorageControl.hold`.
+            MachineError, CgroupError: as :meth:`edgebench.run.trial.storage.StorageControl.hold`.
         """
         held = [point for point in points if point.limits.storage != AS_IS]
         kinds = {(p.limits.swap_kind, p.limits.swap_bytes, p.limits.storage): p for p in held}
@@ -109,7 +109,7 @@ def open_session(
 ) -> Iterator[Session]:
     """Clean up after crashed sweeps, then set up; what is made is noted first, to be found again.
 
-    The arguments are those of :class:`~edgebench.run.trial.TrialSetup`.
+    The arguments are those of :class:`~edgebench.run.trial.trial.TrialSetup`.
 
     Raises:
         CgroupError: no cgroup can be made here (says why, and how to fix it).

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from edgebench.errors import UsageError
 from edgebench.records import TrialRecord
-from edgebench.run.asked_limits import AskedLimits
-from edgebench.run.command import measure_command, measure_once
-from edgebench.run.function import function_settings
-from edgebench.run.output_rate import echo_to
+from edgebench.run.search.asked_limits import AskedLimits
+from edgebench.run.trial.command import measure_command, measure_once
+from edgebench.run.trial.function import function_settings
+from edgebench.run.trial.output_rate import echo_to
 from edgebench.units import parse_duration
 
 _REMEDY = 'give a command, as "python3 train.py" or ["python3", "train.py"], or a function'
@@ -33,7 +33,7 @@ def measure_workload(
     Raises:
         UsageError: neither a command nor a function that can be sent to another process.
         WorkloadError: its demand is unknown, so no share can be taken of it.
-        MachineError, CgroupError: as :func:`edgebench.run.command.measure_command` does.
+        MachineError, CgroupError: as :func:`edgebench.run.trial.command.measure_command` does.
     """
     measured = partial(
         _measured_by(workload),

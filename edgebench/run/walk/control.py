@@ -28,12 +28,12 @@ from edgebench.records import (
     WorkingSet,
 )
 from edgebench.results.rounds import LEAST, steadiness
-from edgebench.run.limit_control import LimitControl
-from edgebench.run.pace import visited
-from edgebench.run.process import WorkloadProcess, events_of
-from edgebench.run.round_sources import RoundSources
-from edgebench.run.swap_watch import group_swap
-from edgebench.run.trial_record import utc_now
+from edgebench.run.trial.limit_control import LimitControl
+from edgebench.run.trial.process import WorkloadProcess, events_of
+from edgebench.run.trial.record import utc_now
+from edgebench.run.trial.round_sources import RoundSources
+from edgebench.run.trial.swap_watch import group_swap
+from edgebench.run.walk.pace import visited
 from edgebench.scenario.points import Point, limits_of, series_of
 from edgebench.scenario.walk import Visit, Visited, walk
 from edgebench.spans import NO_ROUND, events_to_phases, finished_spans

@@ -16,7 +16,7 @@ from edgebench.cgroups.interface import Counters
 from edgebench.cgroups.kill_log import KillLog, LoggedKill, is_in
 from edgebench.kills import is_killed, killed_words
 from edgebench.records import EndedIn, KillReport, Outcome
-from edgebench.run.process import ProcessEnd
+from edgebench.run.trial.process import ProcessEnd
 from edgebench.spans import unfinished_span
 from edgebench.text import printable
 

@@ -21,9 +21,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from edgebench.records import TrialRecord
-from edgebench.run.advice_budget import AdviceBudget, SearchClock, needed_s, stop_s, unbeaten
-from edgebench.run.advice_candidates import PLAIN, Candidate
-from edgebench.run.advice_trials import (
+from edgebench.run.advise.budget import AdviceBudget, SearchClock, needed_s, stop_s, unbeaten
+from edgebench.run.advise.candidates import PLAIN, Candidate
+from edgebench.run.advise.trials import (
     COMBINING,
     MEASURING,
     SCREENING,
@@ -31,7 +31,7 @@ from edgebench.run.advice_trials import (
     AdviceTrials,
     paired_ratio,
 )
-from edgebench.run.pace import Pace
+from edgebench.run.walk.pace import Pace
 from edgebench.scenario.points import PlannedTrial
 
 #: A slowdown below this, in either first pair, is no pressure; from the other on one pair will do.

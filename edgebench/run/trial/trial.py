@@ -36,8 +36,8 @@ from edgebench.measures.strategies.gnu_time import (
 from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
 from edgebench.records import Doubt, LimitSetting, TrialRecord, Watching
 from edgebench.results.live_file import EVENTS, write_live_trial
-from edgebench.run.background import background_activity
-from edgebench.run.launch import (
+from edgebench.run.trial.background import background_activity
+from edgebench.run.trial.launch import (
     check_start,
     environment_of,
     launch,
@@ -47,15 +47,11 @@ from edgebench.run.launch import (
     run_reset,
     worker_settings,
 )
-from edgebench.run.limit_control import ROOM, LimitAtBase, LimitControl
-from edgebench.run.outcome import KillWatch
-from edgebench.run.output_rate import OutputRate
-from edgebench.run.process import ProcessEnd, WorkloadProcess
-from edgebench.run.round_sources import RoundSources, round_sources
-from edgebench.run.session import TrialSetup
-from edgebench.run.storage import HeldStorage, StoragePlaces
-from edgebench.run.strategy_trial import StrategyTrial
-from edgebench.run.trial_record import (
+from edgebench.run.trial.limit_control import ROOM, LimitAtBase, LimitControl
+from edgebench.run.trial.outcome import KillWatch
+from edgebench.run.trial.output_rate import OutputRate
+from edgebench.run.trial.process import ProcessEnd, WorkloadProcess
+from edgebench.run.trial.record import (
     Measured,
     TrialRequest,
     faulty_record,
@@ -63,14 +59,18 @@ from edgebench.run.trial_record import (
     record_of,
     utc_now,
 )
-from edgebench.run.trial_watch import TrialWatch
-from edgebench.run.used_files import PROGRAMS, is_warm
+from edgebench.run.trial.round_sources import RoundSources, round_sources
+from edgebench.run.trial.session import TrialSetup
+from edgebench.run.trial.storage import HeldStorage, StoragePlaces
+from edgebench.run.trial.strategy_trial import StrategyTrial
+from edgebench.run.trial.used_files import PROGRAMS, is_warm
+from edgebench.run.trial.watch import TrialWatch
 from edgebench.safe_files import created, make_folder, write
 from edgebench.spans import first_round_end_ns
 from edgebench.workloads.engines.engine import WHOLE
 
 if TYPE_CHECKING:
-    from edgebench.run.walk_control import WalkControl
+    from edgebench.run.walk.control import WalkControl
 
 #: Far above what a runtime's threads need; a fork bomb ends there, not with the machine.
 MOST_PIDS = 4096
@@ -165,7 +165,7 @@ def _recorded_trials(
     record = record_of(request, measured, started_utc, time.monotonic() - began)
     record = structs.replace(record, notes={**record.notes, **surroundings})
     if measured.walk and request.walk:
-        from edgebench.run.walk_records import walk_records
+        from edgebench.run.walk.records import walk_records
 
         walked = walk_records(record, measured.walk, request.walk, files.events)
         return watch.told_of_walk(walked, measured)
@@ -270,7 +270,7 @@ class _Measurement:
         request, room = self.request, self.request.settings.get(ROOM)
         swap_bytes = _limits_of(request.limits).swap_bytes
         if request.walk is not None:
-            from edgebench.run.walk_control import WalkControl
+            from edgebench.run.walk.control import WalkControl
 
             maps = request.settings.get("loader") not in (None, COPY)
             parts = self.cgroup, request.walk, swap_bytes, process, self.rounds
@@ -281,7 +281,7 @@ class _Measurement:
         """Return what moved the limit of a walk; None: this is none."""
         if self.request.walk is None:
             return None
-        from edgebench.run.walk_control import WalkControl
+        from edgebench.run.walk.control import WalkControl
 
         return control if isinstance(control, WalkControl) else None
 

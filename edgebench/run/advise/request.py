@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edgebench.boards.storage import AS_IS
 from edgebench.errors import UsageError
-from edgebench.run.minimum_requests import MinimumRequest
+from edgebench.run.search.requests import MinimumRequest
 from edgebench.scenario.flag_scenario import (
     inference_workload,
     requested_limits,
@@ -32,8 +32,8 @@ class AdviceRequest:
     ``memory``: the limit, a size; None: the scenario's. ``lossy``: remedies that change results
     are tried, too. ``budget``: how long the search may take; the winner is measured in any case.
     ``warm``: executions of a network after the first, each time that it is loaded. The others as in
-    :class:`~edgebench.run.minimum_requests.MinimumRequest` and
-    :class:`~edgebench.run.minimum_requests.ProgramRequest`.
+    :class:`~edgebench.run.search.requests.MinimumRequest` and
+    :class:`~edgebench.run.search.requests.ProgramRequest`.
     """
 
     memory: str | None

@@ -23,7 +23,7 @@ from edgebench.results.limit_to_give import (
 )
 from edgebench.results.spread import SLIGHT
 from edgebench.results.unmeasured import unmeasured
-from edgebench.run.pace import Pace, median_pace, trials_by_point
+from edgebench.run.walk.pace import Pace, median_pace, trials_by_point
 from edgebench.scenario.planner import Planner
 from edgebench.scenario.points import PlannedTrial, Point
 from edgebench.throughput import reads_throughput

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from edgebench.distributions import t_quantile
 from edgebench.records import TrialRecord
-from edgebench.run.advice_candidates import PLAIN, Candidate
-from edgebench.run.pace import Pace, median_pace
+from edgebench.run.advise.candidates import PLAIN, Candidate
+from edgebench.run.walk.pace import Pace, median_pace
 from edgebench.scenario.points import PlannedTrial
 
 #: The first block of each stage: the plain workload alone; each remedy; two at once; the best anew

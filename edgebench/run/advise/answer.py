@@ -14,7 +14,7 @@ from msgspec import to_builtins
 
 from edgebench.results.advice_file import TriedRemedy
 from edgebench.results.unmeasured import Unmeasured
-from edgebench.run.advice_candidates import Candidate, UntriedRemedy
+from edgebench.run.advise.candidates import Candidate, UntriedRemedy
 
 
 @dataclass(frozen=True)

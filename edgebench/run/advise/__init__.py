@@ -1,0 +1,1 @@
+"""Remedies, tried in turn beside the plain workload."""

@@ -1,0 +1,1 @@
+"""The trials of a scenario, and what is kept of them."""

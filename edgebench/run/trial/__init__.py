@@ -1,0 +1,1 @@
+"""One trial, from a fresh cgroup to a record."""

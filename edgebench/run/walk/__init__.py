@@ -1,0 +1,1 @@
+"""Walks: trials whose limit moves while they live."""
