@@ -38,7 +38,7 @@ from edgebench.slowdown.computed import Computed, ComputedPhase
 from edgebench.slowdown.context import DeviceData, device_data
 from edgebench.slowdown.curves import WHOLES, Curve, shown_phase
 from edgebench.slowdown.fit import fit_curve
-from edgebench.slowdown.miss_curve import counted_by_workload
+from edgebench.slowdown.prediction import counted_by_workload
 from edgebench.slowdown.workload import CannotPredictError
 
 ONE, TWO, FREE = "validation-one-thread", "validation-two-threads", "validation"

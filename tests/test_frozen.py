@@ -14,9 +14,8 @@ from benchmarks.frozen.made_up import made_up
 from edgebench.results.facts import sweep_facts
 from edgebench.results.results import load
 from edgebench.results.sweep_reader import read_sweep
-from edgebench.slowdown.miss_curve import Source
-from edgebench.slowdown.prediction import source_of
-from edgebench.slowdown.query import WorkloadQuery, tried_workloads
+from edgebench.slowdown.prediction import WorkloadQuery, source_of, tried_workloads
+from edgebench.slowdown.seconds import Source
 
 
 def test_numbers_and_identities_are_kept_and_sentences_are_not() -> None:

@@ -9,7 +9,7 @@ from edgebench.answers.table import factor, seconds, size
 from edgebench.boards.storage import AS_IS
 from edgebench.results.rounds import START
 from edgebench.slowdown.curves import shown_phase
-from edgebench.slowdown.miss_curve import Source
+from edgebench.slowdown.seconds import Source
 from edgebench.units import MIB, format_size
 
 if TYPE_CHECKING:

@@ -63,7 +63,7 @@ def calibrate(
     with shown_progress(verbose) as progress:
         of_swap = device, kind, size_bytes
         options = calibration.CalibrationOptions(results, *of_swap, ram=storage != AS_IS)
-        made, path = calibration.run_calibration(options, progress, _import_constants)
+        made, path = calibration.run_calibration(options, progress)
     if as_json:
         print_warnings(made.warnings)
         print_json({**made.to_json(), "path": path})
@@ -74,8 +74,3 @@ def calibrate(
     click.echo(f"calibration: {shown_path(path)}")
     print_warnings(made.warnings, None if verbose else "--verbose")
     print_next(f"edgebench run quickstart --device {made.device} --results {typed_path(results)}")
-
-
-def _import_constants() -> None:
-    """Import what the constants need, which takes longer than to use it."""
-    import edgebench.slowdown.scans  # noqa: F401

@@ -32,8 +32,7 @@ from edgebench.units import SWAP_KINDS
 from edgebench.workloads.engines.engine import WHOLE
 
 if TYPE_CHECKING:
-    from edgebench.slowdown.prediction import Prediction, PredictionSource
-    from edgebench.slowdown.query import WorkloadQuery
+    from edgebench.slowdown.prediction import Prediction, PredictionSource, WorkloadQuery
 
 
 _RANGE = ("120%", "40%", 9)
@@ -79,8 +78,7 @@ def predict(
     network gets an answer; flags choose among them.
     """
     from edgebench.slowdown.fit import MODEL_SCHEMA
-    from edgebench.slowdown.prediction import source_of
-    from edgebench.slowdown.query import workload_query
+    from edgebench.slowdown.prediction import source_of, workload_query
 
     if network and Path(network).is_dir():
         remedy = f"edgebench predict resnet18 --results {typed_path(Path(network))}"
@@ -141,7 +139,7 @@ def _next(
     Else a measurement.
     """
     from edgebench.measures.machine.environment import device_name
-    from edgebench.slowdown.miss_curve import Source
+    from edgebench.slowdown.seconds import Source
 
     name = one.subject.network
     if "+" in name or ":" in name or one.subject.settings.get("kind") == "training":
@@ -162,7 +160,7 @@ def _probe(
 ) -> PredictionSource:
     """Run the network once freely and once slowed; what this shows of it."""
     from edgebench.cli.progress import shown_progress
-    from edgebench.run.probe import run_probe
+    from edgebench.run.calibration import run_probe
     from edgebench.slowdown.prediction import source_of
 
     workloads = source.workloads(wanted) if network else []

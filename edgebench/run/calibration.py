@@ -1,11 +1,16 @@
-"""A calibration: two or three blocks of scans, and one network that is slowed."""
+"""A calibration: blocks of scans, and one network that is slowed by a probe.
+
+Memory and a file are scanned, and the runtime is pressed once. A probe is one walk without a limit,
+whose pages are marked, and one slowed visit.
+"""
 
 from __future__ import annotations
 
+import mmap
 import os
-import threading
+import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -19,22 +24,30 @@ from edgebench.errors import EdgebenchError, MachineError, ResultsError
 from edgebench.measures.machine.disks import swap_devices, whole_disk
 from edgebench.measures.machine.environment import capture, device_name
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
-from edgebench.records import TrialRecord
-from edgebench.run.calibration_points import FILE_BYTES, HOT_BASE, calibration_points, scan_file
-from edgebench.run.probe import run_probe
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.run.sweep.trial_loop import Progress, TrialLoop, open_trial_loop
+from edgebench.run.trial.limit_control import ROOM
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.storage import swap_areas
-from edgebench.safe_files import make_folder
+from edgebench.safe_files import make_folder, replaced
+from edgebench.scenario.flag_scenario import scenario_from_flags
+from edgebench.scenario.limits import WALK
 from edgebench.scenario.points import Point
 from edgebench.slowdown.calibration import (
+    FITS,
     SCHEMA,
+    WIDE,
     Calibration,
+    Scan,
     calibration_path,
+    calibration_warnings,
     constant,
+    constants_of,
     save_calibration,
 )
-from edgebench.units import format_size
+from edgebench.units import MIB, format_size
+from edgebench.workloads.memory_settings import FROZEN
 
 #: A calibration is of this many blocks, or of as many as fit into this time, but two.
 REPEATS, TIME_S, _LEAST = 3, 20.0, 2
@@ -50,6 +63,27 @@ _INTERVAL_S = 0.02
 SLOWED_NETWORK, _LEFT = "resnet18", 0.8
 #: It tells nothing where, by the scans, less than this part of a round is added.
 _LEAST_ADDED = 0.25
+LIMIT_BYTES = 32 * MIB
+#: The limit without what the scanning program itself keeps in RAM, about: left to what it scans.
+_LEFT_BYTES = LIMIT_BYTES - 4 * MIB
+#: What more it keeps, at most, where nothing of it can be swapped: the limit is wider by that.
+_UNSWAPPED_BYTES = 10 * MIB
+#: Room beyond the runtime where it can't be swapped.
+_ROOM_BYTES = 48 * MIB
+#: The file that is scanned: its tail of any size up to this.
+FILE_BYTES = int(WIDE * _LEFT_BYTES)
+#: What is scanned, at what size, and its passes.
+_ANON = {
+    FITS: ["touch", "fill", "read", "read", "write", "random"],
+    WIDE: ["fill", "read", "read", "write", "random"],
+}
+_FILE = {FITS: ["map", "read", "read"], WIDE: ["copy", "map", "random"]}
+#: What presses the runtime, as a trial's weights do: they are loaded, and executed twice.
+_PRESS, _PRESS_SHARE = ["fill", "read", "read"], 1.05
+#: The points' ids.
+SCANS, HOT_BASE = "scans", "hot-base"
+#: Settings that the probed workload shares with the one that was asked about.
+_SHARED = ("schedule", "loader", "batch", "image", "threads", "warm")
 
 
 @dataclass(frozen=True)
@@ -68,13 +102,8 @@ class CalibrationOptions:
     time_s: float = TIME_S
 
 
-def run_calibration(
-    options: CalibrationOptions, progress: Progress, meanwhile: Callable[[], None] = lambda: None
-) -> tuple[Calibration, Path]:
+def run_calibration(options: CalibrationOptions, progress: Progress) -> tuple[Calibration, Path]:
     """Measure this device's constants with one kind of swap, and keep them.
-
-    ``meanwhile`` is called in a thread while the runtime is imported for the first time, which is
-    not timed.
 
     Raises:
         CgroupError: no cgroup can be made here, or its limits are not enforced.
@@ -95,7 +124,7 @@ def run_calibration(
             remedy="make it writable, or name another: --results FOLDER",
         ) from None
     with open_trial_loop(progress, interval_s=_INTERVAL_S, stat_interval_s=_INTERVAL_S) as loop:
-        blocks = Blocks(options, loop, meanwhile)
+        blocks = Blocks(options, loop)
         blocks.run(path)
         made = blocks.result()
     made = with_slowed_visit(made, options, progress)
@@ -108,7 +137,6 @@ class Blocks:
 
     options: CalibrationOptions
     loop: TrialLoop
-    meanwhile: Callable[[], None]
     records: list[TrialRecord] = field(default_factory=list)
     blocks: int = 0
     other_swap: dict[str, int] = field(default_factory=dict)
@@ -125,12 +153,7 @@ class Blocks:
             session.swap.use(*swap)
             folder = cache_folder(session.setup.identity)
         # The first import reads the runtime's files too, which is no part of it.
-        beside = threading.Thread(target=self.meanwhile)
-        beside.start()
-        try:
-            _finished(self.loop.warm())
-        finally:
-            beside.join()
+        _finished(self.loop.warm())
         machine, file = SystemFiles(), scan_file(folder / "scan", FILE_BYTES)
         areas = swap_areas(machine, session.swap.state)
         disks = [_disk_of(machine, place) for place in (areas[0] if areas else None, file)]
@@ -146,15 +169,16 @@ class Blocks:
                 devices = {d["name"]: d["size_bytes"] for d in swap_devices(machine)}
                 self.other_swap |= {k: v for k, v in devices.items() if k != used}
             since = time.monotonic()
-            requests = self._requests(block, points)
+            requests = (
+                TrialRequest(
+                    f"{number:04d}", point.id, block, block, point.settings, point.limits,
+                    timeout_s=_TIMEOUT_S,
+                )
+                for number, point in enumerate(points, start=len(self.records) + 1)
+            )  # fmt: skip
             self.loop.run(requests, self.make, lambda made: self.records.append(_finished(made)))
             took_s = time.monotonic() - since
             self.blocks += 1
-
-    def _requests(self, block: int, points: list[Point]) -> Iterator[TrialRequest]:
-        for number, point in enumerate(points, start=len(self.records) + 1):
-            about = f"{number:04d}", point.id, block, block
-            yield TrialRequest(*about, point.settings, point.limits, timeout_s=_TIMEOUT_S)
 
     def make(self, request: TrialRequest) -> TrialRecord:
         """Make a trial; again, but not for ever, if the kernel killed it though swap was free."""
@@ -172,8 +196,6 @@ class Blocks:
         Raises:
             MachineError: the kernel doesn't tell what the runtime uses; nothing came from a disk.
         """
-        from edgebench.slowdown.scans import Scan, calibration_warnings, constants_of
-
         options = self.options
         scans = [
             Scan(block=record.block, **one)
@@ -287,3 +309,127 @@ def with_slowed_visit(
         return replace(made, warnings=(*made.warnings, words))
     ratios = np.maximum(added[known] / said[known], 0.0)
     return replace(made, seen_share=constant("share", ratios.tolist()))
+
+
+def calibration_points(
+    block: int,
+    swap_kind: str,
+    swap_bytes: int | None,
+    file: Path,
+    swap_disk: str | None = None,
+    file_disk: str | None = None,
+) -> list[Point]:
+    """Return the points of a block, in an order drawn from its number.
+
+    Without swap anonymous memory can't exceed a limit: then only its first touch is timed.
+
+    Args:
+        block: which repeat; the runtime is pressed in the first.
+        swap_kind: as in the limits of trials.
+        swap_bytes: its size, as there.
+        file: what is scanned, of :data:`FILE_BYTES`.
+        swap_disk: the disk below swap, as ``254:0``; None: it is on none.
+        file_disk: the disk below the file.
+    """
+    swaps, drawn = swap_kind != "none", random.Random(block)
+
+    def area(of: str, share: float, passes: list[str]) -> dict[str, Any]:
+        return {
+            "of": of,
+            "planned_share": share,
+            "size_bytes": int(share * _LEFT_BYTES) // mmap.PAGESIZE * mmap.PAGESIZE,
+            "file": str(file) if of == "file" else None,
+            "disk": file_disk if of == "file" else swap_disk,
+            "passes": passes,
+            "seed": 1,
+        }
+
+    anon = _ANON if swaps else {FITS: ["touch"]}
+    areas = [area("anon", *one) for one in anon.items()]
+    areas += [area("file", *one) for one in _FILE.items()]
+    limit = LIMIT_BYTES + (0 if swaps else _UNSWAPPED_BYTES)
+    # The label is what progress and errors show of it.
+    label = f"{format_size(limit)}, {SCANS}"
+    settings: dict[str, Any] = {
+        "kind": "scan",
+        "gc": FROZEN,
+        "areas": drawn.sample(areas, len(areas)),
+    }
+    points = [Point(SCANS, settings, LimitSetting(label, limit, swap_kind, swap_bytes))]
+    if not block:
+        # The runtime without a limit, and then below one that a scan alone would fill.
+        if swaps:
+            pressing, room = area("anon", _PRESS_SHARE, _PRESS) | {"size_bytes": None}, 0
+        else:
+            pressing, room = area("file", WIDE, ["map", "read", "read"]), _ROOM_BYTES
+        settings = {"kind": HOT_BASE, "gc": FROZEN, "area": pressing | {"of": "pressed"}}
+        limits = LimitSetting("the size of the runtime", None, swap_kind, swap_bytes)
+        points.append(Point(HOT_BASE, settings | {ROOM: room}, limits))
+    return drawn.sample(points, len(points))
+
+
+def scan_file(folder: Path, size_bytes: int) -> Path:
+    """Return a file of random bytes to scan; it is made once, and kept for later calibrations.
+
+    Raises:
+        MachineError: the folder can't be written, or its disk is full.
+    """
+    path = folder / f"{size_bytes}.bin"
+    try:
+        if not path.is_file() or path.stat().st_size != size_bytes:
+            make_folder(folder, parents=True)
+            with replaced(path) as file:
+                for start in range(0, size_bytes, 1 << 20):
+                    file.write(os.urandom(min(1 << 20, size_bytes - start)))
+                file.flush()
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    except OSError as error:
+        raise MachineError(
+            f"the file to scan can't be made: {error.strerror}",
+            where=str(path),
+            remedy="free some space there, or name another folder: EDGEBENCH_CACHE=FOLDER",
+        ) from None
+    return path
+
+
+def run_probe(
+    network: str,
+    settings: Mapping[str, Any],
+    limit_bytes: float,
+    results: Path,
+    progress: Progress,
+    device: str | None = None,
+) -> Path:
+    """Walk to a limit, keep it as a sweep, and return its folder.
+
+    Args:
+        network: as a person names it.
+        settings: the workload's; swap and storage are those that it is asked about with.
+        limit_bytes: where it should be slowed.
+        results: the folder of all devices.
+        progress: shows the trial.
+        device: its name; None: this machine's.
+
+    Raises:
+        EdgebenchError: the machine can't run it.
+    """
+    # Frames have whole numbers as floats, and NaN, which is not itself, for none.
+    known = {k: v for k, v in settings.items() if v is not None and v == v}
+    whole = {k: int(v) if isinstance(v, float) else v for k, v in known.items() if k in _SHARED}
+    swap = kind = str(known.get("swap_kind", "none"))
+    if kind not in ("none", "system"):
+        size = known.get("swap_bytes")
+        swap = "none" if size is None else f"{kind}:{float(size) / MIB:.0f}M"
+    limits: dict[str, Any] = {
+        "memory": ["max", f"{limit_bytes / MIB:.0f}M"],
+        "swap": swap,
+        "plan": WALK,
+        # No fresh process starts at the limit.
+        "starts": ["max"],
+    }
+    if storage := known.get("storage"):
+        limits["storage"] = storage
+    workload = {"kind": "inference", "network": network, "rounds": 3, **whole}
+    scenario = scenario_from_flags("probe", workload, limits, repeats=1)
+    return run_sweep(scenario, SweepOptions(results, device, fresh=True), progress).folder

@@ -19,8 +19,7 @@ from edgebench.boards.board import known_boards
 from edgebench.errors import EdgebenchError, MachineError
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.results import load
-from edgebench.slowdown.prediction import at_storage, source_of
-from edgebench.slowdown.query import WorkloadQuery
+from edgebench.slowdown.prediction import WorkloadQuery, at_storage, source_of
 from edgebench.units import MIB
 
 if TYPE_CHECKING:

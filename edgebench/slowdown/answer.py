@@ -24,7 +24,7 @@ from edgebench.kills import TOO_TIGHT
 from edgebench.results.spread import Ratio, Spread, spread_of
 from edgebench.slowdown.curves import WHOLES
 from edgebench.slowdown.fit import fit_curve
-from edgebench.slowdown.miss_curve import Source
+from edgebench.slowdown.seconds import Source
 from edgebench.slowdown.workload import CannotPredictError
 from edgebench.throughput import THROUGHPUT
 

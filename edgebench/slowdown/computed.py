@@ -1,20 +1,33 @@
-"""What both formulas say of a workload: the source of its bytes is decided here, and only here."""
+"""What both formulas say of a workload: the source of its bytes is decided here, and only here.
+
+A network that never ran has the time without a limit, and the needs, that other networks show.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edgebench.results.rounds import START
+from edgebench.slowdown.calibration import relative_least_squares
 from edgebench.slowdown.curves import WHOLES, Curve, shown_phase
-from edgebench.slowdown.miss_curve import MissCurve, Source, counted_curve, cyclic_curve
-from edgebench.slowdown.never_run import needs_of_others, seconds_of_others
-from edgebench.slowdown.seconds import Round, start_s, steady_s, unlimited_elsewhere_s
-from edgebench.slowdown.storage import StorageCosts, storage_costs
-from edgebench.slowdown.workload import CannotPredictError, workload_of
+from edgebench.slowdown.seconds import (
+    MissCurve,
+    Round,
+    Source,
+    StorageCosts,
+    counted_curve,
+    cyclic_curve,
+    start_s,
+    steady_s,
+    storage_costs,
+    unlimited_elsewhere_s,
+)
+from edgebench.slowdown.workload import CannotPredictError, Workload, workload_of
 
 if TYPE_CHECKING:
     from edgebench.results.miss_curve import MissCurve as Counted
@@ -176,3 +189,52 @@ def _seen(computed: ComputedPhase, curve: Curve) -> float:
         return 1.0
     added = (curve.medians[slowed] - 1) * free_s
     return float(np.clip(np.median(added[known] / said[known]), 1 / _MOST_SEEN, _MOST_SEEN))
+
+
+def seconds_of_others(workload: Workload, phase: str, data: DeviceData) -> float:
+    """Return a round's seconds by four rates: a byte loaded, a layer, a FLOP, a byte touched.
+
+    The rates are fitted to the same phase of other networks with the same schedule and loader, by
+    non-negative least squares of relative errors.
+
+    Raises:
+        CannotPredictError: no such network ran.
+    """
+    known = [
+        (other.amounts, curve.unlimited_s)
+        for curve, other in _alike(workload, data)
+        if curve.phase == phase and len(curve.unlimited_seconds)
+    ]
+    if not known:
+        raise CannotPredictError("no unlimited trial of it, nor of other networks to learn from")
+    rates = relative_least_squares(*zip(*known, strict=True))
+    return float(np.dot(workload.amounts, rates))
+
+
+def needs_of_others(workload: Workload, data: DeviceData) -> float:
+    """Return what a network needs: the runtime, its table's bytes, and memory of its own.
+
+    Its own are kernels that are compiled for it, and what the allocator keeps: as much for each
+    layer as other networks with the same schedule and loader have.
+
+    Raises:
+        CannotPredictError: the runtime's footprint is not known.
+    """
+    base_bytes, own = data.runtime_bytes, {}
+    for curve, other in _alike(workload, data):
+        if curve.demand_bytes is not None:
+            rest = curve.demand_bytes - base_bytes - other.table_bytes
+            own[other.network] = rest / len(other.layers)
+    each = max(0.0, median(own.values())) if own else 0.0
+    return base_bytes + workload.table_bytes + each * len(workload.layers)
+
+
+def _alike(workload: Workload, data: DeviceData) -> Iterator[tuple[Curve, Workload]]:
+    for curve in data.curves:
+        if curve.workload_network != workload.network:
+            try:
+                other = workload_of(curve.settings, data.tables)
+            except CannotPredictError:
+                continue
+            if (other.schedule, other.loader) == (workload.schedule, workload.loader):
+                yield curve, other

@@ -1,31 +1,37 @@
 """Both formulas: seconds of a steady round, and of the start, at a limit. Nothing is fitted.
 
-Steady: ``T = T0 + max(b · s - C, b · s / 2 + faults · f)``. A round reads b bytes again
-(:mod:`~edgebench.slowdown.miss_curve`), each in s seconds. A disk that is held to a speed reads on
-while the network computes (C seconds of the round without a limit), but a fault waits for its own
-bytes, so that computing hides half of the reading at most. Otherwise nothing overlaps: T0 + b · s.
+Steady (:func:`steady_s`): ``T = T0 + max(b · s - C, b · s / 2 + faults · f)``. A round reads b
+bytes again (:class:`MissCurve`), each in s seconds (:class:`StorageCosts`). A disk that is held to
+a speed reads on while the network computes (C seconds of the round without a limit), but a fault
+waits for its own bytes, so that computing hides half of the reading at most. Otherwise nothing
+overlaps: T0 + b · s.
 
-The start: :func:`start_s`.
+The start (:func:`start_s`): the idle runtime is written out to make room; what lacks then is read
+again in each pass.
 """
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from edgebench.results.miss_curve import MissCurve as Counted
+    from edgebench.slowdown.calibration import Calibration
     from edgebench.slowdown.curves import FloatArray
-    from edgebench.slowdown.miss_curve import MissCurve
-    from edgebench.slowdown.storage import StorageCosts
     from edgebench.slowdown.workload import Workload
 
+#: A cyclic scan under LRU misses all as soon as one page lacks. What is kept a little longer makes
+#: the misses rise over this part of the limit. Chosen on validation-one-thread.
+_RAMP = 0.88
 #: Clean pages of files that the kernel keeps beside memory that can't be dropped.
 _CACHE_BYTES = 16 << 20
-#: Pages of the runtime that are used now and then, and come back one by one.
+#: Pages of the runtime that are used now and then, and come back page by page.
 _APART_BYTES = 2.7e6
-_PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ def _start_s(one: Round, costs: StorageCosts, limit: float) -> float:
         out = runtime + new
     apart = _APART_BYTES if base > limit or out >= _APART_BYTES else 0.0
     fresh = max(0.0, runtime + new + weights - limit)
-    faults = back / costs.fault_bytes + apart / _PAGE_BYTES + again / costs.mapped_fault_bytes
+    faults = back / costs.fault_bytes + apart / mmap.PAGESIZE + again / costs.mapped_fault_bytes
     moved_s = (
         faults * costs.fault_s
         + (back + apart) * costs.in_s
@@ -117,3 +123,171 @@ def unlimited_elsewhere_s(
     here_s, there_s = (read_bytes * costs.file_s for costs in (here, there))
     hidden_s = here_s - loading_s if here.held == there.held else 0.0
     return max(one.unlimited_s - loading_s, 0.0) + max(there_s - hidden_s, 0.0)
+
+
+class Source(str, Enum):
+    """How what happens at a limit is known, the surest first."""
+
+    #: Trials ran at the limit.
+    MEASURED = "measured"
+    #: Trials ran at tighter and wider limits.
+    BETWEEN = "between measured limits"
+    #: The bytes that its rounds read again were counted; on any storage.
+    COUNTED = "counted bytes"
+    #: The pages that its steady rounds use were counted.
+    WORKING_SET = "working set"
+    #: It follows from the sizes in its layer table.
+    LAYER_TABLE = "layer table"
+
+
+@dataclass(frozen=True)
+class MissCurve:
+    """Bytes and faults at some limits, ascending, and where they are from.
+
+    Args:
+        source: counted, working set, or layer table.
+        limit_bytes: the limits.
+        again_bytes: what a steady round reads again there.
+        faults: its major faults there; all 0 where they were not counted.
+        unlimited_bytes: what a round reads without a limit.
+    """
+
+    source: Source
+    limit_bytes: FloatArray
+    again_bytes: FloatArray
+    faults: FloatArray
+    unlimited_bytes: float
+
+    def bytes_at(self, limit_bytes: FloatArray) -> FloatArray:
+        """Return the bytes at limits: between two of the curve's in proportion to ln M."""
+        return np.asarray(
+            np.interp(np.log(limit_bytes), np.log(self.limit_bytes), self.again_bytes)
+        )
+
+    def faults_at(self, limit_bytes: FloatArray) -> FloatArray:
+        """Return the faults in the same way."""
+        return np.asarray(np.interp(np.log(limit_bytes), np.log(self.limit_bytes), self.faults))
+
+    @property
+    def tightest_bytes(self) -> float:
+        """The least limit at which bytes were counted; 0 for other sources, which hold at any."""
+        return float(self.limit_bytes[0]) if self.source is Source.COUNTED else 0.0
+
+
+def cyclic_curve(
+    workload: Workload,
+    needs_bytes: float,
+    idle_bytes: float,
+    working_set_bytes: float | None = None,
+) -> MissCurve:
+    """Return the curve of weights that each pass reads in the same order.
+
+    Args:
+        workload: what is executed.
+        needs_bytes: what it needs for no limit to matter.
+        idle_bytes: of the runtime, what no round uses and is written out; 0 beside mapped weights
+            in a fresh process, where the kernel takes clean file pages first.
+        working_set_bytes: what steady rounds were counted to use; None: not known.
+    """
+    used = working_set_bytes or needs_bytes - idle_bytes
+    # Mapped weights are read once in any round; linear loads each layer anew.
+    again = workload.weight_bytes * (workload.passes - workload.mapped)
+    free = workload.weight_bytes if workload.at_once or workload.mapped else 0
+    source = Source.WORKING_SET if working_set_bytes else Source.LAYER_TABLE
+    limits = np.array([_RAMP, 1.0]) * used
+    return MissCurve(source, limits, np.array([float(again), 0.0]), np.zeros(2), float(free))
+
+
+def counted_curve(counted: Counted, used_bytes: float | None) -> MissCurve | None:
+    """Return the curve of counted bytes; None where no visits agree.
+
+    Where nothing was counted above a limit, nothing is read again from ``used_bytes`` up.
+    """
+    points = sorted(counted.known, key=lambda one: one.limit_bytes)
+    if not points:
+        return None
+    rows = [(p.limit_bytes, p.round_bytes, p.faults or 0) for p in points]
+    if used_bytes is not None and used_bytes > rows[-1][0]:
+        rows.append((round(used_bytes), 0, 0))
+    limits, again, faults = (
+        np.array(column, dtype=np.float64) for column in zip(*rows, strict=True)
+    )
+    return MissCurve(Source.COUNTED, limits, again, faults, float(counted.unlimited_bytes))
+
+
+@dataclass(frozen=True)
+class StorageCosts:
+    """Seconds that storage takes, for so many threads as execute a layer.
+
+    Args:
+        in_s, out_s: a byte that comes back from swap, or goes there, beside faults; 0: no swap.
+        mapped_in_s: a byte that is read again from a mapped file, beside faults.
+        fault_s: a fault, beside the bytes that it brings back.
+        fault_bytes, mapped_fault_bytes: what a fault brings back, from swap and from a mapped file.
+        touch_s: a byte of memory that is used for the first time.
+        file_s: a byte of a file that is read in order.
+        held_swap_s, held_file_s: what a byte takes at least, where a declared speed holds the disk;
+            0: nothing holds it.
+        in_ram: whether swap is in RAM (zram), where nothing is read while the network computes.
+        seen: what a slowed network added here ÷ what these costs say; 1 if that was not measured.
+    """
+
+    in_s: float
+    out_s: float
+    mapped_in_s: float
+    fault_s: float
+    fault_bytes: float
+    mapped_fault_bytes: float
+    touch_s: float
+    file_s: float
+    held_swap_s: float = 0.0
+    held_file_s: float = 0.0
+    in_ram: bool = False
+    seen: float = 1.0
+
+    @property
+    def held(self) -> bool:
+        """Whether a declared speed holds the disk; it then reads on while the network computes."""
+        return max(self.held_swap_s, self.held_file_s) > 0
+
+    def again_s(self, mapped: bool) -> float:
+        """Return the seconds of a byte that a steady round reads again, faults and all."""
+        if mapped:
+            own = self.mapped_in_s + self.fault_s / self.mapped_fault_bytes
+            return max(self.held_file_s, self.seen * own)
+        own = self.in_s + self.fault_s / self.fault_bytes
+        # What comes back from zram takes the place of what is written there.
+        own += self.out_s + self.touch_s if self.in_ram else 0.0
+        return max(self.held_swap_s, self.seen * own)
+
+
+def storage_costs(calibration: Calibration, threads: int | None = None) -> StorageCosts:
+    """Return the costs of a device, as it is or held to a speed.
+
+    Args:
+        calibration: its constants.
+        threads: how many execute a layer; None: as many as there are cores.
+    """
+    held = calibration.held
+    swap_in, swap_out = calibration.swap_in_bytes_per_s, calibration.swap_out_bytes_per_s
+    fault_bytes = calibration.pages_per_fault.value * mmap.PAGESIZE
+    if (threads or calibration.environment.get("cpu_cores_usable")) != 1:
+        # Threads scan a tensor each in its part: the kernel reads around a fault, not ahead of it
+        # (``swap_vma_readahead`` in mm/swap_state.c), and half of that is behind it.
+        fault_bytes = max(mmap.PAGESIZE, fault_bytes / 2)
+    held_swap_s = 1 / held.swap_bytes_per_s if held and held.swap_bytes_per_s else 0.0
+    held_file_s = 1 / held.file_bytes_per_s if held and held.file_bytes_per_s else 0.0
+    return StorageCosts(
+        in_s=1 / swap_in.value if swap_in else 0.0,
+        out_s=1 / swap_out.value if swap_out else 0.0,
+        mapped_in_s=1 / calibration.file_fault_bytes_per_s.value,
+        fault_s=calibration.fault_s.value,
+        fault_bytes=fault_bytes,
+        mapped_fault_bytes=calibration.file_pages_per_fault.value * mmap.PAGESIZE,
+        touch_s=calibration.minor_fault_s.value / mmap.PAGESIZE,
+        file_s=max(held_file_s, 1 / calibration.file_read_bytes_per_s.value),
+        held_swap_s=held_swap_s,
+        held_file_s=held_file_s,
+        in_ram=calibration.swap_kind == "zram",
+        seen=calibration.seen_share.value if calibration.seen_share else 1.0,
+    )

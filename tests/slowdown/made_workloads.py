@@ -10,7 +10,7 @@ import numpy as np
 from edgebench.slowdown.calibration import SCHEMA, Calibration, Constant
 from edgebench.slowdown.context import DeviceData
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.storage import StorageCosts
+from edgebench.slowdown.seconds import StorageCosts
 
 MIB = 1 << 20
 #: Weights of its layers in MiB: 300 in all.

@@ -18,9 +18,8 @@ from edgebench.results.spread import Ratio, Spread
 from edgebench.slowdown.answer import Answer, MeasuredLimit, WorkloadAnswers, killed_for_memory
 from edgebench.slowdown.computed import Computed, ComputedPhase
 from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.miss_curve import Source
-from edgebench.slowdown.prediction import Predictor
-from edgebench.slowdown.query import QueriedWorkload
+from edgebench.slowdown.prediction import Predictor, QueriedWorkload
+from edgebench.slowdown.seconds import Source
 from edgebench.slowdown.workload import CannotPredictError, Room
 
 #: Limits in MiB, with finished trials, all trials and the slowdown.

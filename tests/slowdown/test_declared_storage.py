@@ -23,8 +23,14 @@ from edgebench.slowdown.context import (
     machine_of,
     matching_device_data,
 )
-from edgebench.slowdown.prediction import PredictionSource, Predictor, at_storage, source_of
-from edgebench.slowdown.query import WorkloadQuery, workload_query
+from edgebench.slowdown.prediction import (
+    PredictionSource,
+    Predictor,
+    WorkloadQuery,
+    at_storage,
+    source_of,
+    workload_query,
+)
 
 SLOW = "read=5MB/s"
 #: The same sweep twice, but that storage was held in the second, which has fewer networks.

@@ -12,8 +12,8 @@ from made_sweep import MIB
 from verb_making import predicted, said
 
 from edgebench.cli.predict import predict
-from edgebench.run import probe as module
-from edgebench.run.probe import run_probe
+from edgebench.run import calibration as module
+from edgebench.run.calibration import run_probe
 from edgebench.scenario.scenario import Scenario
 
 NET = ("squeezenet1_1", "--schedule", "bulk", "--memory", "100M", "--results")

@@ -12,9 +12,16 @@ from made_workloads import COSTS, MIB, WEIGHTS, calibration, constant, rows
 from edgebench.boards.storage import parse_storage
 from edgebench.results.miss_curve import MissCurve as Counted
 from edgebench.results.miss_curve import MissPoint
-from edgebench.slowdown.miss_curve import Source, counted_curve, cyclic_curve
-from edgebench.slowdown.seconds import Round, start_s, steady_s, unlimited_elsewhere_s
-from edgebench.slowdown.storage import storage_costs
+from edgebench.slowdown.seconds import (
+    Round,
+    Source,
+    counted_curve,
+    cyclic_curve,
+    start_s,
+    steady_s,
+    storage_costs,
+    unlimited_elsewhere_s,
+)
 from edgebench.slowdown.workload import Workload, layers_of
 
 

@@ -10,7 +10,7 @@ import pytest
 from made_workloads import MIB, WEIGHTS, curve, device, rows
 
 from edgebench.errors import ResultsError
-from edgebench.slowdown.never_run import needs_of_others, seconds_of_others
+from edgebench.slowdown.computed import needs_of_others, seconds_of_others
 from edgebench.slowdown.workload import (
     CannotPredictError,
     Room,

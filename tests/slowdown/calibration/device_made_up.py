@@ -7,7 +7,7 @@ import random
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
-from edgebench.slowdown.scans import FITS, WIDE, Scan
+from edgebench.slowdown.calibration import FITS, WIDE, Scan
 
 PAGE = mmap.PAGESIZE
 FRAMES = 1000

@@ -53,7 +53,8 @@ def test_one_command_calibrates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert {scan["block"] for scan in found.scans} == {0, 1}
     assert done.stdout.startswith("board   swap none")
     # What a device without swap has not is left out.
-    assert [line.split("  ")[0] for line in done.stdout.splitlines()[2:4]] == ["file read", "fault"]
+    rows = [line.strip().split("  ")[0] for line in done.stdout.splitlines()[2:4]]
+    assert rows == ["file read", "fault"]
     assert str(tmp_path / "board" / "calibration-none.json") in done.stdout
     assert "next: edgebench" in done.stderr
 
@@ -132,7 +133,7 @@ def test_a_scan_killed_with_swap_free_is_made_again(
             """The next one."""
             return next(records)
 
-    blocks = module.Blocks(module.CalibrationOptions(), Loop(), lambda: None)  # type: ignore[arg-type]
+    blocks = module.Blocks(module.CalibrationOptions(), Loop())  # type: ignore[arg-type]
     assert blocks.make(request).outcome == outcome
     assert blocks.again == again
 

@@ -9,8 +9,14 @@ from calibration_making import constant as roughly
 from device_made_up import PAGE, Device
 
 from edgebench.errors import MachineError
-from edgebench.slowdown.calibration import Calibration, Constant, constant
-from edgebench.slowdown.scans import Block, calibration_warnings, constants_of
+from edgebench.slowdown.calibration import (
+    Block,
+    Calibration,
+    Constant,
+    calibration_warnings,
+    constant,
+    constants_of,
+)
 
 
 @pytest.mark.parametrize("keeps_slots", [True, False])

@@ -75,9 +75,12 @@ def test_keys_added_later_are_left_out():
     ("change", "says"),
     [
         ({"schema": None}, "no schema version"),
-        ({"fault_s": None}, "fault_s is no constant"),
-        ({"fault_s": {"value": 1.0}}, "damaged: no low"),
-        ({"fault_s": {**calibration().to_json()["fault_s"], "value": "x"}}, "is no number"),
+        ({"fault_s": None}, "damaged: .*fault_s"),
+        ({"fault_s": {"value": 1.0}}, "damaged: .*low"),
+        (
+            {"fault_s": {**calibration().to_json()["fault_s"], "value": "x"}},
+            "damaged: .*fault_s.value",
+        ),
         ({"scans": 3}, "damaged"),
     ],
 )
@@ -93,7 +96,7 @@ def test_no_json_is_told(tmp_path: Path):
     path = calibration_path(tmp_path, "board", "file")
     path.parent.mkdir()
     path.write_text('{"schema": 1, "dev')
-    with pytest.raises(ResultsError, match="no JSON"):
+    with pytest.raises(ResultsError, match="the calibration is damaged"):
         load_calibration(tmp_path, "board", "file")
 
 

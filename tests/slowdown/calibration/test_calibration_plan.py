@@ -14,13 +14,18 @@ from made_sweep import Shape, make
 from edgebench.errors import MachineError
 from edgebench.results.results import load
 from edgebench.run import calibration as module
-from edgebench.run.calibration import CalibrationOptions, with_slowed_visit
-from edgebench.run.calibration_points import FILE_BYTES, LIMIT_BYTES, calibration_points
+from edgebench.run.calibration import (
+    FILE_BYTES,
+    LIMIT_BYTES,
+    CalibrationOptions,
+    calibration_points,
+    with_slowed_visit,
+)
 from edgebench.run.trial.launch import KINDS
 from edgebench.run.trial.limit_control import ROOM
 from edgebench.scenario.points import Point
+from edgebench.slowdown.calibration import FITS, WIDE
 from edgebench.slowdown.curves import curves
-from edgebench.slowdown.scans import FITS, WIDE
 from edgebench.workloads.scan import PASSES
 
 MIB = 1 << 20

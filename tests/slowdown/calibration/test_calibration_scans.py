@@ -13,13 +13,12 @@ import pytest
 
 from edgebench.errors import MachineError, WorkloadError
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.calibration import runtime_bytes
-from edgebench.run.calibration_points import scan_file
+from edgebench.run.calibration import runtime_bytes, scan_file
 from edgebench.run.trial.limit_control import ROOM
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session, open_session
 from edgebench.run.trial.trial import TrialFiles, run_trial
-from edgebench.slowdown.scans import Scan
+from edgebench.slowdown.calibration import Scan
 from edgebench.workloads.memory_settings import FROZEN
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.scan import Area, run_scan
