@@ -75,7 +75,7 @@ def least_to_give(needs: Sequence[Need]) -> float | None:
     """
     sizes = [need.total_bytes for need in needs]
     later = sizes[1:]
-    is_first = len(later) > 1 and differs(min(sizes), max(sizes))
+    is_first = len(later) > 1 and differs(max(later), sizes[0])
     is_first = is_first and not differs(min(later), max(later))
     is_kinder = is_first or any(need.has_much_elsewhere for need in needs)
     return max(sizes) if is_kinder else None

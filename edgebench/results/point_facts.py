@@ -14,7 +14,7 @@ from edgebench.measures.machine.noise import spread_doubts
 from edgebench.need import least_to_give, need_of
 from edgebench.records import DEMAND, Doubt, EndedIn, LimitSetting
 from edgebench.results.columns import ColumnTable, working_sets
-from edgebench.results.limit_met import NOT_MET, is_limit_met
+from edgebench.results.limit_met import NOT_MET, adapts, is_limit_met
 from edgebench.results.once import once_for_results
 from edgebench.results.point_times import (
     WalkedRows,
@@ -131,6 +131,11 @@ class PointFacts:
         """Whether it is slower than unlimited: proved by the repeats, where there are any."""
         return self.ratio is not None and self.ratio.is_surely_more
 
+    def adapts_to(self, wide: PointFacts) -> bool:
+        """Whether its limit made the program take less than at a wider one."""
+        limited, free = self.peak_bytes, wide.peak_bytes
+        return adapts(limited.high if limited else None, free.low if free else None)
+
     def time_ratio(self, wide: PointFacts) -> Ratio:
         """How much longer it takes than a wider limit; both have a time.
 
@@ -138,7 +143,7 @@ class PointFacts:
         """
         if self.steady_relative and wide.steady_relative:
             return ratio_of(self.steady_relative, wide.steady_relative)
-        if not (self.meets_limit or wide.meets_limit):
+        if not (self.meets_limit or wide.meets_limit or self.adapts_to(wide)):
             return NOT_MET
         return ratio_of(self.times_s["total"], wide.times_s["total"])
 
@@ -193,7 +198,7 @@ def _compared(point: PointFacts, twin: PointFacts) -> PointFacts:
     if point.throughput_per_s and twin.throughput_per_s and point.throughput_per_s.low > 0:
         ratios[THROUGHPUT] = ratio_of(twin.throughput_per_s, point.throughput_per_s)
     doubts = point.doubts
-    if not (point.meets_limit or point.is_unlimited):
+    if not (point.meets_limit or point.is_unlimited or point.adapts_to(twin)):
         shown = (ratios.get(THROUGHPUT) or ratios.get("total") or NOT_MET).median
         if not 1 / SLIGHT <= shown <= SLIGHT:
             doubts = [*doubts, Doubt("limit_not_met", {"factor": shown})]

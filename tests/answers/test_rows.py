@@ -81,10 +81,11 @@ def test_give_is_the_least_limit_that_was_tried_and_fast_enough(most: float, giv
     [
         ((208, 120, 121), 0, 210),
         ((208, 190, 121), 0, 120),
+        ((120, 208, 209), 0, 120),
         ((203, 204, 205), 30, 210),
         ((203, 204, 205), 5, 120),
     ],
-    ids=["first run", "all differ", "charged elsewhere", "little elsewhere"],
+    ids=["first run", "all differ", "less at first", "charged elsewhere", "little elsewhere"],
 )
 def test_the_need_is_given_where_limits_were_kinder(
     needs: tuple[float, ...], elsewhere: float, give: int

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from edgebench.need import Need, differs, least_to_give, need_of
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.results.limit_met import is_limit_met
+from edgebench.results.limit_met import adapts, is_limit_met
 from edgebench.results.limit_to_give import (
     HUGE_PAGE,
     LimitBracket,
@@ -186,14 +186,16 @@ class LimitSearch(Planner):
     ) -> list[TriedLimit]:
         """Return what the trials at each limit came to."""
         by_point = trials_by_point(planned, records)
-        base = median_pace(by_point.pop(self._unlimited.id, []), self.pace)
+        unlimited = by_point.pop(self._unlimited.id, [])
+        base, free_bytes = median_pace(unlimited, self.pace), _peaks(unlimited)
         settings = self._unlimited.settings
         is_timed_whole = settings["kind"] == "command" and not reads_throughput(settings)
         found = []
         for point, trials in by_point.items():
             finished = sum(record.outcome == "ok" for record in trials)
             seconds = median_pace(trials, self.pace) if finished == len(trials) else None
-            if not is_limit_met(trials[0].limits, len(trials), (r.limit_hits for r in trials)):
+            is_met = is_limit_met(trials[0].limits, len(trials), (r.limit_hits for r in trials))
+            if not is_met and not adapts(_peaks(trials)[1], free_bytes[0]):
                 seconds = seconds and base
             slowdown = seconds / base if seconds is not None and base else None
             found.append(
@@ -382,6 +384,11 @@ def usual_budget_s(unlimited_s: float) -> float:
 
 def _spent_s(records: Mapping[str, TrialRecord]) -> float:
     return sum((one.wall_s or 0.0) + (one.harness_s or 0.0) for one in records.values())
+
+
+def _peaks(trials: Sequence[TrialRecord]) -> tuple[float, float]:
+    peaks = [record.peak_bytes for record in trials if record.peak_bytes] or [0]
+    return min(peaks), max(peaks)
 
 
 def _wall_s(trials: Sequence[TrialRecord]) -> float | None:
