@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal as signals
-
 from edgebench.records import KillReport, Outcome, TrialRecord
 
 #: With at least this share of the swap free, a lack of swap can't have been the cause.
@@ -14,25 +12,6 @@ LOST: tuple[Outcome, ...] = ("oom-killed", "accelerator-oom", "timeout", "failed
 TOO_TIGHT = ("oom-killed", "timeout")
 #: Where such kills are explained.
 OBSERVER_EFFECT = "docs/explanation/observer-effect.md"
-
-
-def killed_words(kills: int, exit_code: int | None, timed_out_s: float | None = None) -> str:
-    """Return ``the kernel killed 1 process of it; the command itself ended with 0``.
-
-    Args:
-        kills: how many processes the kernel killed for memory.
-        exit_code: of the first process; None if it was ended.
-        timed_out_s: how long the trial had run when its time limit ended it; None if it did not.
-    """
-    rest = f"the command itself ended with {exit_code}"
-    if timed_out_s is not None:
-        rest = f"what was left ran past its time limit after {timed_out_s:.1f} s"
-    return f"the kernel killed {kills} process{'es' if kills > 1 else ''} of it; {rest}"
-
-
-def is_killed(exit_code: int | None, signal: int | None) -> bool:
-    """Whether the first process was killed itself."""
-    return signal == signals.SIGKILL or exit_code is None
 
 
 def swap_was_free(kill: KillReport | None) -> bool | None:

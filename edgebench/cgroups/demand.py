@@ -17,20 +17,12 @@ either sample saw is a need: cached files stay unless something drops or removes
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from edgebench.cgroups.interface import Cgroup, parse_counters
-from edgebench.cgroups.process_files import MappedFiles, mapped_bytes, mapped_files
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.records import WITH_PEAK
 
-#: The part of a trial's time in which its maps are read at most: the kernel stops changes of a
-#: process's maps meanwhile. Seen: 1 ms for a small program, 11 ms for one that imported torch.
-_LOOKING_SHARE = 0.02
-NOT_LOOKED = "the trial ended before its maps were read"
-NOT_SHOWN = "this kernel does not show us what the trial's processes map (smaps, memory.stat)"
 #: Columns of what only swap can hold.
 HELD = ("anon_bytes", "shmem_bytes", "swap_bytes", "kernel_bytes")
 #: That of the cgroup's high-water mark: the kernel's, or the highest usage that was sampled.
@@ -151,91 +143,3 @@ def _own_files(row: Mapping[str, int], looks: Sequence[MapsLook]) -> int:
     look = min(looks, key=lambda look: abs(look.t_ns - row["t_ns"]))
     files = min(max(0, mapped - shared + look.unmapped_shared_bytes), mapped, cached)
     return max(0, files - look.charged_library_bytes)
-
-
-class MapsWatch:
-    """Reads the maps of a trial whenever its processes map more than before.
-
-    So steady rounds, which map nothing new, are left alone.
-
-    Args:
-        cgroup: the trial's.
-        wanted: whether to look at all.
-        is_limited: whether its memory is; then only libraries are looked at, as ``memory.stat`` is
-            not read.
-    """
-
-    def __init__(self, cgroup: Cgroup, *, wanted: bool, is_limited: bool = False) -> None:
-        self._cgroup, self._wanted, self._is_limited = cgroup, wanted, is_limited
-        self.looks: list[MapsLook] = []
-        #: The most that libraries took at a look; None without a look.
-        self.library_bytes: int | None = None
-        #: Why there is no look; None if there is one.
-        self.missing: str | None = NOT_LOOKED
-        self._most_bytes, self._next_ns = -1, 0
-
-    def reasons(self) -> dict[str, str]:
-        """Say why the libraries' size is missing, by its key in the record."""
-        return {} if self.missing is None else {"library_bytes": self.missing}
-
-    @property
-    def elsewhere_bytes(self) -> int | None:
-        """The most of its own files that was seen mapped and charged elsewhere.
-
-        0 where it ended before a look; None where nothing of the kind is to be looked at, or shown.
-        """
-        looks_at_all = self._wanted and not self._is_limited and self.missing == NOT_LOOKED
-        most = max((look.elsewhere_bytes for look in self.looks), default=None)
-        return 0 if looks_at_all else most
-
-    def look(self) -> None:
-        """Look if something new is mapped and it isn't too soon."""
-        began_ns = time.monotonic_ns()
-        if not self._wanted or began_ns < self._next_ns:
-            return
-        pids = self._cgroup.pids()
-        mapped = mapped_bytes(pids)
-        if mapped > self._most_bytes + 2 * SAME_BYTES or self.library_bytes is None:
-            self._most_bytes = mapped
-            if pids and self._is_limited:
-                self._keep(mapped_files(pids))
-            elif pids:
-                self._look(pids)
-        ended_ns = time.monotonic_ns()
-        self._next_ns = ended_ns + round((ended_ns - began_ns) / _LOOKING_SHARE)
-
-    def _keep(self, files: MappedFiles | None) -> None:
-        if files:
-            self.missing = None
-            self.library_bytes = max(self.library_bytes or 0, files.library_bytes)
-
-    def _look(self, pids: Sequence[int]) -> None:
-        # Between two readings the maps are read: of what grows or shrinks the lesser one counts.
-        before, files, after = self._charged(), mapped_files(pids), self._charged()
-        if before is None or files is None or after is None:
-            self.missing = NOT_SHOWN if not self.looks else None
-            return
-        mapped, shared = min(before[0], after[0]), min(before[1], after[1])
-        self._keep(files)
-        charged = max(before[0], after[0])
-        # What ended meanwhile may have mapped more than either reading shows.
-        beyond = files.own_bytes - (charged - files.shared_bytes) if after[0] >= before[0] else 0
-        self.looks.append(
-            MapsLook(
-                t_ns=time.monotonic_ns(),
-                unmapped_shared_bytes=max(0, shared - files.shared_bytes),
-                # Which of the charged pages are its own is not shown: all that can be.
-                charged_library_bytes=max(0, mapped - files.shared_bytes - files.own_bytes),
-                elsewhere_bytes=max(0, beyond),
-            )
-        )
-
-    def _charged(self) -> tuple[int, int] | None:
-        """Read how many bytes of mapped files and of shared memory the cgroup is charged for."""
-        stat = self._cgroup.file("memory", "memory.stat")
-        if stat is None:
-            return None
-        values, sources = parse_counters(stat.read_text(errors="replace")), self._cgroup.sources
-        mapped = values.get(sources["mapped_file_bytes"].key)
-        shared = values.get(sources["shmem_bytes"].key)
-        return None if mapped is None or shared is None else (mapped, shared)

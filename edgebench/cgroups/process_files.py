@@ -14,14 +14,12 @@ import mmap
 import os
 import re
 import stat
-import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgebench.cgroups.interface import Cgroup
 from edgebench.safe_folders import real_path
 
 _PROC = Path("/proc")
@@ -43,13 +41,8 @@ _MEMORY_FILE_SYSTEMS = ("tmpfs", "devtmpfs")
 LEAST_BYTES = 1 << 20
 #: No more files of a program are kept.
 MOST_FILES = 256
-#: Between two looks for files at least, and the part of the time that looks may take.
-_INTERVAL_S, _LOOKING_SHARE = 0.005, 0.02
-#: The same shortly after the first process came: some programs end so soon.
-_BEGIN_S, _BEGIN_INTERVAL_S, _BEGIN_SHARE = 0.25, 0.001, 0.5
 #: Files in these folders are the kernel's.
 _KERNELS = ("/proc/", "/sys/", "/dev/")
-_WITH_GNU_TIME = 2
 #: The system call, which has no function in most C libraries yet.
 _CACHESTAT = 451
 #: mincore is asked about this much of a file at a time.
@@ -252,152 +245,51 @@ def _is_large(status: os.stat_result) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_size >= LEAST_BYTES
 
 
-def _read_by(task: Path) -> int:
-    """Return what a thread read by calls; a process's is of all threads, and of ended children."""
+def bytes_read(task: Path) -> int:
+    """Read what a thread read by calls; a process's is of all threads, and of ended children."""
     read = _RCHAR.search((task / "io").read_text(errors="replace"))
     return int(read[1]) if read else 0
 
 
-class _Reader:
-    """A process, the files that it had open, and what it had read at the look that saw the first.
+def code_and_other_files(pid: int) -> tuple[set[str], set[str]]:
+    """Read the names of the files that a process maps: those of code, and the others.
 
-    By thread, since a process's own count has those of children for which it waited.
+    Raises:
+        OSError: it has ended, or is another user's.
     """
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-        self.first: int | None = None
-        self.threads: dict[str, int] = {}
-
-    @property
-    def last(self) -> int:
-        """What it had read at the last look."""
-        return sum(self.threads.values())
+    code: set[str] = set()
+    others: set[str] = set()
+    maps = (_PROC / str(pid) / "maps").read_text(errors="replace")
+    for rights, name in _MAPPED_FILE.findall(maps):
+        (code if "x" in rights else others).add(name)
+    return code, others
 
 
-class FilesWatch:
-    """Sees the files of a trial's processes within a ``with`` block.
+def own_memory_devices() -> set[str]:
+    """Find the devices of file systems in memory that this process sees."""
+    return memory_devices((_PROC / "self/mountinfo").read_text(errors="replace"))
 
-    A thread looks, since a file is often open for a short time only. What is opened and closed
-    between two looks is not seen.
 
-    Args:
-        cgroup: the trial's.
-        wanted: whether to look at all.
+def is_large_on_disk(name: str, in_memory: Collection[str]) -> bool:
+    """Return whether a mapped or open file is a large one of a disk.
+
+    ``in_memory`` are devices of file systems in memory.
+
+    Raises:
+        OSError: it is gone.
     """
-
-    def __init__(self, cgroup: Cgroup, *, wanted: bool) -> None:
-        self._cgroup, self._wanted = cgroup, wanted
-        self._mapped: set[str] = set()
-        self._read: set[str] = set()
-        self._code: set[str] = set()
-        self._readers: dict[int, _Reader] = {}
-        #: What the command and all for which it has waited read.
-        self._all_read = 0
-        #: The most processes that it saw at once.
-        self.processes = 0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="files", daemon=True)
-
-    def __enter__(self) -> FilesWatch:
-        if self._wanted:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        if self._wanted:
-            self._thread.join()
-
-    def _run(self) -> None:
-        wait_s, begins_until_s = _BEGIN_INTERVAL_S, math.inf
-        while not self._ended.wait(wait_s):
-            began_s = time.monotonic()
-            if self.look():
-                begins_until_s = min(begins_until_s, began_s + _BEGIN_S)
-            least_s, share = _INTERVAL_S, _LOOKING_SHARE
-            if began_s < begins_until_s:
-                least_s, share = _BEGIN_INTERVAL_S, _BEGIN_SHARE
-            wait_s = max(least_s, (time.monotonic() - began_s) / share)
-
-    def look(self) -> bool:
-        """Look once at every process; return whether there is one."""
-        pids = self._cgroup.pids()
-        self.processes = max(self.processes, len(pids))
-        for pid in pids:
-            process = _PROC / str(pid)
-            # It has ended, or is another user's.
-            with contextlib.suppress(OSError):
-                maps = (process / "maps").read_text(errors="replace")
-                for rights, name in _MAPPED_FILE.findall(maps):
-                    (self._code if "x" in rights else self._mapped).add(name)
-            with contextlib.suppress(OSError):
-                self._see_opened(process, pid)
-        return bool(pids)
-
-    def _see_opened(self, process: Path, pid: int) -> None:
-        opened = set()
-        for entry in os.scandir(process / "fd"):
-            with contextlib.suppress(OSError):
-                name = os.readlink(entry.path)  # noqa: PTH115 - of very many
-                if name.startswith("/") and name not in self._read and _reads(process, entry):
-                    self._read.add(name)
-                if name in self._read:
-                    opened.add(name)
-        reader = self._readers.setdefault(pid, _Reader())
-        for thread in (process / "task").iterdir():
-            with contextlib.suppress(OSError):  # it has ended
-                reader.threads[thread.name] = _read_by(thread)
-        reader.names |= opened
-        if opened and reader.first is None:
-            reader.first = reader.last
-
-    def see_all(self, pid: int) -> None:
-        """See what the command read: once it has ended, the reading of its children counts too."""
-        if self._wanted:
-            with contextlib.suppress(OSError):
-                self._all_read = _read_by(_PROC / str(pid))
-
-    def read_bytes(self, sizes: Mapping[Path, int]) -> dict[Path, float]:
-        """Sum by file what processes read by calls while they were seen to have these files open.
-
-        What a process read is shared among its files by their sizes. What was read after the last
-        look is of the process that read most, where there was one beside GNU time.
-        """
-        read = dict.fromkeys(sizes, 0.0)
-        readers = [reader for reader in self._readers.values() if reader.first is not None]
-        unseen = self._all_read - sum(reader.last for reader in self._readers.values())
-        if readers and unseen > 0 and len(self._readers) <= _WITH_GNU_TIME:
-            max(readers, key=lambda reader: reader.last).threads["unseen"] = unseen
-        for reader in readers:
-            opened = [path for path in sizes if str(path) in reader.names]
-            for path in opened:
-                share = sizes[path] / max(1, sum(sizes[other] for other in opened))
-                read[path] += share * (reader.last - (reader.first or 0))
-        return read
-
-    def files(self) -> dict[Path, bool]:
-        """Find each large file of a disk that holds no code, and whether it was mapped."""
-        files: dict[Path, bool] = {}
-        with contextlib.suppress(OSError):
-            in_memory = memory_devices((_PROC / "self/mountinfo").read_text(errors="replace"))
-            for name in sorted((self._mapped | self._read) - self._code):
-                # What can't be printed can't be kept in a record.
-                is_its = name.isprintable() and not name.startswith(_KERNELS)
-                if is_its and not name.endswith(" (deleted)") and len(files) < MOST_FILES:
-                    # It may be gone, or in another file system's tree than ours.
-                    with contextlib.suppress(OSError):
-                        status = Path(name).stat()
-                        if _is_large(status) and _device(status) not in in_memory:
-                            files[Path(name)] = name in self._mapped
-        return files
+    # What can't be printed can't be kept in a record.
+    if not name.isprintable() or name.startswith(_KERNELS) or name.endswith(" (deleted)"):
+        return False
+    status = Path(name).stat()
+    return _is_large(status) and _device(status) not in in_memory
 
 
-def _reads(process: Path, entry: os.DirEntry[str]) -> bool:
-    """Return whether the descriptor is of a file, and not for writing alone."""
+def is_read(pid: int, entry: os.DirEntry[str]) -> bool:
+    """Return whether a process's descriptor is of a file, and not for writing alone."""
     if not stat.S_ISREG(entry.stat().st_mode):
         return False
-    flags = _FLAGS.search((process / "fdinfo" / entry.name).read_text(errors="replace"))
+    flags = _FLAGS.search((_PROC / str(pid) / "fdinfo" / entry.name).read_text(errors="replace"))
     return flags is not None and int(flags[1], 8) & os.O_ACCMODE != os.O_WRONLY
 
 

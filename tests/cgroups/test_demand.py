@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -10,19 +9,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pytest
 
-from edgebench.cgroups import demand
-from edgebench.cgroups.demand import Demand, MapsLook, MapsWatch, demand_of
+from edgebench.cgroups.demand import Demand, MapsLook, demand_of
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
-from edgebench.cgroups.process_files import MappedFiles
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.cgroups.sampler_process import SamplerProcess
-from edgebench.cgroups.v2 import SOURCES
+from edgebench.run.trial.process_readers import MapsReader
+from edgebench.run.trial.readers import Finished
 
 MIB = 1 << 20
 #: What the kernel charges in batches, and what a process maps by the way.
@@ -202,14 +199,14 @@ def generations(cgroup: Cgroup, disk: Path, memory: str) -> Iterator[None]:
 @pytest.mark.v2_core
 def test_every_kind_of_memory_counts_once(cgroup: Cgroup, tmp_path: Path) -> None:
     """Of a child of a child too; a tmpfs file that nothing maps counts, a cached file does not."""
-    sampler, watch = SamplerProcess(cgroup.hot_files(), tmp_path), MapsWatch(cgroup, wanted=True)
+    sampler, reader = SamplerProcess(cgroup.hot_files(), tmp_path), MapsReader(cgroup)
     disk = tmp_path / "disk"
     disk.mkdir()
     with (
         tempfile.TemporaryDirectory(dir="/dev/shm") as memory,
         generations(cgroup, disk, memory),
     ):
-        watch.look()
+        reader.poll()
         sampler.start()
         deadline = time.monotonic() + 200
         while not sampler._rows(1):
@@ -217,9 +214,10 @@ def test_every_kind_of_memory_counts_once(cgroup: Cgroup, tmp_path: Path) -> Non
             time.sleep(0.01)
         counters = cgroup.read()
         sampler.stop()
-    summary = sampler.summary(watch.looks)
+    maps = reader.stop(Finished(counters, None))
+    summary = sampler.summary(maps.looks)
     # No sample is as old.
-    assert sampler.summary(watch.looks, demand_until_ns=0).demand_bytes is None
+    assert sampler.summary(maps.looks, demand_until_ns=0).demand_bytes is None
     sampler.pack(tmp_path / "samples.npz")
     last = np.load(tmp_path / "samples.npz")["stat"][-1]
     # Where the test's own folder lies in memory, its files are shared memory.
@@ -234,128 +232,6 @@ def test_every_kind_of_memory_counts_once(cgroup: Cgroup, tmp_path: Path) -> Non
     assert summary.undroppable_bytes is not None
     assert abs(summary.demand_bytes - summary.undroppable_bytes - WEIGHTS) < SLACK or in_memory
     # Python and the C library, at least.
-    assert watch.library_bytes is not None
-    assert watch.library_bytes > 2 * MIB
-    assert watch.missing is None
-
-
-class Group:
-    """A group of one process; at each reading its ``memory.stat`` has the next MiB in its list.
-
-    They are of mapped files and of shared memory. Without any there is no such file.
-    """
-
-    sources = SOURCES
-
-    def __init__(self, folder: Path, *charged: tuple[int, int]) -> None:
-        self._file, self._left = folder / "memory.stat", list(charged)
-
-    def pids(self) -> tuple[int, ...]:
-        """The test's own process."""
-        return (os.getpid(),)
-
-    def file(self, controller: str, name: str) -> Path | None:
-        """The statistics."""
-        if not self._left:
-            return None
-        mapped, shared = self._left.pop(0)
-        sizes = f"shmem {shared * MIB}\nfile_mapped {mapped * MIB}\n"
-        self._file.write_text(f"anon 100\nfile 50\n{sizes}")
-        return self._file
-
-
-class Watched:
-    """A watch of such a group, of which the test says what is mapped when; a look takes 1 ms."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, group: Group, **how: bool) -> None:
-        self.watch = MapsWatch(cast("Cgroup", group), **{"wanted": True, **how})
-        self._now_ms, self._found, self._mapped = 0.0, MappedFiles(), 0
-        patch.setattr(demand, "mapped_bytes", lambda pids: self._mapped)
-        patch.setattr(demand, "mapped_files", lambda pids: self._found)
-        patch.setattr(demand.time, "monotonic_ns", self._clock)
-
-    def _clock(self) -> int:
-        self._now_ms += 0.5
-        return round(self._now_ms * 1e6)
-
-    def look(self, found: tuple[int, int, int] | None, mapped: int, after_ms: float = 100) -> None:
-        """Look when this much of libraries, own files and shared memory is mapped, MiB."""
-        self._now_ms += after_ms
-        self._found = MappedFiles(*(size * MIB for size in found)) if found else None  # type: ignore[assignment]
-        self._mapped = mapped
-        self.watch.look()
-
-
-@pytest.mark.parametrize(
-    ("before", "after"), [((20, 9), (24, 12)), ((24, 12), (20, 9)), ((20, 12), (24, 9))]
-)
-def test_of_what_grew_or_shrank_between_two_readings_the_lesser_counts(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: tuple[int, int], after: tuple[int, int]
-) -> None:
-    """Libraries are what is charged beside own files and shared memory; the rest nobody maps."""
-    watched = Watched(monkeypatch, Group(tmp_path, before, after))
-    watched.look((3, 4, 6), 1)
-    (look,) = watched.watch.looks
-    assert (look.unmapped_shared_bytes, look.elsewhere_bytes) == (3 * MIB, 0)
-    assert look.charged_library_bytes == (20 - 6 - 4) * MIB
-    assert (watched.watch.library_bytes, watched.watch.missing) == (3 * MIB, None)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "elsewhere"),
-    [
-        # 6 MiB of own files are mapped, and beside shared memory 4 are charged at most.
-        (10, 10, 2),
-        (9, 10, 2),
-        # The charge shrank meanwhile: what ended may have mapped more.
-        (10, 9, 0),
-        (10, 0, 0),
-        (14, 14, 0),
-    ],
-)
-def test_own_files_that_are_charged_elsewhere_are_what_is_mapped_beyond(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: int, after: int, elsewhere: int
-) -> None:
-    """Another cgroup read them first."""
-    watched = Watched(monkeypatch, Group(tmp_path, (before, 6), (after, 6)))
-    watched.look((0, 6, 6), 1)
-    assert watched.watch.elsewhere_bytes == elsewhere * MIB
-
-
-def test_the_most_of_all_looks_counts_and_looks_are_few(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Only where more is mapped than before, and for a fiftieth of the time."""
-    watched = Watched(monkeypatch, Group(tmp_path, *[(20, 0)] * 8))
-    watched.look((3, 22, 0), 10 * SAME_BYTES)
-    # No more is mapped; then more, but too soon: the look before took 1 ms.
-    watched.look((9, 20, 0), 12 * SAME_BYTES)
-    assert len(watched.watch.looks) == 1
-    watched.look((5, 23, 0), 20 * SAME_BYTES)
-    watched.look((9, 29, 0), 30 * SAME_BYTES, after_ms=45)
-    assert len(watched.watch.looks) == 2
-    watched.look((4, 21, 0), 40 * SAME_BYTES)
-    found = [look.elsewhere_bytes // MIB for look in watched.watch.looks]
-    assert found == [2, 3, 1]
-    assert watched.watch.elsewhere_bytes == 3 * MIB
-    assert watched.watch.library_bytes == 5 * MIB
-    assert watched.watch.reasons() == {}
-
-
-def test_why_nothing_is_told_of_maps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Not wanted, ended before, not shown; below a limit, where reading statistics saves, none."""
-    unwanted = Watched(monkeypatch, Group(tmp_path), wanted=False)
-    unwanted.look((1, 1, 1), 1)
-    assert (unwanted.watch.looks, unwanted.watch.elsewhere_bytes) == ([], None)
-    assert "library_bytes" in unwanted.watch.reasons()
-    ended = Watched(monkeypatch, Group(tmp_path)).watch
-    assert (ended.library_bytes, ended.elsewhere_bytes) == (None, 0)
-    for group in (Group(tmp_path, (1, 1), (1, 1)), Group(tmp_path)):
-        blind = Watched(monkeypatch, group)
-        blind.look(None, 1)
-        assert blind.watch.reasons() == {"library_bytes": demand.NOT_SHOWN}
-        assert (blind.watch.library_bytes, blind.watch.elsewhere_bytes) == (None, None)
-    limited = Watched(monkeypatch, Group(tmp_path), is_limited=True)
-    limited.look((5, 1, 1), 1)
-    assert (limited.watch.looks, limited.watch.elsewhere_bytes) == ([], None)
-    assert (limited.watch.library_bytes, limited.watch.reasons()) == (5 * MIB, {})
+    assert maps.library_bytes is not None
+    assert maps.library_bytes > 2 * MIB
+    assert maps.missing == {}

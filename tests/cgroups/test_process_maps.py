@@ -8,15 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
 from edgebench.cgroups import process_files
 from edgebench.cgroups.process_files import (
     LEAST_BYTES,
-    FilesWatch,
     MappedFiles,
     TouchedPages,
     cached_bytes,
@@ -220,62 +217,6 @@ def files(tmp_path: Path) -> dict[str, Path]:
     for name, path in made.items():
         path.write_bytes(bytes(sizes.get(name, LEAST_BYTES - 1)))
     return made
-
-
-def test_the_files_of_a_program_are_those_it_maps_or_reads(files: dict[str, Path]) -> None:
-    """None that is code, is only written to, or is small."""
-    flags = {"read": os.O_RDONLY, "both": os.O_RDWR, "changed": os.O_RDWR}
-    flags |= {"written": os.O_WRONLY, "small": os.O_RDONLY}
-    fds = [os.open(files[name], flag) for name, flag in flags.items()]
-    areas = []
-    for name, more in (("mapped", 0), ("both", 0), ("code", mmap.PROT_EXEC)):
-        with files[name].open("rb") as file:
-            rights = {"flags": mmap.MAP_PRIVATE, "prot": mmap.PROT_READ | more}
-            areas.append(mmap.mmap(file.fileno(), 0, **rights))
-    cgroup: Any = SimpleNamespace(pids=lambda: (os.getpid(),))
-    watch = FilesWatch(cgroup, wanted=True)
-    assert watch.look()
-    found = {path.name: mapped for path, mapped in watch.files().items() if path in files.values()}
-    for fd in fds:
-        os.close(fd)
-    for area in areas:
-        area.close()
-    if not found:
-        pytest.skip("the temporary folder is on no disk")
-    assert found == {"mapped": True, "read": False, "both": True, "changed": False}
-    assert watch.processes == 1
-
-
-def test_what_was_read_is_shared_among_the_files_that_were_open(
-    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By their sizes, from the look that saw the first; what no look saw is of who read most.
-
-    One reads 1000 bytes with files of 1 and 3 MiB open, another 60 with the first; 100 more later.
-    """
-    monkeypatch.setattr(process_files, "_PROC", tmp_path / "proc")
-    watch = FilesWatch(cast("Any", SimpleNamespace(pids=lambda: (7, 8))), wanted=True)
-
-    def show(pid: int, read: int, *names: str) -> None:
-        process = tmp_path / "proc" / str(pid)
-        for folder in ("fd", "fdinfo", f"task/{pid}"):
-            (process / folder).mkdir(parents=True, exist_ok=True)
-        for number, name in enumerate(names):
-            (process / "fdinfo" / str(number)).write_text("pos:\t0\nflags:\t0100000\n")
-            (process / "fd" / str(number)).unlink(missing_ok=True)
-            (process / "fd" / str(number)).symlink_to(files[name])
-        for io in (process / "io", process / "task" / str(pid) / "io"):
-            io.write_text(f"rchar: {read}\nwchar: 9\n")
-
-    for reads in ((500, 40), (1500, 100)):
-        show(7, reads[0], "read", "both")
-        show(8, reads[1], "read")
-        watch.look()
-    sizes = {files["read"]: MIB, files["both"]: 3 * MIB}
-    assert list(watch.read_bytes(sizes).values()) == [250 + 60, 750]
-    show(9, 1700)
-    watch.see_all(9)
-    assert list(watch.read_bytes(sizes).values()) == [275 + 60, 825]
 
 
 def test_the_words_of_a_command_name_files(files: dict[str, Path], tmp_path: Path) -> None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from edgebench.cgroups.interface import Counters
 from edgebench.measures.machine.accelerators import ProcessMemory
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
-from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.trial.accelerator_watch import (
+from edgebench.records import AcceleratorReport
+from edgebench.run.trial.accelerator_reader import (
+    AcceleratorReader,
     AcceleratorReadings,
-    AcceleratorWatch,
-    with_accelerator,
+    accelerator_report,
 )
+from edgebench.run.trial.readers import Finished
 
 TOTAL = {
     "to_bytes": 10,
@@ -33,12 +34,6 @@ TOTAL = {
 IDENTITY = {"name": "cuda", "title": "a GPU", "total_bytes": 1 << 30, "limit_bytes": None}
 
 
-def record(**settings: Any) -> TrialRecord:
-    """Of a trial with these settings."""
-    made = {"kind": "training", "network": "lenet", "batch": 1, **settings}
-    return TrialRecord("0001", "p001", 0, 0, made, LimitSetting(), "ok", "2026-01-01T00:00:00Z")
-
-
 def event(**data: Any) -> dict[str, Any]:
     """As a worker writes it."""
     return {"event": "accelerator", "t_ns": 1, **data}
@@ -52,15 +47,10 @@ class Memory:
     def __init__(self, *readings: dict[int, int] | Exception) -> None:
         self._readings = list(readings)
         self.closed = False
-        self.read_all = threading.Event()
 
     def read(self) -> dict[int, int]:
         """The next one."""
-        if len(self._readings) == 1:
-            self.read_all.set()
-            told = self._readings[0]
-        else:
-            told = self._readings.pop(0)
+        told = self._readings.pop(0) if len(self._readings) > 1 else self._readings[0]
         if isinstance(told, Exception):
             raise told
         return told
@@ -71,18 +61,20 @@ class Memory:
 
 
 def watched(memory: ProcessMemory | Exception, folder: Path, pids: tuple[int, ...] = (7,)) -> Any:
-    """The readings of a watch until all were read."""
+    """The readings of a reader that looked five times."""
 
     def opened(_: SystemFiles) -> ProcessMemory:
         if isinstance(memory, Exception):
             raise memory
         return memory
 
-    watch = AcceleratorWatch(lambda: pids, SystemFiles(folder), opened)
-    with watch:
-        if isinstance(memory, Memory):
-            assert memory.read_all.wait(200)
-    return watch.readings
+    reader = AcceleratorReader(lambda: pids, SystemFiles(folder), opened)
+    reader.start()
+    for _ in range(5):
+        assert reader.poll() > 0
+    readings = reader.stop(Finished(Counters(), None))
+    reader.close()
+    return readings
 
 
 def test_a_record_has_what_was_told():
@@ -91,33 +83,26 @@ def test_a_record_has_what_was_told():
     events = [event(identity=IDENTITY), event(phases=phases, total={**TOTAL, "to_bytes": 1})]
     events += [event(phases=phases, total=TOTAL)]
     seen = AcceleratorReadings(process_peak_bytes=300, process_readings=5)
-    made = with_accelerator(record(accelerator="cuda"), events, seen)
-    told = made.accelerator
-    assert told is not None
+    told = accelerator_report("cuda", events, seen)
     assert (told.name, told.title, told.total_bytes) == ("cuda", "a GPU", 1 << 30)
     assert (told.to_bytes, told.peak_allocated_bytes, told.process_peak_bytes) == (10, 100, 300)
     assert told.phases == phases * 2
-    plain = json.loads(json.dumps(made.to_json()))
-    assert TrialRecord.from_json(plain) == made
+    assert read_back(told) == told
 
 
-def test_a_trial_on_the_processor_has_none():
-    """Whatever its events say."""
-    assert (
-        with_accelerator(record(), [event(total=TOTAL)], AcceleratorReadings()).accelerator is None
-    )
+def read_back(report: AcceleratorReport) -> AcceleratorReport:
+    """What a line of records has of it."""
+    return msgspec.json.decode(msgspec.json.encode(report), type=AcceleratorReport)
 
 
 def test_what_a_worker_says_wrongly_is_left_out():
     """Its words are data: a wrong type would make the whole record unreadable."""
     wrong = {"to_bytes": "many", "peak_allocated_bytes": 1.5, "ooms": True, "to_s": None, "odd": 1}
     events = [event(identity={"title": 5}), event(total=wrong, phases=[3, "x"]), event(phases=4)]
-    made = with_accelerator(record(accelerator="cuda"), events, AcceleratorReadings())
-    told = made.accelerator
-    assert told is not None
+    told = accelerator_report("cuda", events, AcceleratorReadings())
     assert (told.title, told.to_bytes, told.ooms, told.phases) == (None, None, None, [])
     assert "peak_allocated_bytes" in told.missing
-    assert TrialRecord.from_json(json.loads(json.dumps(made.to_json()))) == made
+    assert read_back(told) == told
 
 
 def test_the_peak_is_of_the_trial_s_processes(tmp_path: Path):

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from edgebench.cgroups.interface import Counters
 from edgebench.cgroups.kill_log import LoggedKill
 from edgebench.records import KillReport
 from edgebench.run.trial import outcome
-from edgebench.run.trial.outcome import KillWatch, SystemSwap
+from edgebench.run.trial.outcome import KillReader, SystemSwap, kill_report
+from edgebench.run.trial.readers import Finished
 
 MIB = 1 << 20
 OWN = "edgebench-1-t"
@@ -55,11 +57,13 @@ def report(
     system = [SystemSwap(1000 * MIB, mib * MIB) for mib in free]
     monkeypatch.setattr(outcome.SystemSwap, "now", lambda: system.pop(0))
     monkeypatch.setattr(outcome, "KillLog", lambda: log)
-    watch = KillWatch()
-    watch.stop(OWN)
+    reader = KillReader(OWN)
+    reader.start()
+    seen = reader.stop(Finished(Counters(), None))
+    reader.close()
     assert log.closed
     allowed = None if swap is None else swap * MIB
-    return watch.report(OWN, allowed, kills, None if peak is None else peak * MIB)
+    return kill_report(seen, OWN, allowed, kills, None if peak is None else peak * MIB)
 
 
 @pytest.mark.parametrize("kills", [0, None])

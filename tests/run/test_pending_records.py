@@ -49,7 +49,7 @@ def run(watched: WorkloadProcess, code: str) -> int:
         env=env,
         pass_fds=(watched.events.write_fd, watched.records.fd),
         timeout_s=60,
-        kill=lambda: None,
+        end=lambda _: None,
     )
     return ended.returncode
 

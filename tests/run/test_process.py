@@ -30,7 +30,7 @@ def run(watched: WorkloadProcess, code: str, timeout_s: float | None = 20) -> Pr
         env=env,
         pass_fds=(watched.events.write_fd,),
         timeout_s=timeout_s,
-        kill=lambda: None,
+        end=lambda _: None,
     )
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_records import record
 
 from edgebench.cgroups.swap import SwapState
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.records import RoundCounts
-from edgebench.run.trial.round_sources import RoundSources, round_sources, without_others
+from edgebench.run.trial.round_sources import RoundSources, round_sources
 from edgebench.workloads.recorder import ONLY_SWAP, SWAP_WRITES, VMSTAT
 
 HEAD = "Filename\tType\tSize\tUsed\tPriority\n"
@@ -62,10 +61,10 @@ def test_a_round_in_which_others_swapped_says_why_it_has_no_swap(tmp_path: Path)
     found = round_sources(machine(tmp_path, OWN), SwapState("file", OWN, 1), "file", None)
     counts = found.counts([event(in_bytes=9000, swap_in_bytes=size) for size in (9001, 8000)])
     assert [one.swap_in_bytes for one in counts] == [None, 8000]
-    missing = found.told_missing(counts)
+    missing = found.recorded(counts, 0).missing
     assert set(missing) == {"round_swap_in_bytes", "round_file_in_bytes"}
     assert "others did, too" in missing["round_swap_in_bytes"]
-    assert found.told_missing(counts[1:]) == {}
+    assert found.recorded(counts[1:], 0).missing == {}
 
 
 def test_with_other_areas_the_sum_alone_is_known(tmp_path: Path) -> None:
@@ -73,10 +72,10 @@ def test_with_other_areas_the_sum_alone_is_known(tmp_path: Path) -> None:
     found = round_sources(machine(tmp_path, OWN, OTHER), SwapState("file", OWN, 1), "file", None)
     counts = found.counts([event(in_bytes=9000)])
     assert counts == [RoundCounts(0, 9000, None, None, None, 3)]
-    missing = found.told_missing(counts)
+    missing = found.recorded(counts, 0).missing
     assert set(missing) == {"round_swap_in_bytes", "round_file_in_bytes", "round_out_bytes"}
     assert "other swap areas" in missing["round_swap_in_bytes"]
-    assert found.told_missing([]) == {}
+    assert found.recorded([], 0).missing == {}
 
 
 def test_a_disk_in_memory_tells_what_is_written(tmp_path: Path) -> None:
@@ -116,12 +115,12 @@ def test_swap_of_others_during_a_trial_leaves_the_sum(tmp_path: Path) -> None:
     """An area that was put on meanwhile: the machine's counters count its pages too."""
     found = round_sources(machine(tmp_path, OWN), SwapState("file", OWN, 1), "file", None)
     counts = found.counts([event(in_bytes=9000, swap_in_bytes=8000, out_bytes=5)])
-    counted = record(round_counts=counts, round_sources=dict(found.sources))
-    assert without_others(counted, 0) is counted
-    told = without_others(counted, 4096)
-    assert told.round_counts == [RoundCounts(0, 9000, major_faults=3)]
-    assert set(told.round_sources) == {"in_bytes", "major_faults"}
-    assert "other swap areas" in told.missing["round_out_bytes"]
+    alone = found.recorded(counts, 0)
+    assert (alone.known(counts), alone.sources, alone.missing) == (counts, found.sources, {})
+    shared = found.recorded(counts, 4096)
+    assert shared.known(counts) == [RoundCounts(0, 9000, major_faults=3)]
+    assert set(shared.sources) == {"in_bytes", "major_faults"}
+    assert "other swap areas" in shared.missing["round_out_bytes"]
 
 
 def test_a_worker_may_write_anything(tmp_path: Path) -> None:
@@ -129,5 +128,5 @@ def test_a_worker_may_write_anything(tmp_path: Path) -> None:
     broken = [{"event": "counts"}, {"event": "counts", "round": "x"}, {"event": "note"}]
     assert RoundSources().counts(broken) == []
     assert RoundSources().counts([event(in_bytes=-4)]) == [RoundCounts(0, None, major_faults=3)]
-    missing = RoundSources().told_missing([RoundCounts(0)])
+    missing = RoundSources().recorded([RoundCounts(0)], 0).missing
     assert "/proc/PID/io" in missing["round_in_bytes"]

@@ -14,7 +14,7 @@ import pytest
 from made_records import MIB, counts, record, rounds
 from scenario.planner_worlds import points_of
 
-from edgebench.cgroups.interface import HotFiles, Limits
+from edgebench.cgroups.interface import Counters, HotFiles, Limits
 from edgebench.cgroups.swap import Compressed, SwapRam
 from edgebench.errors import CgroupError
 from edgebench.knee import KneeBracket
@@ -24,10 +24,12 @@ from edgebench.run.advise.budget import AdviceBudget, fastest_wall_s, stop_s
 from edgebench.run.advise.candidates import PLAIN
 from edgebench.run.advise.trials import SCREENING
 from edgebench.run.search.asked_limits import asked_limits
-from edgebench.run.trial.limit_control import LimitAtBase
+from edgebench.run.trial.controllers import LimitAtBase, SwapCharge
+from edgebench.run.trial.machine_readers import SwapReader, group_swap
 from edgebench.run.trial.outcome import SystemSwap
 from edgebench.run.trial.output_rate import OutputRate, trial_throughput
-from edgebench.run.trial.swap_watch import SwapCharge, SwapWatch, group_swap
+from edgebench.run.trial.readers import Finished
+from edgebench.run.trial.round_sources import RecordedRounds
 from edgebench.run.walk.control import WalkedLimits, WalkStep, killed_limit, points_after_kill
 from edgebench.run.walk.pace import (
     median_pace,
@@ -93,7 +95,7 @@ def walked(
         working_set=SimpleNamespace(found=found, missing=None, huge_bytes=about["huge_bytes"]),
     )
     whole = record(trial="0003", outcome=about["outcome"], oom_kills=1, wall_s=99.0, sampler=None)
-    return walk_records(whole, control, limits, folder / "0003.jsonl.gz")
+    return walk_records(whole, control, limits, folder / "0003.jsonl.gz", RecordedRounds())
 
 
 def test_each_limit_has_its_own_figures_and_the_rounds_without_one_around_it(
@@ -336,13 +338,12 @@ def test_other_areas_grow_together() -> None:
             name: SwapArea(size * MIB, 0) for name, size in zip((own, *names), sizes, strict=True)
         }
 
-    with SwapWatch(own, areas, lambda: 45 * MIB) as watch:
-        watch._ended.set()
-        watch._thread.join()
-        watch.read()
-        watch.read()
-    told = watch.told(record())
-    assert told.other_swap_bytes == 42 * MIB
+    reader = SwapReader(own, areas, lambda: 45 * MIB)
+    reader.start()
+    reader.poll()
+    reader.poll()
+    told = reader.stop(Finished(Counters(), None))
+    assert told.other_bytes == 42 * MIB
     # 45 MiB of the trial's own are swapped, 10 of them in its area.
     assert told.doubts == [Doubt("other_swap_area", {"swap_bytes": 35 * MIB}, ["/a", "/b"])]
 
@@ -379,7 +380,7 @@ def test_the_limit_is_lowered_by_what_swap_takes_and_raised_again() -> None:
         now[:] = reading
         charge.step()
     assert moved == [185, 176, 195]
-    report = charge.told(record()).swap_ram
+    report = charge.report()
     assert report is not None
     assert (report.peak_bytes, report.limit_least_bytes) == (24 * MIB, 176 * MIB)
 

@@ -11,9 +11,9 @@ import pytest
 from edgebench.answers.trial import trial_fields
 from edgebench.cgroups.swap import Compressed, SwapRam, SwapState, swap_ram
 from edgebench.errors import CgroupError, MachineError
-from edgebench.records import Doubt, LimitSetting, TrialRecord
+from edgebench.records import Doubt, LimitSetting
 from edgebench.run.trial.command import measure_command
-from edgebench.run.trial.swap_watch import FAST_DISK, SwapCharge
+from edgebench.run.trial.controllers import FAST_DISK, SwapCharge
 
 MIB = 1 << 20
 LIMIT = 228 * MIB
@@ -81,26 +81,13 @@ def charged(
     return charge
 
 
-def record(**more: object) -> TrialRecord:
-    """A trial's record before it is told of."""
-    return TrialRecord(
-        *("0", "p0", 0, 0, {}, LimitSetting("228M", LIMIT, "zram"), "ok", ""),
-        wall_s=2.0,
-        limit_bytes=LIMIT,
-        peak_bytes=LIMIT,
-        saturated=True,
-        swap_peak_bytes=80 * MIB,
-        **more,  # type: ignore[arg-type]
-    )
-
-
 def test_what_fits_on_the_board_finishes_below_a_lowered_limit() -> None:
     """300 MiB that compress to half: what is left and what zram takes come to the limit."""
     group = Group(300 * MIB, 0.5)
     charge = charged(group)
     assert not group.killed
     assert abs(group.used() + group.read().taken_bytes - LIMIT) < 4 * MIB
-    made = charge.told(record()).swap_ram
+    made = charge.report()
     assert made is not None
     assert made.limit_least_bytes == group.limit
     # It is never lowered by more than what was taken.
@@ -115,7 +102,7 @@ def test_what_fits_on_the_board_finishes_below_a_lowered_limit() -> None:
 def test_what_does_not_fit_on_the_board_is_killed(wants: int, share: float) -> None:
     """Case 24 and others: compressed as it is, all of it would not fit."""
     group = Group(wants * MIB, share)
-    made = charged(group).told(record()).swap_ram
+    made = charged(group).report()
     assert group.killed
     assert made is not None
     assert made.ran_out
@@ -136,7 +123,7 @@ def test_copies_of_pages_that_are_back_count_nothing() -> None:
     charge = charged(copied)
     assert not copied.killed
     assert copied.limit == plain.limit
-    assert charge.told(record()).swap_ram.peak_bytes <= (400 * MIB - copied.limit) // 2 + 2 * MIB
+    assert charge.report().peak_bytes <= (400 * MIB - copied.limit) // 2 + 2 * MIB
     others = Group(400 * MIB, 0.5, copies=150 * MIB)
     charged(others, doubt="of all programs")
     assert others.killed
@@ -166,8 +153,7 @@ def test_a_walk_leaves_its_limits_alone_and_says_so() -> None:
     charge = charged(group, FAST_DISK)
     assert group.limit == LIMIT
     assert not charge.moves
-    told = charge.told(record())
-    assert told.doubts == [Doubt("uncounted_swap_ram", {"taken_bytes": 72.0 * MIB}, ["zram"])]
+    assert charge.doubts() == [Doubt("uncounted_swap_ram", {"taken_bytes": 72.0 * MIB}, ["zram"])]
 
 
 def test_where_swap_lies_on_a_disk_nothing_is_done() -> None:
@@ -183,7 +169,31 @@ def test_where_swap_lies_on_a_disk_nothing_is_done() -> None:
     )
     with charge:
         pass
-    assert charge.told(record()).swap_ram is None
+    assert (charge.report(), charge.doubts()) == (None, [])
+
+
+def test_a_charge_that_fails_ends_the_trial_which_was_not_made() -> None:
+    """It would have had another limit than its own, and finished."""
+    group = Group(300 * MIB, 0.5)
+
+    def fail() -> int:
+        raise OSError(errno.EIO, "usage can't be read")
+
+    charge = SwapCharge(
+        SwapRam("zram", group.read),
+        LIMIT,
+        move=group.move,
+        used=fail,
+        files=lambda: 0,
+        swapped=lambda: 0,
+        kill=group.kill,
+    )
+    with charge:
+        assert charge._ended.wait(0) is False
+        charge._thread.join(20)
+    assert group.killed
+    with pytest.raises(MachineError, match="usage can't be read"):
+        charge.check()
 
 
 def machine(root: Path, files: dict[str, str]) -> None:

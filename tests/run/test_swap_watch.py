@@ -10,18 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_records import MIB, record
+from made_records import MIB
 
-from edgebench.cgroups.interface import Cgroup, Limits
+from edgebench.cgroups.interface import Cgroup, Counters, Limits
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import find_parent
 from edgebench.cgroups.swap import SwapControl
-from edgebench.records import Doubt, TrialRecord
-from edgebench.run.trial.swap_watch import KEY, SwapWatch, group_swap
+from edgebench.records import Doubt
+from edgebench.run.trial.machine_readers import OTHER_SWAP, SeenSwap, SwapReader, group_swap
+from edgebench.run.trial.readers import Finished
 from edgebench.swap_areas import SwapArea, read_swap_areas
 
 OWN, OTHER = Path("/swap/own"), Path("/swap/other")
+FINISHED = Finished(Counters(), None)
 #: Touch 96 MiB, then wait for the end of the input.
 _FILL = """
 import sys
@@ -33,27 +35,23 @@ sys.stdin.read()
 """
 
 
-def told(
+def seen_by(
     readings: list[tuple[int, int, int | None, int | None]], before: tuple[int, int] = (0, 0)
-) -> TrialRecord:
-    """The record after these readings: MiB in its own area, in the other, in the cgroup (twice)."""
+) -> SeenSwap:
+    """Read MiB in the trial's own area, in the other, in the cgroup (before and after)."""
     now: tuple[int, int, int | None, int | None] = (*before, None, None)
     group: Iterator[int | None] = iter(())
 
     def areas() -> dict[Path, SwapArea]:
         return {OWN: SwapArea(now[0] * MIB, 1), OTHER: SwapArea(now[1] * MIB, 0)}
 
-    watch = SwapWatch(OWN, areas, lambda: next(group))
-    with watch:
-        # The thread's own readings are none of the test's.
-        watch._ended.set()
-        watch._thread.join()
-        for reading in readings:
-            now = reading
-            sizes = [None if size is None else size * MIB for size in reading[2:]]
-            group = iter(sizes)
-            watch.read()
-    return watch.told(record())
+    reader = SwapReader(OWN, areas, lambda: next(group))
+    reader.start()
+    for reading in readings:
+        now = reading
+        group = iter([None if size is None else size * MIB for size in reading[2:]])
+        reader.poll()
+    return reader.stop(FINISHED)
 
 
 @pytest.mark.parametrize(
@@ -75,8 +73,8 @@ def test_swap_in_another_area_is_a_warning(
     before: tuple[int, int], readings: list[Any], other: int, marked: int | None
 ):
     """Sizes in MiB: its own area, the other one, and twice the cgroup's swap."""
-    made = told(readings, before)
-    assert made.other_swap_bytes == other * MIB
+    made = seen_by(readings, before)
+    assert made.other_bytes == other * MIB
     doubt = Doubt("other_swap_area", {"swap_bytes": (marked or 0) * MIB}, [str(OTHER)])
     assert made.doubts == ([doubt] if marked else [])
 
@@ -84,33 +82,26 @@ def test_swap_in_another_area_is_a_warning(
 def test_where_areas_cant_be_read_nothing_is_guessed(tmp_path: Path):
     """The reason stands in the record."""
     assert read_swap_areas(tmp_path / "none") is None
-    with SwapWatch(OWN, lambda: read_swap_areas(tmp_path / "none"), lambda: 1) as watch:
-        watch.read()
-    made = watch.told(record())
-    assert made.other_swap_bytes is None
-    assert made.missing[KEY] == "/proc/swaps can't be read"
+    reader = SwapReader(OWN, lambda: read_swap_areas(tmp_path / "none"), lambda: 1)
+    reader.start()
+    reader.poll()
+    made = reader.stop(FINISHED)
+    assert made.other_bytes is None
+    assert made.missing[OTHER_SWAP] == "/proc/swaps can't be read"
 
 
-def test_a_trial_without_swap_of_its_own_is_left_as_it_is():
-    """None, or the machine's."""
-    with SwapWatch(None, dict, lambda: 0) as watch:
-        pass
-    assert watch.told(record()) == record()
-
-
-def _swapped_by(cgroup: Cgroup, own: Path) -> TrialRecord:
-    """What is told of a process that swaps in the cgroup, if this is its own area."""
+def _swapped_by(cgroup: Cgroup, own: Path) -> SeenSwap:
+    """What is seen of a process that swaps in the cgroup, if this is its own area."""
     cgroup.set_limits(Limits(memory_bytes=32 * MIB))
     command = join_command(cgroup, [sys.executable, "-I", "-S", "-c", _FILL], None, None)
-    with (
-        SwapWatch(own, read_swap_areas, group_swap(cgroup.hot_files())) as watch,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process,
-    ):
+    reader = SwapReader(own, read_swap_areas, group_swap(cgroup.hot_files()))
+    reader.start()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdout.readline() == b"full\n"
-        watch.read()
+        reader.poll()
         process.communicate()
-    return watch.told(record())
+    return reader.stop(FINISHED)
 
 
 @pytest.mark.exclusive
@@ -129,6 +120,6 @@ def test_the_area_that_came_last_is_used_first(tmp_path: Path):
             marked, unmarked = _swapped_by(cgroup, first), _swapped_by(cgroup, last)
         cgroup.remove()
     assert marked.doubts[-1].names == [str(last)]
-    assert marked.other_swap_bytes
-    assert marked.other_swap_bytes > 40 * MIB
+    assert marked.other_bytes
+    assert marked.other_bytes > 40 * MIB
     assert unmarked.doubts == []

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,16 +15,18 @@ import pytest
 import edgebench
 from edgebench.answers.warnings import is_warm
 from edgebench.cgroups.interface import Counters
-from edgebench.cgroups.process_files import FilesWatch, cached_bytes, named_files
+from edgebench.cgroups.process_files import cached_bytes, named_files
 from edgebench.cgroups.sampler_process import SampleSummary
 from edgebench.errors import WorkloadError
 from edgebench.measures.strategies.gnu_time import GnuTime
 from edgebench.need import need_of
 from edgebench.records import FilesReport, LimitSetting, TrialRecord
+from edgebench.run.trial.process_readers import LOOK_S, SeenFiles, SeenMaps
+from edgebench.run.trial.readers import Finished
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session, TrialSetup
 from edgebench.run.trial.trial import TrialFiles, run_trial
-from edgebench.run.trial.used_files import UsedFiles
+from edgebench.run.trial.used_files import UsedFiles, files_report
 from tests.chance import given_time
 
 MIB = 1 << 20
@@ -247,33 +248,20 @@ def test_files_that_a_command_names(tmp_path: Path) -> None:
     assert set(named_files(words, tmp_path)) == {large.resolve()}
 
 
-class SeenFile(FilesWatch):
-    """Has seen one file mapped, or read alone."""
-
-    def __init__(self, file: Path, *, is_mapped: bool) -> None:
-        self._found = {file: is_mapped}
-
-    def files(self) -> dict[Path, bool]:
-        """The one."""
-        return self._found
-
-    def read_bytes(self, sizes: Mapping[Path, int]) -> dict[Path, float]:
-        """Once."""
-        return dict.fromkeys(sizes, 0.0)
-
-
-def late_report(used: UsedFiles, file: Path, maxrss: int, *, is_mapped: bool) -> FilesReport:
+def late_report(
+    maxrss: int, *, is_mapped: bool, took_s: float = 0.0
+) -> tuple[FilesReport | None, dict[str, str]]:
     """Of a trial whose last sample saw less of its file than GNU time."""
-    report = used.report(
-        SeenFile(file, is_mapped=is_mapped),
-        Counters(peak_bytes=2 * WEIGHTS, file_bytes=WEIGHTS, shmem_bytes=0),
-        elsewhere_bytes=0,
-        library_bytes=5 * MIB,
-        gnu_time=GnuTime(maxrss, 0.1, 0.1, 0.0, 0, 0, 0, 0, 0),
-        samples=SampleSummary(WEIGHTS, None, WEIGHTS - 12 * MIB, "sampled", 8 * MIB),
+    file = Path("/srv/model.bin")
+    mapped = frozenset([file] if is_mapped else [])
+    counters = Counters(peak_bytes=2 * WEIGHTS, file_bytes=WEIGHTS, shmem_bytes=0)
+    return files_report(
+        SeenFiles({file: WEIGHTS}, mapped, {file: 0.0}, took_s=took_s),
+        SeenMaps(library_bytes=5 * MIB, elsewhere_bytes=0),
+        Finished(counters, GnuTime(maxrss, 0.1, 0.1, 0.0, 0, 0, 0, 0, 0)),
+        SampleSummary(WEIGHTS, None, WEIGHTS - 12 * MIB, "sampled", 8 * MIB),
+        kept_bytes=0,
     )
-    assert report is not None
-    return report
 
 
 @pytest.mark.promise("A sparse file of any size keeps no trial waiting for more than seconds.")
@@ -290,10 +278,12 @@ def test_a_sparse_file_is_looked_at_for_seconds_at_most(
         size = cached_bytes(file.fileno(), time.monotonic() + 60)
     assert size is None or MIB <= size < 64 * MIB
     monkeypatch.setattr("edgebench.cgroups.process_files._CACHESTAT", -1)
-    monkeypatch.setattr("edgebench.run.trial.used_files._LOOK_S", 0)
-    used = UsedFiles()
-    assert late_report(used, tmp_path / "sparse", WEIGHTS, is_mapped=True).warm_bytes is None
-    assert "took more than 0 s" in used.missing["files.warm_bytes"]
+    with (tmp_path / "sparse").open("rb") as file:
+        assert cached_bytes(file.fileno(), time.monotonic()) is None
+    report, missing = late_report(WEIGHTS, is_mapped=True, took_s=2 * LOOK_S)
+    assert report is not None
+    assert report.warm_bytes is None
+    assert f"took more than {LOOK_S} s" in missing["files.warm_bytes"]
 
 
 @pytest.mark.parametrize(
@@ -308,8 +298,9 @@ def test_a_sparse_file_is_looked_at_for_seconds_at_most(
     ],
 )
 def test_what_is_mapped_after_the_last_sample_is_needed(
-    weights: Path, is_mapped: bool, maxrss: int, late: int
+    is_mapped: bool, maxrss: int, late: int
 ) -> None:
     """GNU time's largest resident set knows it, without libraries."""
-    report = late_report(UsedFiles(), weights, maxrss, is_mapped=is_mapped)
+    report, _ = late_report(maxrss, is_mapped=is_mapped)
+    assert report is not None
     assert report.late_bytes == late

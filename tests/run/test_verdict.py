@@ -8,7 +8,7 @@ import pytest
 
 from edgebench.cgroups.interface import Counters
 from edgebench.records import EndedIn
-from edgebench.run.trial.outcome import RAN_OUT, trial_end
+from edgebench.run.trial.outcome import SWAP_FILLED_LIMIT, judge_end
 from edgebench.run.trial.process import ProcessEnd
 
 OPEN_LOAD: list[dict[str, Any]] = [
@@ -59,7 +59,7 @@ def ended(returncode: int, timed_out: bool = False, stopped: bool = False) -> Pr
 )
 def test_each_end_has_its_outcome(end: ProcessEnd, kills: int | None, expected: Any) -> None:
     """Outcome, exit code, signal and reason: a kill before a time limit, that before an exit."""
-    verdict = trial_end(end, Counters(oom_kills=kills), [], "a\nlast words\n\n")
+    verdict = judge_end(end, Counters(oom_kills=kills), [], "a\nlast words\n\n")
     outcome, exit_code, signal, reason = expected
     assert (verdict.outcome, verdict.exit_code, verdict.signal) == (outcome, exit_code, signal)
     assert (verdict.reason or "").startswith(reason or "")
@@ -69,7 +69,7 @@ def test_each_end_has_its_outcome(end: ProcessEnd, kills: int | None, expected: 
 def test_the_workloads_own_words_win_over_its_output() -> None:
     """An error the worker worded is the reason."""
     note = {"event": "note", "data": {"error": {"what": "no such checkpoint"}}}
-    assert trial_end(ended(1), Counters(), [note], "Traceback\n").reason == "no such checkpoint"
+    assert judge_end(ended(1), Counters(), [note], "Traceback\n").reason == "no such checkpoint"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_the_workloads_own_words_win_over_its_output() -> None:
 def test_where_it_ended_is_as_much_as_is_known(span: dict[str, Any], where: str) -> None:
     """Layer and network are left out where there are none; the first layer is one."""
     events = [{"event": "start", "id": 1, **span}]
-    verdict = trial_end(ended(-9), Counters(oom_kills=1), events, "")
+    verdict = judge_end(ended(-9), Counters(oom_kills=1), events, "")
     assert verdict.reason == f"killed by the kernel in {where}"
 
 
@@ -101,7 +101,7 @@ def test_only_a_note_of_the_workload_is_its_own_word() -> None:
         {"event": "note"},
         {"event": "start", "id": 1, "data": {"error": {"what": "no note"}}},
     ]
-    assert trial_end(ended(1), Counters(), events, "printed").reason == "last"
+    assert judge_end(ended(1), Counters(), events, "printed").reason == "last"
 
 
 @pytest.mark.promise("An event of any shape costs a trial nothing but that event.")
@@ -109,26 +109,26 @@ def test_only_a_note_of_the_workload_is_its_own_word() -> None:
 def test_a_note_of_any_shape_is_passed_over(data: object) -> None:
     """The words are those of the note before it."""
     notes: list[dict[str, Any]] = [{"event": "note", "data": {"error": {"what": "no space"}}}]
-    verdict = trial_end(
+    verdict = judge_end(
         ended(3), Counters(oom_kills=0), [*notes, {"event": "note", "data": data}], ""
     )
     assert (verdict.outcome, verdict.reason) == ("failed", "no space")
 
 
 @pytest.mark.parametrize(
-    ("end", "kills", "ran_out", "reason", "signal"),
+    ("end", "kills", "filled", "reason", "signal"),
     [
-        (ended(-9), 0, True, RAN_OUT, 9),
+        (ended(-9), 0, True, SWAP_FILLED_LIMIT, 9),
         (ended(-9, timed_out=True), 1, False, "", 9),
         (ended(-9, timed_out=True), 0, False, "ran past its time limit after 1.0 s", 9),
         (ended(137), 1, False, "killed by the kernel", 9),
     ],
 )
 def test_an_end_that_cut_a_layer_short_keeps_which(
-    end: ProcessEnd, kills: int, ran_out: bool, reason: str, signal: int
+    end: ProcessEnd, kills: int, filled: bool, reason: str, signal: int
 ) -> None:
     """In words, and as phase, network and layer for who reads on; with the signal that ended it."""
-    verdict = trial_end(end, Counters(oom_kills=kills), OPEN_LOAD, "", ran_out=ran_out)
+    verdict = judge_end(end, Counters(oom_kills=kills), OPEN_LOAD, "", swap_filled_limit=filled)
     assert str(verdict.reason).startswith(reason)
     assert str(verdict.reason).endswith(" in load of alexnet's layer 16 (classifier.1)")
     assert verdict.ended_in == EndedIn("load", "alexnet", "classifier.1")
@@ -139,9 +139,9 @@ def test_an_end_that_cut_a_layer_short_keeps_which(
 def test_a_full_accelerator_is_an_outcome_of_its_own() -> None:
     """Where the worker's error says so; without a word of its own, its last line or its exit."""
     note = {"event": "note", "data": {"error": {"outcome": "accelerator-oom", "what": "full"}}}
-    verdict = trial_end(ended(1), Counters(), [note], "")
+    verdict = judge_end(ended(1), Counters(), [note], "")
     assert (verdict.outcome, verdict.reason, verdict.exit_code) == ("accelerator-oom", "full", 1)
-    assert trial_end(ended(3), Counters(), [], " \n").reason == "exit code 3"
+    assert judge_end(ended(3), Counters(), [], " \n").reason == "exit code 3"
 
 
 @pytest.mark.parametrize(
@@ -173,4 +173,4 @@ def test_the_line_with_the_error_is_the_reason(printed: str, signal: int | None,
     """Not the last line, which is a frame of a stack or a good-bye."""
     code = -signal if signal else 1
     ended = ProcessEnd(code, timed_out=False, started_ns=0, wall_s=1.0)
-    assert trial_end(ended, Counters(oom_kills=0), [], printed).reason == reason
+    assert judge_end(ended, Counters(oom_kills=0), [], printed).reason == reason

@@ -1,22 +1,22 @@
-"""How a trial ended: its outcome and why, and the swap and page lists when the kernel killed it.
+"""Judge how a trial ended: its outcome and why, and the swap and page lists at a kill.
 
-What is said of kills, also of those in old records, is in :mod:`edgebench.kills`.
+What a kill in a record means is in :mod:`edgebench.kills`.
 """
 
 from __future__ import annotations
 
 import re
 import signal as signals
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgebench.cgroups.interface import Counters
 from edgebench.cgroups.kill_log import KillLog, LoggedKill, is_in
-from edgebench.kills import is_killed, killed_words
 from edgebench.records import EndedIn, KillReport, Outcome
 from edgebench.run.trial.process import ProcessEnd
+from edgebench.run.trial.readers import Finished, Reader
 from edgebench.spans import unfinished_span
 from edgebench.text import printable
 
@@ -39,7 +39,7 @@ _ERROR = re.compile(
     r"(?:Error|Exception)\b(?::|$)|^(?:\w+: )?(?:fatal|error|panic)\b", re.IGNORECASE
 )
 _NOT_LOGGED = "the kernel's log has no line of it: of many kills at once it prints some"
-RAN_OUT = "ended by edgebench: with what its swap takes of the same memory, none was left"
+SWAP_FILLED_LIMIT = "ended by edgebench: with what its swap takes of the same memory, none was left"
 _ABOVE = "killed for a limit above the trial's own: {struck}"
 _MACHINE = "killed because the machine's memory ran out, not at the trial's own limit"
 
@@ -55,58 +55,66 @@ class TrialEnd:
     ended_in: EndedIn | None = None
 
 
-def trial_end(
+def judge_end(
     ended: ProcessEnd,
     counters: Counters,
     events: Sequence[dict[str, Any]],
     output: str,
     *,
-    ran_out: bool = False,
+    swap_filled_limit: bool = False,
 ) -> TrialEnd:
-    """Return the outcome: ``oom-killed`` wherever the kernel killed a process for memory.
+    """Judge how a trial ended. The kernel's kills come first: it had too little memory.
 
-    ``ran_out``: the harness did, since the trial and the RAM of its swap had filled the limit.
+    Args:
+        ended: how its first process ended.
+        counters: the cgroup's when its processes were gone.
+        events: the worker's.
+        output: what it printed.
+        swap_filled_limit: edgebench ended it, since it and the RAM of its swap filled the limit.
     """
-    exit_code, signal = _exit(ended.returncode)
-    if counters.oom_kills:
-        return _killed(counters.oom_kills, ended, events)
-    if ran_out:
-        doing, where = _where(events)
-        return TrialEnd("oom-killed", RAN_OUT + where, None, signal, doing)
+    code = ended.returncode
+    exit_code = None if code < 0 else code
+    # A shell and GNU time pass a signal on as 128 + its number.
+    passed_on = _SIGNAL_BASE < code < _SIGNAL_BASE + signals.NSIG
+    signal = -code if code < 0 else code - _SIGNAL_BASE if passed_on else None
+    ended_in, where = _open_span(events)
+    if kills := counters.oom_kills:
+        if ended.timed_out:
+            rest = f"what was left ran past its time limit after {ended.wall_s:.1f} s"
+            reason = _some_killed(kills, rest) + where
+            return TrialEnd("oom-killed", reason, None, signal, ended_in)
+        if signal == signals.SIGKILL or exit_code is None:
+            reason = f"killed by the kernel{where}"
+            return TrialEnd("oom-killed", reason, exit_code, signal, ended_in)
+        # The command itself went on: only other processes of the trial were killed.
+        reason = _some_killed(kills, f"the command itself ended with {exit_code}")
+        return TrialEnd("oom-killed", reason, exit_code, signal)
+    if swap_filled_limit:
+        return TrialEnd("oom-killed", SWAP_FILLED_LIMIT + where, None, signal, ended_in)
+    if ended.timed_out:
+        reason = f"ran past its time limit after {ended.wall_s:.1f} s{where}"
+        return TrialEnd("timeout", reason, None, signal, ended_in)
     if ended.stopped:
         return TrialEnd("ok", None, None, None)
-    if ended.timed_out:
-        doing, where = _where(events)
-        reason = f"ran past its time limit after {ended.wall_s:.1f} s{where}"
-        return TrialEnd("timeout", reason, None, signal, doing)
     if exit_code == 0:
         return TrialEnd("ok", None, 0, None)
-    outcome: Outcome = "accelerator-oom" if _accelerator_was_full(events) else "failed"
-    return TrialEnd(outcome, _own_words(events, output, exit_code, signal), exit_code, signal)
+
+    # What the worker noted says more than what it printed, and that more than a bare number.
+    notes = [event.get("data") for event in reversed(events) if event.get("event") == "note"]
+    told = [note.get("error") for note in notes if isinstance(note, dict)]
+    errors = [error for error in told if isinstance(error, dict)]
+    accelerator_full = any(error.get("outcome") == "accelerator-oom" for error in errors)
+    outcome: Outcome = "accelerator-oom" if accelerator_full else "failed"
+    reasons = [str(error["what"]) for error in errors if isinstance(error.get("what"), str)]
+    reason = reasons[0] if reasons else _printed_error(output, exit_code, signal)
+    return TrialEnd(outcome, reason, exit_code, signal)
 
 
-def _killed(kills: int, ended: ProcessEnd, events: Sequence[dict[str, Any]]) -> TrialEnd:
-    """Return the end of a trial of which the kernel killed the first process, or others."""
-    exit_code, signal = _exit(ended.returncode)
-    doing, where = _where(events)
-    if ended.timed_out:
-        words = killed_words(kills, None, ended.wall_s)
-        return TrialEnd("oom-killed", words + where, None, signal, doing)
-    if is_killed(exit_code, signal):
-        return TrialEnd("oom-killed", f"killed by the kernel{where}", exit_code, signal, doing)
-    return TrialEnd("oom-killed", killed_words(kills, exit_code), exit_code, signal)
+def _some_killed(kills: int, rest: str) -> str:
+    return f"the kernel killed {kills} process{'es' if kills > 1 else ''} of it; {rest}"
 
 
-def _exit(returncode: int) -> tuple[int | None, int | None]:
-    """Exit code and signal, also of a signal that GNU time passed on as 128 + n."""
-    if returncode < 0:
-        return None, -returncode
-    if _SIGNAL_BASE < returncode < _SIGNAL_BASE + signals.NSIG:
-        return returncode, returncode - _SIGNAL_BASE
-    return returncode, None
-
-
-def _where(events: Sequence[dict[str, Any]]) -> tuple[EndedIn | None, str]:
+def _open_span(events: Sequence[dict[str, Any]]) -> tuple[EndedIn | None, str]:
     """Return the span that was open at the end, also as ``in load of alexnet's layer 16 (fc)``."""
     span = unfinished_span(events)
     if span is None:
@@ -115,38 +123,23 @@ def _where(events: Sequence[dict[str, Any]]) -> tuple[EndedIn | None, str]:
     has_layer = span.get("layer") is not None
     layer = f"'s layer {span['layer']} ({name})" if has_layer else ""
     of = f" of {network}{layer}" if network else ""
-    kept = EndedIn(str(phase), network and str(network), str(name) if has_layer and name else None)
-    return kept, f" in {phase}{of}"
+    ended_in = EndedIn(
+        str(phase), network and str(network), str(name) if has_layer and name else None
+    )
+    return ended_in, f" in {phase}{of}"
 
 
-def _accelerator_was_full(events: Sequence[dict[str, Any]]) -> bool:
-    """Whether the worker's own error says so."""
-    return any(error.get("outcome") == "accelerator-oom" for error in _errors(events))
-
-
-def _errors(events: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the errors that the worker noted, the last one first."""
-    for event in reversed(events):
-        note = event.get("data") if event.get("event") == "note" else None
-        error = note.get("error") if isinstance(note, dict) else None
-        if isinstance(error, dict):
-            yield error
-
-
-def _own_words(
-    events: Sequence[dict[str, Any]], output: str, exit_code: int | None, signal: int | None
-) -> str:
-    """Return the workload's own error, else the line that has it, else its last, else its exit."""
-    for error in _errors(events):
-        if isinstance(error.get("what"), str):
-            return str(error["what"])
+def _printed_error(output: str, exit_code: int | None, signal: int | None) -> str:
+    """Find the line with the error, else the signal, else the last line, else the exit code."""
     lines = [line.strip() for line in output.splitlines() if line.strip()][-_LAST_LINES:]
     refused = next((line for line in lines if _REFUSED.search(line)), None)
-    if signal and refused is None:
+    if refused is not None:
+        return printable(refused)
+    if signal:
         return f"ended by signal {signal} ({signals.strsignal(signal)})"
     errors = [line for line in lines if _ERROR.search(line)]
-    told = [refused] if refused else (errors or lines)[-1:]
-    return printable(told[0]) if told else f"exit code {exit_code}"
+    last = (errors or lines)[-1:]
+    return printable(last[0]) if last else f"exit code {exit_code}"
 
 
 @dataclass(frozen=True)
@@ -164,65 +157,91 @@ class SystemSwap:
         return cls(kib.get("SwapTotal:", 0) << 10, kib.get("SwapFree:", 0) << 10)
 
 
-class KillWatch:
-    """What swap and the kernel's log were before a trial, compared with both after it."""
+@dataclass(frozen=True)
+class SeenKills:
+    """The machine's swap before and after a trial, and the kills in it that the kernel logged.
 
-    def __init__(self) -> None:
+    ``unlogged`` says why there may be none.
+    """
+
+    before: SystemSwap
+    after: SystemSwap
+    kills: Sequence[LoggedKill]
+    unlogged: str = _NOT_LOGGED
+
+
+class KillReader(Reader[SeenKills]):
+    """Reads swap and the kernel's log before and after a trial in the cgroup of that name."""
+
+    keys = ("kill",)
+
+    def __init__(self, cgroup: str) -> None:
+        self._cgroup = cgroup
+        self._log: KillLog | None = None
+
+    def start(self) -> None:
+        """Go to the log's end."""
         self._log = KillLog()
-        self._before = self._after = SystemSwap.now()
-        self._kills: list[LoggedKill] = []
+        self._before = SystemSwap.now()
 
-    def stop(self, cgroup: str) -> None:
-        """Stop: the processes of the cgroup of that name are gone. Safe to call twice."""
-        self._after = SystemSwap.now()
-        self._kills += self._log.kills_in(cgroup)
-        self._log.close()
+    def stop(self, finished: Finished) -> SeenKills:
+        """Read what was logged since."""
+        assert self._log
+        kills = self._log.kills_in(self._cgroup)
+        return SeenKills(self._before, SystemSwap.now(), kills, self._log.reason or _NOT_LOGGED)
 
-    def report(
-        self, cgroup: str, swap_bytes: int | None, kills: int | None, swap_peak_bytes: int | None
-    ) -> tuple[KillReport | None, dict[str, str]]:
-        """Swap and page lists at the first kill in the cgroup, and why something is missing.
+    def close(self) -> None:
+        """Close the log."""
+        if self._log:
+            self._log.close()
 
-        Args:
-            cgroup: its name.
-            swap_bytes: how much swap its limit let it use; None: all there is.
-            kills: how many processes the kernel killed in it.
-            swap_peak_bytes: the most swap it was seen to use.
 
-        Returns:
-            None where nothing was killed, or not at the trial's own limit.
-        """
-        if not kills:
-            return None, {}
-        if not self._kills:
-            why = {"kill_lists": self._log.reason or _NOT_LOGGED}
-            return self._told(None, swap_bytes, None, swap_peak_bytes), why
-        first = self._kills[0]
-        if not (first.struck and is_in(first.struck, cgroup)):
-            where = _ABOVE.format(struck=first.struck) if first.struck else _MACHINE
-            return None, {"kill": where}
-        left = first.swap_left_bytes
-        return self._told(first, swap_bytes, left, first.swap_taken_bytes), {}
+def kill_report(
+    seen: SeenKills | None,
+    cgroup: str,
+    allowed_bytes: int | None,
+    kills: int | None,
+    swap_peak_bytes: int | None,
+) -> tuple[KillReport | None, dict[str, str]]:
+    """Find swap and page lists at the first kill, and why something is missing.
 
-    def _told(
-        self, logged: LoggedKill | None, own: int | None, left: int | None, used: int | None
-    ) -> KillReport:
-        """``own`` is the trial's limit of swap, ``left`` of it at the kill; ``used`` its space."""
-        if left is None and used is not None:
-            left = None if own is None else own - used
-        if left is not None and own is not None:
-            left = min(max(0, left), own)
-        # The kill gave back what the trial held: what is free without it, less what it held then.
-        free = min(self._before.free_bytes, self._after.free_bytes)
-        system = None if used is None else max(0, free - used)
-        total = self._before.total_bytes
-        rooms = [room for room in (left, system) if room is not None]
-        lists = {f"{name}_bytes": logged.size_of(name) for name in _LISTS} if logged else {}
-        return KillReport(
-            logged_s=logged.at_s if logged else None,
-            swap_allowed_bytes=total if own is None else min(own, total),
-            swap_free_bytes=min(rooms) if used is not None else None,
-            group_swap_free_bytes=left,
-            system_swap_free_bytes=system,
-            **lists,
-        )
+    Args:
+        seen: swap and the log; None: they could not be read.
+        cgroup: the trial's, by its name.
+        allowed_bytes: how much swap its limit let it use; None: all there is.
+        kills: how many processes the kernel killed in it.
+        swap_peak_bytes: the most swap it was seen to use.
+
+    Returns:
+        None where nothing was killed, or not at the trial's own limit.
+    """
+    if not kills or not seen:
+        return None, {}
+    missing = {}
+    first = seen.kills[0] if seen.kills else None
+    if first is None:
+        missing = {"kill_lists": seen.unlogged}
+        used, left = swap_peak_bytes, None
+    elif first.struck and is_in(first.struck, cgroup):
+        used, left = first.swap_taken_bytes, first.swap_left_bytes
+    else:
+        return None, {"kill": _ABOVE.format(struck=first.struck) if first.struck else _MACHINE}
+    if left is None and used is not None and allowed_bytes is not None:
+        left = allowed_bytes - used
+    if left is not None and allowed_bytes is not None:
+        left = min(max(0, left), allowed_bytes)
+    # The kill gave back what the trial held: what is free without it, less what it held then.
+    free = min(seen.before.free_bytes, seen.after.free_bytes)
+    system = None if used is None else max(0, free - used)
+    total = seen.before.total_bytes
+    rooms = [room for room in (left, system) if room is not None]
+    lists = {f"{name}_bytes": first.size_of(name) for name in _LISTS} if first else {}
+    report = KillReport(
+        logged_s=first.at_s if first else None,
+        swap_allowed_bytes=total if allowed_bytes is None else min(allowed_bytes, total),
+        swap_free_bytes=min(rooms) if used is not None else None,
+        group_swap_free_bytes=left,
+        system_swap_free_bytes=system,
+        **lists,
+    )
+    return report, missing

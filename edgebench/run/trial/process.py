@@ -74,15 +74,15 @@ class WorkloadProcess:
         pass_fds: Sequence[int],
         timeout_s: float | None,
         stdin: int = subprocess.DEVNULL,
-        kill: Callable[[], None],
+        end: Callable[[int], None],
         wakes: Mapping[int, Callable[[], bool]] = MappingProxyType({}),
-        look: Callable[[int], None] = lambda pid: None,
+        look: Callable[[], None] = lambda: None,
         lingers: Callable[[], bool] = lambda: False,
     ) -> ProcessEnd:
-        """Run the command to its end; at the time limit or on an exception, ``kill`` it all.
+        """Run the command to its end, its time limit or an exception.
 
-        ``stdin`` is the descriptor of its input. ``look`` is called with the process now and then
-        while it runs, and when it has ended.
+        ``stdin`` is the descriptor of its input. ``look`` is called now and then while it runs.
+        ``end`` is called with its process, which may have ended, to kill it and all that it left.
         ``wakes``: descriptors that wake the harness as soon as they can be read, and what is called
         then; once that returns False, it is not called again. ``lingers``: once the process has
         ended, whether others of it are waited for, up to the time limit.
@@ -102,15 +102,14 @@ class WorkloadProcess:
         timed_out = False
         try:
             timed_out = not self._wait(process, timeout_s, wakes, look)
-            look(process.pid)
             while not timed_out and lingers():
                 time.sleep(_WAKE_S)
                 self._drain()
+                look()
                 timed_out = (time.monotonic_ns() - started_ns) / 1e9 >= (timeout_s or math.inf)
         finally:
             wall_s = (time.monotonic_ns() - started_ns) / 1e9
-            # Also what a finished command left running in the background.
-            kill()
+            end(process.pid)
             process.kill()
             returncode = process.wait()
             self._drain_the_rest()
@@ -121,7 +120,7 @@ class WorkloadProcess:
         process: subprocess.Popen[bytes],
         timeout_s: float | None,
         wakes: Mapping[int, Callable[[], bool]],
-        look: Callable[[int], None],
+        look: Callable[[], None],
     ) -> bool:
         deadline = time.monotonic() + timeout_s if timeout_s else float("inf")
         wait_s = _WAKE_S
@@ -137,7 +136,7 @@ class WorkloadProcess:
                     return False
                 woken = selector.select(min(wait_s, max(0.0, deadline - time.monotonic())))
                 came = self._drain(selector)
-                look(process.pid)
+                look()
                 wait_s = next_wait_s(wait_s, longest_s, came=came or bool(woken))
                 for key, _ in woken:
                     if key.data and not key.data():

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,23 +19,27 @@ from edgebench.measures.strategies.gnu_time import NO_REPORT, GnuTime
 from edgebench.measures.strategy import StrategyOptions
 from edgebench.records import (
     DEMAND,
+    AcceleratorReport,
     Doubt,
     FilesReport,
     GrowthReport,
     KillReport,
     LimitSetting,
     Outcome,
+    OutsideReport,
+    RoundCounts,
     SamplerReport,
     StorageReport,
+    SwapRamReport,
     TrialRecord,
     Watching,
     is_count,
 )
 from edgebench.results.live_file import LiveTrial, boot_id
-from edgebench.run.trial.outcome import TrialEnd, trial_end
+from edgebench.run.trial.outcome import TrialEnd, judge_end
 from edgebench.run.trial.output_rate import trial_throughput
 from edgebench.run.trial.process import ProcessEnd
-from edgebench.run.trial.round_sources import RoundSources
+from edgebench.run.trial.round_sources import RecordedRounds, RoundSources
 from edgebench.spans import collections_s, events_to_phases, finished_spans
 from edgebench.text import printable
 from edgebench.throughput import reads_throughput
@@ -44,11 +49,6 @@ if TYPE_CHECKING:
 
 #: What samples tell of the demand.
 _SAMPLED = ("demand_bytes", "demand_source", "undroppable_bytes")
-#: Counters that are in the record as the kernel tells them at the end.
-_AS_COUNTED = (
-    *("major_faults", "minor_faults", "swapped_in_bytes", "swapped_out_bytes", "refault_anon"),
-    *("refault_file", "io_read_bytes", "io_write_bytes", "oom_kills", "limit_hits"),
-)
 #: The most that a record keeps of notes, as JSON.
 _NOTES_BYTES = 1 << 20
 _REASON_LENGTH = 300
@@ -80,67 +80,89 @@ class TrialRequest:
     dump_every_bytes: int = StrategyOptions.dump_every_bytes
     walk: WalkedLimits | None = None
 
-    def described(self) -> dict[str, Any]:
-        """Return what its record, and the file that shows it while it runs, say of it."""
-        return {
-            "trial": self.trial,
-            "point": self.point,
-            "block": self.block,
-            "repeat": self.repeat,
-            "settings": dict(self.settings),
-            "limits": self.limits,
-            "strategy": self.strategy,
-        }
-
 
 @dataclass(frozen=True)
 class Measured:
-    """All that was measured of one trial, before it becomes a record."""
+    """All that was measured of one trial, before it becomes a record.
+
+    Args:
+        watched: how the sampler watched.
+        missing: key of the record → why it is missing.
+        doubts: what readers and controllers found doubtful.
+        walk: what moved the limit of a walk; None: it is none.
+        rounds: where its rounds' counts come from.
+    """
 
     applied: Limits
     ended: ProcessEnd
-    events: list[dict[str, Any]]
-    bad_events: int
     counters: Counters
     gnu_time: GnuTime | None
+    events: list[dict[str, Any]]
     sampler: SamplerReport
     samples: SampleSummary
-    noise: dict[str, Any]
-    output_tail: str
     watched: Watching
-    kill: KillReport | None = None
+    output_tail: str = ""
+    bad_events: int = 0
+    dropped_events: int = 0
     library_bytes: int | None = None
-    files: FilesReport | None = None
+    other_swap_bytes: int | None = None
     throughput_per_s: float | None = None
     why_no_rate: str = ""
-    storage: StorageReport | None = None
-    walk: WalkControl | None = None
-    missing: dict[str, str] = field(default_factory=dict)
-    dropped_events: int = 0
-    broken_limits: list[Doubt] = field(default_factory=list)
-    ran_out: bool = False
-    growth: GrowthReport | None = None
     ceiling_bytes: int | None = None
+    accelerator: AcceleratorReport | None = None
+    files: FilesReport | None = None
+    growth: GrowthReport | None = None
+    kill: KillReport | None = None
+    outside: OutsideReport | None = None
+    storage: StorageReport | None = None
+    swap_ram: SwapRamReport | None = None
+    noise: dict[str, Any] = field(default_factory=dict)
+    surroundings: dict[str, Any] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    broken_limits: list[Doubt] = field(default_factory=list)
+    doubts: list[Doubt] = field(default_factory=list)
     rounds: RoundSources = field(default_factory=RoundSources)
+    walk: WalkControl | None = None
+
+    @cached_property
+    def round_counts(self) -> list[RoundCounts]:
+        """Each finished round's."""
+        return self.rounds.counts(self.events)
+
+    @cached_property
+    def recorded_rounds(self) -> RecordedRounds:
+        """Where these come from, and why some are missing."""
+        return self.rounds.recorded(self.round_counts, self.other_swap_bytes)
 
 
 def record_of(
     request: TrialRequest, seen: Measured, started_utc: str, total_s: float
 ) -> TrialRecord:
     """Return the record of one trial that took ``total_s`` in all, the harness's work included."""
-    end = seen.ended, seen.counters, seen.events, seen.output_tail
-    verdict = trial_end(*end, ran_out=seen.ran_out)
-    limit, gnu, phases = seen.applied.lowest_bytes, seen.gnu_time, events_to_phases(seen.events)
+    counters, samples, gnu = seen.counters, seen.samples, seen.gnu_time
+    filled = seen.swap_ram is not None and seen.swap_ram.ran_out
+    verdict = judge_end(
+        seen.ended, counters, seen.events, seen.output_tail, swap_filled_limit=filled
+    )
+    peak, peak_source, saturated = _peak(seen)
+    swap_peaks = (counters.swap_peak_bytes, samples.swap_peak_bytes)
     # What a strategy adds would pass for the workload's own demand.
-    shows_demand = limit is None and verdict.outcome == "ok" and request.strategy is None
-    demand = seen.samples.demand_bytes if shows_demand else None
+    is_plain = verdict.outcome == "ok" and request.strategy is None
+    shows_demand = is_plain and seen.applied.lowest_bytes is None
+    demand = samples.demand_bytes if shows_demand else None
+    source = samples.demand_source if demand is not None else None
     if demand is not None and seen.files:
         demand += seen.files.late_bytes + seen.files.reread_bytes
-    notes, left_out = _notes(seen.events)
-    peaks = _peaks(seen)
-    counts = seen.rounds.counts(seen.events)
+    phases, rounds = events_to_phases(seen.events), seen.recorded_rounds
+    notes, notes_left_out = _notes(seen.events)
     return TrialRecord(
-        **request.described(),
+        trial=request.trial,
+        point=request.point,
+        block=request.block,
+        repeat=request.repeat,
+        settings=dict(request.settings),
+        limits=request.limits,
+        strategy=request.strategy,
         outcome=verdict.outcome,
         reason=verdict.reason,
         ended_in=verdict.ended_in,
@@ -148,71 +170,75 @@ def record_of(
         signal=verdict.signal,
         started_utc=started_utc,
         wall_s=seen.ended.wall_s,
+        cpu_s=_seconds(counters.cpu_ns),
+        user_s=_seconds(counters.user_ns),
+        system_s=_seconds(counters.system_ns),
         harness_s=total_s - seen.ended.wall_s,
-        **_counted(seen.counters),
         limit_bytes=seen.applied.memory_bytes,
-        **peaks,
+        peak_bytes=peak,
+        peak_source=peak_source,
+        saturated=saturated,
+        sampled_peak_bytes=samples.sampled_peak_bytes,
+        swap_peak_bytes=max((size for size in swap_peaks if size is not None), default=None),
+        other_swap_bytes=seen.other_swap_bytes,
         demand_bytes=demand,
-        demand_source=seen.samples.demand_source if demand is not None else None,
-        undroppable_bytes=seen.samples.undroppable_bytes if shows_demand else None,
-        library_bytes=None if request.strategy or verdict.outcome != "ok" else seen.library_bytes,
+        demand_source=source,
+        undroppable_bytes=samples.undroppable_bytes if shows_demand else None,
+        library_bytes=seen.library_bytes if is_plain else None,
         base_bytes=_base(seen.events),
         gnu_time_maxrss_bytes=gnu.maxrss_bytes if gnu else None,
         gnu_time=asdict(gnu) if gnu else {},
+        major_faults=counters.major_faults,
+        minor_faults=counters.minor_faults,
+        swapped_in_bytes=counters.swapped_in_bytes,
+        swapped_out_bytes=counters.swapped_out_bytes,
+        refault_anon=counters.refault_anon,
+        refault_file=counters.refault_file,
+        io_read_bytes=counters.io_read_bytes,
+        io_write_bytes=counters.io_write_bytes,
+        oom_kills=counters.oom_kills,
         killed_with_swap_free=swap_was_free(seen.kill),
+        limit_hits=counters.limit_hits,
         collections_s=collections_s(seen.events),
+        throughput_per_s=trial_throughput(request.settings, seen.throughput_per_s, phases),
         page_cache=request.settings.get("page_cache"),
         sampler=seen.sampler,
         watched=seen.watched,
         kill=seen.kill,
+        outside=seen.outside,
         growth=seen.growth,
         storage=seen.storage,
         files=seen.files,
+        swap_ram=seen.swap_ram,
+        accelerator=seen.accelerator,
         phases=phases,
-        round_counts=counts,
-        round_sources=dict(seen.rounds.sources) if counts else {},
-        throughput_per_s=trial_throughput(request.settings, seen.throughput_per_s, phases),
-        notes=notes,
+        round_counts=rounds.known(seen.round_counts),
+        round_sources=rounds.sources,
+        notes={**notes, **seen.surroundings},
         noise=seen.noise,
-        doubts=_doubts(seen, left_out),
-        missing={
-            **_missing(seen, limit, verdict, request),
-            **seen.rounds.told_missing(counts),
-        },
+        doubts=_doubts(seen, notes_left_out),
+        missing={**_missing(seen, verdict, request), **rounds.missing},
     )
 
 
-def _counted(counters: Counters) -> dict[str, Any]:
-    times_ns = {"cpu": counters.cpu_ns, "user": counters.user_ns, "system": counters.system_ns}
-    times = {f"{name}_s": ns / 1e9 for name, ns in times_ns.items() if ns is not None}
-    return {**times, **{name: getattr(counters, name) for name in _AS_COUNTED}}
+def _seconds(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1e9
 
 
-def _largest(*values: int | None) -> int | None:
-    return max((value for value in values if value is not None), default=None)
+def _peak(seen: Measured) -> tuple[int | None, str, bool | None]:
+    """Return the whole trial's peak, where it is from, and whether the limit was touched.
 
-
-def _peaks(seen: Measured) -> dict[str, Any]:
-    """Return the whole trial's peaks.
-
-    ``saturated``: the limit was touched, so they show no demand.
+    Then it shows no demand.
     """
-    counters, samples, limit = seen.counters, seen.samples, seen.applied.lowest_bytes
-    peak, source = samples.sampled_peak_bytes, "sampled"
+    counters, limit = seen.counters, seen.applied.lowest_bytes
+    peak, source = seen.samples.sampled_peak_bytes, "sampled"
     if counters.peak_bytes is not None:
         # The worker resets the kernel's mark, so its spans' peaks count.
         spans: list[Any] = [event.get("peak_bytes") for event in seen.events]
         peak, source = max([counters.peak_bytes, *filter(is_count, spans)]), "kernel"
-    saturated = counters.limit_hits > 0 if counters.limit_hits is not None else None
     if limit is None or (peak is not None and peak >= limit):
-        saturated = limit is not None
-    return {
-        "peak_bytes": peak,
-        "peak_source": source,
-        "saturated": saturated,
-        "sampled_peak_bytes": samples.sampled_peak_bytes,
-        "swap_peak_bytes": _largest(counters.swap_peak_bytes, samples.swap_peak_bytes),
-    }
+        return peak, source, limit is not None
+    return peak, source, None if counters.limit_hits is None else counters.limit_hits > 0
 
 
 def _base(events: list[dict[str, Any]]) -> int | None:
@@ -245,16 +271,14 @@ def _doubts(seen: Measured, notes_left_out: int) -> list[Doubt]:
         "events_dropped": seen.dropped_events,
         "notes_left_out": notes_left_out,
     }
-    told = [Doubt(kind, {"count": count}) for kind, count in counts.items() if count]
+    counted = [Doubt(kind, {"count": count}) for kind, count in counts.items() if count]
     ceiling, limit = seen.ceiling_bytes, seen.applied.lowest_bytes
     if ceiling is not None and seen.counters.oom_kills and (limit is None or limit > ceiling):
-        told.append(Doubt("ceiling", {"ceiling_bytes": ceiling}))
-    return [*seen.broken_limits, *told]
+        counted.append(Doubt("ceiling", {"ceiling_bytes": ceiling}))
+    return [*seen.broken_limits, *counted, *seen.doubts]
 
 
-def _missing(
-    seen: Measured, limit: int | None, verdict: TrialEnd, request: TrialRequest
-) -> dict[str, str]:
+def _missing(seen: Measured, verdict: TrialEnd, request: TrialRequest) -> dict[str, str]:
     missing = dict(seen.missing)
     if seen.throughput_per_s is None and reads_throughput(request.settings):
         missing["throughput_per_s"] = seen.why_no_rate
@@ -264,7 +288,7 @@ def _missing(
         missing["collections_s"] = "the workload tells no events"
     if request.strategy is not None:
         why = f"{request.strategy}'s own trial: what it adds is no demand"
-    elif limit is not None:
+    elif seen.applied.lowest_bytes is not None:
         why = "demand shows only without a limit"
     elif verdict.outcome != "ok":
         why = f"the trial ended as {verdict.outcome}"
@@ -298,14 +322,30 @@ def unavailable_record(request: TrialRequest, reason: str) -> TrialRecord:
 
 
 def _not_made(request: TrialRequest, outcome: Outcome, reason: str) -> TrialRecord:
-    about = request.described()
-    return TrialRecord(**about, outcome=outcome, started_utc=utc_now(), reason=reason)
+    return TrialRecord(
+        trial=request.trial,
+        point=request.point,
+        block=request.block,
+        repeat=request.repeat,
+        settings=dict(request.settings),
+        limits=request.limits,
+        strategy=request.strategy,
+        outcome=outcome,
+        reason=reason,
+        started_utc=utc_now(),
+    )
 
 
 def live_trial_of(request: TrialRequest, sampler: SamplerProcess, work: Path) -> LiveTrial:
     """Return what others can read of the trial while it runs."""
     return LiveTrial(
-        **request.described(),
+        trial=request.trial,
+        point=request.point,
+        block=request.block,
+        repeat=request.repeat,
+        settings=dict(request.settings),
+        limits=request.limits,
+        strategy=request.strategy,
         timeout_s=request.timeout_s,
         started_utc=utc_now(),
         started_ns=time.monotonic_ns(),

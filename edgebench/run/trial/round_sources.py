@@ -7,23 +7,19 @@ swap depends on where the swap lies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from msgspec import structs
-
 from edgebench.cgroups.swap import SwapState
 from edgebench.measures.machine.disks import whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
-from edgebench.records import RoundCounts, TrialRecord
+from edgebench.records import RoundCounts
 from edgebench.swap_areas import parse_swap_areas
 from edgebench.workloads.recorder import ONLY_SWAP, SWAP_WRITES, VMSTAT
 
 _OWN = "/proc/PID/io"
-#: The keys of ``missing`` are those of the counts, with this before them.
-_KEY = "round_{}"
 _OTHER_AREAS = "other swap areas are on: the machine's counters don't tell whose pages they move"
 #: The counts that the machine's counters give, and how these are named.
 _SWAPPED, _MACHINE = ("swap_in_bytes", "file_in_bytes", "out_bytes"), "of the whole machine"
@@ -50,53 +46,64 @@ class RoundSources:
     missing: Mapping[str, str] = field(default_factory=dict)
 
     def counts(self, events: Iterable[Mapping[str, Any]]) -> list[RoundCounts]:
-        """Each finished round's, from the worker's events."""
-        told = (event for event in events if event.get("event") == "counts")
-        return [one for one in map(self._round, told) if one is not None]
+        """Return each finished round's counts, from the worker's events."""
+        counts = []
+        for event in events:
+            if event.get("event") != "counts" or (number := _count(event, "round")) is None:
+                continue
+            read, out = _count(event, "in_bytes"), _count(event, "out_bytes")
+            swap = _count(event, "swap_in_bytes")
+            if not self.swaps:
+                swap, out = 0, 0
+            if read is not None and swap is not None and swap > read:
+                # Others swapped in as well.
+                swap = None
+            files = None if read is None or swap is None else read - swap
+            faults = _count(event, "major_faults")
+            counts.append(RoundCounts(number, read, swap, files, out, faults))
+        return counts
 
-    def _round(self, event: Mapping[str, Any]) -> RoundCounts | None:
-        number = _count(event, "round")
-        if number is None:
-            return None
-        read, out = _count(event, "in_bytes"), _count(event, "out_bytes")
-        swap = _count(event, "swap_in_bytes")
-        if not self.swaps:
-            swap, out = 0, 0
-        if read is not None and swap is not None and swap > read:
-            # Others swapped in as well.
-            swap = None
-        files = None if read is None or swap is None else read - swap
-        return RoundCounts(number, read, swap, files, out, _count(event, "major_faults"))
+    def recorded(
+        self, counts: Sequence[RoundCounts], other_swap_bytes: int | None
+    ) -> RecordedRounds:
+        """Return what a record has of these rounds; nothing where there are none.
 
-    def told_missing(self, counts: Iterable[RoundCounts]) -> dict[str, str]:
-        """Return key → why some of these rounds lack it; empty where there are no rounds."""
-        every = list(counts)
-        if not every:
-            return {}
-        missing = dict(self.missing)
-        if all(one.in_bytes is None for one in every):
+        ``other_swap_bytes``: by how much other swap areas grew while the trial ran.
+        """
+        if not counts:
+            return RecordedRounds()
+        sources, missing = dict(self.sources), dict(self.missing)
+        if all(one.in_bytes is None for one in counts):
             missing |= {"in_bytes": _NO_OWN, "file_in_bytes": _NO_OWN}
-        if any(one.in_bytes is not None and one.swap_in_bytes is None for one in every):
+        if any(one.in_bytes is not None and one.swap_in_bytes is None for one in counts):
             missing = dict.fromkeys(("swap_in_bytes", "file_in_bytes"), _MORE) | missing
-        return {_KEY.format(name): why for name, why in missing.items()}
+        others = bool(other_swap_bytes) and _MACHINE in sources.get("swap_in_bytes", "")
+        if others:
+            sources = {name: where for name, where in sources.items() if name not in _SWAPPED}
+            missing |= dict.fromkeys(_SWAPPED, _OTHER_AREAS)
+        reasons = {f"round_{name}": why for name, why in missing.items()}
+        return RecordedRounds(sources, reasons, others)
 
 
-def without_others(record: TrialRecord, other_bytes: int | None) -> TrialRecord:
-    """Return the record, its counts of swap left out where others swapped as well.
+@dataclass(frozen=True)
+class RecordedRounds:
+    """Where a record's counts come from, and why some are missing.
 
-    Args:
-        record: of a trial, or of one limit of a walk.
-        other_bytes: by how much other swap areas grew while the trial ran.
+    ``others``: other programs swapped as well, so counts of swap are left out.
     """
-    if not other_bytes or _MACHINE not in record.round_sources.get("swap_in_bytes", ""):
-        return record
-    nothing: dict[str, Any] = dict.fromkeys(_SWAPPED)
-    return structs.replace(
-        record,
-        round_counts=[structs.replace(one, **nothing) for one in record.round_counts],
-        round_sources={k: v for k, v in record.round_sources.items() if k not in _SWAPPED},
-        missing={**record.missing, **{_KEY.format(name): _OTHER_AREAS for name in _SWAPPED}},
-    )
+
+    sources: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    others: bool = False
+
+    def known(self, counts: Iterable[RoundCounts]) -> list[RoundCounts]:
+        """Return the counts that are the trial's."""
+        if not self.others:
+            return list(counts)
+        return [
+            RoundCounts(one.round, in_bytes=one.in_bytes, major_faults=one.major_faults)
+            for one in counts
+        ]
 
 
 def round_sources(

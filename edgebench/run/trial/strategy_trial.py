@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import structs
 
 from edgebench.caller_process import CallError, call_as_caller
 from edgebench.identity import Identity
@@ -74,10 +73,10 @@ class StrategyTrial:
             command = ["env", *(f"{name}={value}" for name, value in env.items()), *command]
         return replace(start, argv=tuple(command))
 
-    def read(
+    def keep_reading(
         self, record: TrialRecord, events: Sequence[dict[str, Any]], identity: Identity | None
-    ) -> TrialRecord:
-        """Keep the strategy's reading, made as that user; the record says why if there is none."""
+    ) -> str:
+        """Keep the strategy's reading, made as that user; return why there is none, else ``""``."""
         kind = type(self.strategy)
         request = {
             "strategy": f"{kind.__module__}:{kind.__qualname__}",
@@ -88,13 +87,12 @@ class StrategyTrial:
             "cpus": record.limits.cores or len(os.sched_getaffinity(0)),
         }
         try:
-            told = call_as_caller(_READ, request, identity, imports=[kind.__module__])
-            reading = msgspec.convert(told, Reading)
+            answer = call_as_caller(_READ, request, identity, imports=[kind.__module__])
+            reading = msgspec.convert(answer, Reading)
         except (CallError, msgspec.ValidationError) as error:
-            # Whatever a profiler left: it costs its own figures, and the sweep goes on.
-            return structs.replace(record, missing={**record.missing, "reading": str(error)})
+            return str(error)
         finally:
             remove_folder(self.folder)
         data = json.dumps(reading.to_json(), separators=(",", ":")).encode()
         write(self.target, gzip.compress(data, compresslevel=6))
-        return record
+        return ""

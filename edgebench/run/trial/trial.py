@@ -10,33 +10,32 @@ from __future__ import annotations
 import gzip
 import os
 import time
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from edgebench.cgroups.demand import MapsWatch
-from edgebench.cgroups.interface import MEMORY_SIZES, Cgroup, HotFiles, Limits
+from edgebench.cgroups.interface import MEMORY_SIZES, Cgroup, Limits
 from edgebench.cgroups.join import environment_block, join_command
-from edgebench.cgroups.process_files import FilesWatch
 from edgebench.cgroups.sampler_process import STAT_INTERVAL_S, SamplerProcess
+from edgebench.cgroups.swap import swap_ram
 from edgebench.errors import EdgebenchError
 from edgebench.layers.names import COPY
 from edgebench.measures.growth import judge_growth
-from edgebench.measures.machine.noise import NoiseWatch
-from edgebench.measures.strategies.gnu_time import (
-    GnuTime,
-    gnu_time_command,
-    read_report,
-    report_file,
-)
+from edgebench.measures.strategies.gnu_time import gnu_time_command, read_report, report_file
 from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
-from edgebench.records import Doubt, LimitSetting, TrialRecord, Watching
+from edgebench.records import Doubt, LimitSetting, SamplerReport, TrialRecord
 from edgebench.results.live_file import EVENTS, write_live_trial
 from edgebench.run.trial.background import background_activity
+from edgebench.run.trial.controllers import (
+    FAST_DISK,
+    ROOM,
+    LimitAtBase,
+    LimitControl,
+    SwapCharge,
+)
 from edgebench.run.trial.launch import (
     check_start,
     environment_of,
@@ -47,10 +46,12 @@ from edgebench.run.trial.launch import (
     run_reset,
     worker_settings,
 )
-from edgebench.run.trial.limit_control import ROOM, LimitAtBase, LimitControl
-from edgebench.run.trial.outcome import KillWatch
+from edgebench.run.trial.machine_readers import group_swap
+from edgebench.run.trial.outcome import kill_report
 from edgebench.run.trial.output_rate import OutputRate
 from edgebench.run.trial.process import ProcessEnd, WorkloadProcess
+from edgebench.run.trial.process_readers import running
+from edgebench.run.trial.readers import Finished, ReaderLoop
 from edgebench.run.trial.record import (
     Measured,
     TrialRequest,
@@ -59,12 +60,12 @@ from edgebench.run.trial.record import (
     record_of,
     utc_now,
 )
-from edgebench.run.trial.round_sources import RoundSources, round_sources
+from edgebench.run.trial.round_sources import round_sources
 from edgebench.run.trial.session import TrialSetup
 from edgebench.run.trial.storage import HeldStorage, StoragePlaces
 from edgebench.run.trial.strategy_trial import StrategyTrial
-from edgebench.run.trial.used_files import PROGRAMS, is_warm
-from edgebench.run.trial.watch import TrialWatch
+from edgebench.run.trial.trial_readers import Seen, TrialReaders
+from edgebench.run.trial.used_files import PROGRAMS, files_report, is_warm
 from edgebench.safe_files import created, make_folder, write
 from edgebench.spans import first_round_end_ns
 from edgebench.workloads.engines.engine import WHOLE
@@ -74,6 +75,8 @@ if TYPE_CHECKING:
 
 #: Far above what a runtime's threads need; a fork bomb ends there, not with the machine.
 MOST_PIDS = 4096
+#: Kinds of workload that calibrate a machine.
+_CALIBRATING = ("scan", "hot-base")
 
 
 @dataclass(frozen=True)
@@ -134,9 +137,9 @@ def _warm_and_cold(
     setup: TrialSetup, request: TrialRequest, files: TrialFiles
 ) -> list[TrialRecord]:
     records = _recorded_trials(setup, request, files)
-    if (seen := records[0].files) is None:
+    if (used := records[0].files) is None:
         return records
-    setup.files.add(seen.paths)
+    setup.files.add(used.paths)
     if setup.starts_cold and is_warm(records[0], setup.files.evict()):
         # With its files evicted, as every trial from now on.
         records = _recorded_trials(setup, request, files)
@@ -146,269 +149,279 @@ def _warm_and_cold(
 def _recorded_trials(
     setup: TrialSetup, request: TrialRequest, files: TrialFiles
 ) -> list[TrialRecord]:
-    """Return the trial in a cgroup of its own, and its records."""
-    began = time.monotonic()
-    started_utc = utc_now()
-    folder = files.work / f"{request.trial}-own"
-    observer = StrategyTrial.requested(request, folder, files.reading)
+    """Make the trial in a cgroup of its own, and return its records."""
+    began, started_utc = time.monotonic(), utc_now()
+    observer = StrategyTrial.requested(request, files.work / f"{request.trial}-own", files.reading)
     run_reset(request.settings, setup.identity)
     places = StoragePlaces.of(request.settings, request.weights)
     held = setup.storage.hold(request.limits.storage, places)
     cgroup = setup.parent.create(f"{os.getpid()}-{request.trial}")
-    watch = TrialWatch(setup, request, cgroup)
     try:
-        with background_activity(request.settings, request.trial) as surroundings:
-            parts = setup, request, files, cgroup, observer, held, watch
-            measured = _Measurement(*parts).make()
+        measured = _Measurement(setup, request, files, cgroup, observer, held).make()
     finally:
         cgroup.remove()
-    record = record_of(request, measured, started_utc, time.monotonic() - began)
-    record = structs.replace(record, notes={**record.notes, **surroundings})
+    total_s = time.monotonic() - began
+    record = record_of(request, measured, started_utc, total_s)
+    if observer and (why := observer.keep_reading(record, measured.events, setup.identity)):
+        # Whatever a profiler left: it costs its own figures, and the sweep goes on.
+        unread = replace(measured, missing={**measured.missing, "reading": why})
+        record = record_of(request, unread, started_utc, total_s)
     if measured.walk and request.walk:
         from edgebench.run.walk.records import walk_records
 
-        walked = walk_records(record, measured.walk, request.walk, files.events)
-        return watch.told_of_walk(walked, measured)
-    record = watch.told(record, measured)
-    return [observer.read(record, measured.events, setup.identity) if observer else record]
+        rounds = measured.recorded_rounds
+        return walk_records(record, measured.walk, request.walk, files.events, rounds)
+    return [record]
 
 
-@dataclass(frozen=True)
 class _Measurement:
-    """One trial's measurement in its cgroup."""
+    """One trial's measurement in its cgroup, with all that it needs."""
 
-    setup: TrialSetup
-    request: TrialRequest
-    files: TrialFiles
-    cgroup: Cgroup
-    observer: StrategyTrial | None
-    held: HeldStorage
-    watch: TrialWatch
+    def __init__(
+        self,
+        setup: TrialSetup,
+        request: TrialRequest,
+        files: TrialFiles,
+        cgroup: Cgroup,
+        observer: StrategyTrial | None,
+        held: HeldStorage,
+    ) -> None:
+        """Set the limits, and choose what reads the trial and what moves its limit."""
+        self.setup, self.request, self.files, self.cgroup = setup, request, files, cgroup
+        self.observer, self.held = observer, held
+        settings, limits, storage = request.settings, request.limits, setup.storage
+        pids = MOST_PIDS if "pids" in setup.parent.bases else None
+        self.asked = replace(_limits_of(limits), pids=pids, disks=held.limits)
+        self.applied = cgroup.set_limits(self.asked)
+        # Memory has a limit, or will have one while the workload runs.
+        self.is_limited = bool(
+            self.applied.lowest_bytes is not None or request.walk or ROOM in settings
+        )
+        self.is_program = settings["kind"] in PROGRAMS and request.strategy is None
+        self.rounds = round_sources(
+            storage.machine, storage.swap.state, limits.swap_kind, storage.ram_disk.folder
+        )
+        timed = request.strategy is None and not setup.statistics_always
+        flushing = not (self.is_limited and timed)
+        self.hot, self.unread = readable_files(cgroup.hot_files(), flushing=flushing)
+        # Where reading it can prevent a kill, it is read as often all the time.
+        is_even = self.is_limited and self.hot.stat
+        stat_s = setup.stat_interval_s or (STAT_INTERVAL_S if is_even else None)
+        self.sampler = SamplerProcess(self.hot, files.work, setup.interval_s, stat_s)
+        self.rate = OutputRate(settings.get("throughput_pattern"))
+        events_copy = files.work / EVENTS if files.live else None
+        self.process = WorkloadProcess(self.rate.beside(setup.echo), events_copy)
+        self.readers = TrialReaders.of(setup, request, cgroup, limited=self.is_limited)
+        self.charge = self._swap_charge()
+        self.walk = self._walk()
+        self.control: LimitControl | None = self.walk
+        if self.walk is None and ROOM in settings:
+            self.control = LimitAtBase(cgroup, settings[ROOM], self.asked.swap_bytes)
 
-    @cached_property
-    def rounds(self) -> RoundSources:
-        """Where the worker finds what its rounds swap."""
-        storage, kind = self.setup.storage, self.request.limits.swap_kind
-        return round_sources(storage.machine, storage.swap.state, kind, storage.ram_disk.folder)
+    def _swap_charge(self) -> SwapCharge:
+        """Return what counts the RAM of the trial's swap within its limit."""
+        cgroup, limits = self.cgroup, self.request.limits
+        # A calibration measures the swap itself.
+        swaps = limits.swap_kind != "none" and self.request.settings["kind"] not in _CALIBRATING
+        state, version = self.setup.storage.swap.state, self.setup.parent.version
+        hot = cgroup.hot_files()
 
-    def make(self) -> Measured:
-        """Set the limits, measure the workload from outside, keep its samples, events and log."""
-        setup, request, files, cgroup = self.setup, self.request, self.files, self.cgroup
-        applied = self._limit()
-        sampler, hot, unread = self._sampler(applied)
-        rate = OutputRate(request.settings.get("throughput_pattern"))
-        copy = files.work / EVENTS if files.live else None
-        process = WorkloadProcess(rate.beside(setup.echo), copy)
-        noise, kills, control = NoiseWatch(), KillWatch(), self._control(process)
-        limited, is_program = self._is_limited(applied), request.settings["kind"] in PROGRAMS
-        # One trial of a program on an emulated board: are its libraries too much for that?
-        sizes_board = is_program and request.limits.board is not None and not setup.starts_cold
-        looked = request.strategy is None and (not limited or sizes_board)
-        maps = MapsWatch(cgroup, wanted=looked, is_limited=limited)
-        looks = is_program and request.strategy is None and not (limited and setup.starts_cold)
-        used = FilesWatch(cgroup, wanted=looks)
-        sampler.start()
-        try:
-            if files.live:
-                write_live_trial(files.live, live_trial_of(request, sampler, files.work))
-            noise.start()
-            with used:
-                ended, report = self._run(hot, process, control, maps, noise, used)
+        def files_bytes() -> int:
             counters = cgroup.read()
-        finally:
-            sampler_report = sampler.stop()
-            process.close()
-            kills.stop(cgroup.path.name)
-        swap_bytes = 0 if request.limits.swap_kind == "none" else applied.swap_bytes
-        events, bad_events = process.event_list()
-        # A program loads its network once; further rounds load it anew, beside what was kept.
-        is_whole = request.settings.get("schedule") == WHOLE
-        until_ns = first_round_end_ns(events) if is_whole else None
-        resident = _most_resident(used, report)
-        samples = sampler.summary(maps.looks, until_ns, counters, resident)
-        per_second, why_no_rate = rate.per_second(ended.wall_s, process.output_text())
-        growth = None
-        if ended.stopped and is_program and request.strategy is None and not limited:
-            growth = judge_growth(*sampler.held_between(*ended.window_ns))
-        told = cgroup.path.name, swap_bytes, counters.oom_kills, samples.swap_peak_bytes
-        kill, unlogged = kills.report(*told)
-        charge = self.watch.charge
-        # A limit that moves is read back at each move.
-        broken = [] if control or charge.moves else self._changed_limits(applied)
-        applied = control.applied(applied) if control else applied
-        self._keep(sampler, process)
-        return Measured(
-            *(applied, ended, events, bad_events, counters, report, sampler_report, samples),
-            noise=noise.stop(counters.cpu_ns / 1e9 if counters.cpu_ns is not None else None),
-            output_tail=process.output_text()[-2000:],
-            watched=self._watching(sampler),
-            kill=kill,
-            library_bytes=maps.library_bytes,
-            files=setup.files.report(
-                used,
-                counters,
-                elsewhere_bytes=maps.elsewhere_bytes,
-                library_bytes=maps.library_bytes,
-                gnu_time=report,
-                samples=samples,
-            ),
-            throughput_per_s=per_second,
-            why_no_rate=why_no_rate,
-            storage=self.held.report,
-            walk=self._walk(control),
-            missing=cgroup.missing() | unread | unlogged | maps.reasons() | setup.files.missing,
-            dropped_events=process.events.dropped_lines,
-            broken_limits=broken,
-            ran_out=charge.ran_out,
-            growth=growth,
-            ceiling_bytes=self.setup.parent.ceiling_bytes,
-            rounds=self.rounds,
+            return max(0, (counters.file_bytes or 0) - (counters.shmem_bytes or 0))
+
+        return SwapCharge(
+            swap_ram(state, version) if swaps else None,
+            limits.memory_bytes,
+            move=lambda size: cgroup.move_memory_limit(size, limits.swap_bytes, waits=False),
+            used=lambda: int(hot.usage.read_text(errors="replace")),
+            files=files_bytes,
+            swapped=group_swap(hot),
+            kill=cgroup.kill,
+            not_charged=FAST_DISK if self.request.walk else None,
         )
 
-    def _control(self, process: WorkloadProcess) -> LimitControl | None:
-        """Return what moves the limit while the worker lives, if anything does."""
-        request, room = self.request, self.request.settings.get(ROOM)
-        swap_bytes = _limits_of(request.limits).swap_bytes
-        if request.walk is not None:
-            from edgebench.run.walk.control import WalkControl
-
-            maps = request.settings.get("loader") not in (None, COPY)
-            parts = self.cgroup, request.walk, swap_bytes, process, self.rounds
-            return WalkControl(*parts, maps_weights=maps)
-        return None if room is None else LimitAtBase(self.cgroup, room, swap_bytes)
-
-    def _walk(self, control: LimitControl | None) -> WalkControl | None:
-        """Return what moved the limit of a walk; None: this is none."""
+    def _walk(self) -> WalkControl | None:
         if self.request.walk is None:
             return None
         from edgebench.run.walk.control import WalkControl
 
-        return control if isinstance(control, WalkControl) else None
+        maps = self.request.settings.get("loader") not in (None, COPY)
+        parts = self.cgroup, self.request.walk, self.asked.swap_bytes, self.process, self.rounds
+        return WalkControl(*parts, maps_weights=maps)
 
-    def _limit(self) -> Limits:
-        """Set the limits and hold the disks; as the kernel has them."""
-        pids = MOST_PIDS if "pids" in self.setup.parent.bases else None
-        asked = replace(_limits_of(self.request.limits), pids=pids, disks=self.held.limits)
-        return self.cgroup.set_limits(asked)
+    def make(self) -> Measured:
+        """Measure the workload from outside; keep its samples, events and log."""
+        request, files, sampler = self.request, self.files, self.sampler
+        with background_activity(request.settings, request.trial) as surroundings:
+            sampler.start()
+            try:
+                if files.live:
+                    write_live_trial(files.live, live_trial_of(request, sampler, files.work))
+                with ReaderLoop(self.readers.all()) as loop:
+                    ended, finished = self._run(loop)
+                    seen = self.readers.stop(loop, finished)
+            finally:
+                sampler_report = sampler.stop()
+                self.process.close()
+        measured = self._measured(ended, finished, seen, sampler_report, surroundings)
+        with created(files.samples) as file:
+            sampler.pack(file)
+        write(files.log, self.process.output_text().encode())
+        # Level 1: a twentieth of the time of level 9 for a tenth more bytes.
+        write(files.events, gzip.compress(bytes(self.process.events.data), compresslevel=1))
+        return measured
 
-    def _sampler(self, applied: Limits) -> tuple[SamplerProcess, HotFiles, dict[str, str]]:
-        """Return the sampler, what it and the worker read, and why samples are missing."""
-        setup, request = self.setup, self.request
-        limited = self._is_limited(applied)
-        timed = request.strategy is None and not setup.statistics_always
-        hot, unread = readable_files(self.cgroup.hot_files(), flushing=not (limited and timed))
-        # Where reading it can prevent a kill, it is read as often all the time.
-        stat_s = setup.stat_interval_s or (STAT_INTERVAL_S if limited and hot.stat else None)
-        return SamplerProcess(hot, self.files.work, setup.interval_s, stat_s), hot, unread
-
-    def _changed_limits(self, applied: Limits) -> list[Doubt]:
-        """Compare memory's limits with those that were set: the cgroup's owner can change them."""
-        now, changed = self.cgroup.read_limits(applied), []
-        for name in (*MEMORY_SIZES, "swap_bytes"):
-            sizes = {"from_bytes": getattr(applied, name), "to_bytes": getattr(now, name)}
-            if sizes["from_bytes"] != sizes["to_bytes"]:
-                known = {key: float(size) for key, size in sizes.items() if size is not None}
-                changed.append(Doubt("limit_changed", known, [name.removesuffix("_bytes")]))
-        return changed
-
-    def _is_limited(self, applied: Limits) -> bool:
-        """Whether a limit of memory is set, or will be while it runs."""
-        request = self.request
-        return bool(applied.lowest_bytes is not None or request.walk or ROOM in request.settings)
-
-    def _run(
-        self,
-        hot: HotFiles,
-        process: WorkloadProcess,
-        control: LimitControl | None,
-        maps: MapsWatch,
-        noise: NoiseWatch,
-        used: FilesWatch,
-    ) -> tuple[ProcessEnd, GnuTime | None]:
-        request, identity = self.request, self.setup.identity
+    def _run(self, loop: ReaderLoop) -> tuple[ProcessEnd, Finished]:
+        """Start the workload, wait for its end, and kill all that it left."""
+        request, identity, control = self.request, self.setup.identity, self.control
+        settings, kind = request.settings, request.settings["kind"]
         report = self.files.work / f"{request.trial}.gnu-time"
-        worker_fd = control.worker_fd if control else None
+        stop_after_s = settings.get("stop_after_s")
 
-        outside, stop_after_s = self.watch.outside, request.settings.get("stop_after_s")
+        def end(command: int) -> None:
+            # What is left behind is looked at between the command's end and the kill.
+            try:
+                loop.end(command)
+            finally:
+                self.cgroup.kill()
 
-        def look(pid: int) -> None:
-            maps.look()
-            noise.look()
-            used.see_all(pid)
-            outside.command = pid
-
-        def end() -> None:
-            # Who is waited for is measured.
-            if not stop_after_s:
-                outside.look_at_end()
-            self.cgroup.kill()
-
-        ours = process.events.write_fd, process.records.fd
-        kind = request.settings["kind"]
-        opened = open_descriptors(kind, hot, self.rounds, *ours, worker_fd)
-        with (
-            report_file(report, identity) as report_fd,
-            self.watch,
-            control or nullcontext(),
-            opened as (descriptors, fds),
-        ):
-            settings = worker_settings(request)
-            if settings.get("node_times"):
-                settings["profile_folder"] = str(self.files.work / f"{request.trial}-profile")
-                make_folder(Path(settings["profile_folder"]), exist_ok=True)
-            start = launch(settings, descriptors)
+        with ExitStack() as stack:
+            report_fd = stack.enter_context(report_file(report, identity))
+            stack.enter_context(self.charge)
+            if control:
+                stack.enter_context(control)
+            ours = self.process.events.write_fd, self.process.records.fd
+            worker_fd = control.worker_fd if control else None
+            descriptors, fds = stack.enter_context(
+                open_descriptors(kind, self.hot, self.rounds, *ours, worker_fd)
+            )
+            start = launch(self._worker_settings(), descriptors)
             check_start(start)
             if kind in PROGRAMS:
-                self.setup.files.add_named(request.settings)
+                self.setup.files.add_named(settings)
                 self.setup.files.add([start.stdin] if start.stdin else [])
                 self.setup.files.evict()
             if self.observer:
                 start = self.observer.wrap(start)
             timed = gnu_time_command(self.setup.gnu_time, report, start.argv)
-            cores = _limits_of(request.limits).cores
             # The helper that joins may still be root: it gets none of the workload's variables.
-            with (
-                in_memory(environment_block(environment_of(start, identity))) as variables,
-                open_input(start) as stdin,
-            ):
-                fd = variables.fileno()
-                ended = process.run(
-                    join_command(self.cgroup, timed, identity, cores, fd, start.cwd),
-                    env=SYSTEM_ENVIRONMENT,
-                    pass_fds=[*fds, fd],
-                    stdin=stdin,
-                    timeout_s=stop_after_s or request.timeout_s,
-                    kill=end,
-                    wakes=control.wakes if control else {},
-                    look=look,
-                    # A program that is to run for a time may be a service that detaches itself.
-                    lingers=lambda: bool(stop_after_s and outside.running()),
-                )
-            figures = read_report(report_fd)
+            block = environment_block(environment_of(start, identity))
+            variables = stack.enter_context(in_memory(block)).fileno()
+            ended = self.process.run(
+                join_command(self.cgroup, timed, identity, self.asked.cores, variables, start.cwd),
+                env=SYSTEM_ENVIRONMENT,
+                pass_fds=[*fds, variables],
+                stdin=stack.enter_context(open_input(start)),
+                timeout_s=stop_after_s or request.timeout_s,
+                end=end,
+                wakes=control.wakes if control else {},
+                look=loop.check,
+                # A program that is to run for a time may be a service that detaches itself.
+                lingers=lambda: bool(stop_after_s and running(self.cgroup)),
+            )
+            gnu_time = read_report(report_fd)
+        self.charge.check()
         if stop_after_s:
             ended = replace(ended, timed_out=False, stopped=ended.timed_out)
-        return ended, figures
+        return ended, Finished(self.cgroup.read(), gnu_time)
 
-    def _keep(self, sampler: SamplerProcess, process: WorkloadProcess) -> None:
-        with created(self.files.samples) as file:
-            sampler.pack(file)
-        write(self.files.log, process.output_text().encode())
-        # Level 1: a twentieth of the time of level 9 for a tenth more bytes.
-        write(self.files.events, gzip.compress(bytes(process.events.data), compresslevel=1))
+    def _measured(
+        self,
+        ended: ProcessEnd,
+        finished: Finished,
+        seen: Seen,
+        sampler_report: SamplerReport,
+        surroundings: dict[str, Any],
+    ) -> Measured:
+        """Put together what readers, sampler and worker tell."""
+        setup, settings, counters = self.setup, self.request.settings, finished.counters
+        process, sampler, charge = self.process, self.sampler, self.charge
+        events, bad_events = process.event_list()
+        # A program loads its network once; further rounds load it anew, beside what was kept.
+        until_ns = first_round_end_ns(events) if settings.get("schedule") == WHOLE else None
+        resident = None
+        if seen.files and seen.files.processes and finished.gnu_time:
+            # GNU time is one of the processes, and tells what the largest of them had.
+            resident = finished.gnu_time.maxrss_bytes * max(1, seen.files.processes - 1)
+        samples = sampler.summary(seen.maps.looks, until_ns, counters, resident)
+        swap_bytes = 0 if self.request.limits.swap_kind == "none" else self.applied.swap_bytes
+        kill, kill_missing = kill_report(
+            seen.kills,
+            self.cgroup.path.name,
+            swap_bytes,
+            counters.oom_kills,
+            samples.swap_peak_bytes,
+        )
+        files, files_missing = files_report(
+            seen.files, seen.maps, finished, samples, setup.files.kept_bytes
+        )
+        per_second, why_no_rate = self.rate.per_second(ended.wall_s, process.output_text())
+        growth = None
+        if ended.stopped and self.is_program and not self.is_limited:
+            growth = judge_growth(*sampler.held_between(*ended.window_ns))
+        watched = sampler.watching
+        if settings["kind"] == "command":
+            # It has no worker that could reset anything.
+            watched = structs.replace(watched, marks_reset_at_boundaries=False)
+        accelerator = None
+        if seen.accelerator:
+            from edgebench.run.trial.accelerator_reader import accelerator_report
 
-    def _watching(self, sampler: SamplerProcess) -> Watching:
-        seen = sampler.watching
-        # A command has no worker that could reset anything.
-        resets = seen.marks_reset_at_boundaries and self.request.settings["kind"] != "command"
-        return structs.replace(seen, marks_reset_at_boundaries=resets)
+            accelerator = accelerator_report(settings["accelerator"], events, seen.accelerator)
+        # A limit that moves is read back at each move.
+        moves = self.control or charge.moves
+        missing = {**self.cgroup.missing(), **self.unread, **kill_missing}
+        return Measured(
+            applied=self.control.applied(self.applied) if self.control else self.applied,
+            ended=ended,
+            counters=counters,
+            gnu_time=finished.gnu_time,
+            events=events,
+            sampler=sampler_report,
+            samples=samples,
+            watched=watched,
+            output_tail=process.output_text()[-2000:],
+            bad_events=bad_events,
+            dropped_events=process.events.dropped_lines,
+            library_bytes=seen.maps.library_bytes,
+            other_swap_bytes=seen.swap.other_bytes,
+            throughput_per_s=per_second,
+            why_no_rate=why_no_rate,
+            ceiling_bytes=setup.parent.ceiling_bytes,
+            accelerator=accelerator,
+            files=files,
+            growth=growth,
+            kill=kill,
+            outside=seen.outside,
+            storage=self.held.report,
+            swap_ram=charge.report(),
+            noise=dict(seen.noise),
+            surroundings=surroundings,
+            missing={**missing, **seen.missing, **files_missing},
+            broken_limits=[] if moves else self._changed_limits(),
+            doubts=[*seen.swap.doubts, *charge.doubts()],
+            rounds=self.rounds,
+            walk=self.walk,
+        )
 
+    def _worker_settings(self) -> dict[str, Any]:
+        settings = worker_settings(self.request)
+        if settings.get("node_times"):
+            folder = self.files.work / f"{self.request.trial}-profile"
+            settings["profile_folder"] = str(folder)
+            make_folder(folder, exist_ok=True)
+        return settings
 
-def _most_resident(used: FilesWatch, report: GnuTime | None) -> int | None:
-    """Bytes that a program's processes had resident at once at most; None: they were not counted.
-
-    GNU time is one of the processes, and tells what the largest of them had.
-    """
-    return report.maxrss_bytes * max(1, used.processes - 1) if report and used.processes else None
+    def _changed_limits(self) -> list[Doubt]:
+        """Compare memory's limits with those that were set: the cgroup's owner can change them."""
+        now, changed = self.cgroup.read_limits(self.applied), []
+        for name in (*MEMORY_SIZES, "swap_bytes"):
+            sizes = {"from_bytes": getattr(self.applied, name), "to_bytes": getattr(now, name)}
+            if sizes["from_bytes"] != sizes["to_bytes"]:
+                known = {key: float(size) for key, size in sizes.items() if size is not None}
+                changed.append(Doubt("limit_changed", known, [name.removesuffix("_bytes")]))
+        return changed
 
 
 def _limits_of(setting: LimitSetting) -> Limits:

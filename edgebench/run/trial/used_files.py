@@ -17,13 +17,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgebench.cgroups.interface import Counters
-from edgebench.cgroups.process_files import FilesWatch, cached_bytes, named_files
+from edgebench.cgroups.process_files import cached_bytes, named_files
 from edgebench.cgroups.sampler_process import SampleSummary
 from edgebench.errors import WorkloadError
 from edgebench.layers.disk import drop_pages
-from edgebench.measures.strategies.gnu_time import GnuTime
 from edgebench.records import FilesReport, TrialRecord
+from edgebench.run.trial.process_readers import LOOK_S, SeenFiles, SeenMaps
+from edgebench.run.trial.readers import Finished
 from edgebench.safe_folders import walk
 from edgebench.safe_reading import open_to_read
 from edgebench.units import MIB
@@ -34,8 +34,6 @@ PROGRAMS = ("command", "function")
 _WARM_SHARE, _WARM_BYTES = 0.05, MIB
 #: A file of which more than so many times its size was read is read again and again.
 _READ_AGAIN = 1.5
-#: How long a look at all files may take: a sparse file has any size.
-_LOOK_S = 2.0
 
 
 def files_at(path: Path) -> list[Path]:
@@ -55,9 +53,8 @@ class UsedFiles:
 
     def __init__(self) -> None:
         self._paths: dict[Path, None] = {}
-        self._kept_bytes = 0
-        #: Key of the last report's record → why it is missing there.
-        self.missing: dict[str, str] = {}
+        #: What the kernel kept of them at the last eviction.
+        self.kept_bytes = 0
 
     def add(self, paths: Iterable[str | Path]) -> None:
         """Evict these from now on."""
@@ -89,7 +86,7 @@ class UsedFiles:
 
         What is not written to the disk yet is written first.
         """
-        kept, until_s = 0, time.monotonic() + _LOOK_S
+        kept, until_s = 0, time.monotonic() + LOOK_S
         for path in self._paths:
             # It may have gone, or its rights.
             with contextlib.suppress(OSError), open_to_read(path) as file:
@@ -98,67 +95,59 @@ class UsedFiles:
                     os.fdatasync(file.fileno())
                     drop_pages(file.fileno())
                 kept += cached_bytes(file.fileno(), until_s) or 0
-        self._kept_bytes = kept
+        self.kept_bytes = kept
         return kept
 
-    def report(
-        self,
-        watch: FilesWatch,
-        counters: Counters,
-        *,
-        elsewhere_bytes: int | None,
-        library_bytes: int | None,
-        gnu_time: GnuTime | None,
-        samples: SampleSummary,
-    ) -> FilesReport | None:
-        """Return what of a program's files was charged elsewhere, while its cgroup is still there.
 
-        Args:
-            watch: saw its files.
-            counters: of the cgroup at the end.
-            elsewhere_bytes: what looks at its maps came to; None: there was none.
-            library_bytes: what of libraries it mapped; None: it ended before a look.
-            gnu_time: whose largest resident set shows what came after the last look and sample.
-            samples: what they came to.
-        """
-        self.missing = {}
-        sizes: dict[Path, int | None] = {}
-        found, until_s = watch.files(), time.monotonic() + _LOOK_S
-        for path in found:
-            with contextlib.suppress(OSError), open_to_read(path) as file:
-                sizes[path] = cached_bytes(file.fileno(), until_s)
-        if not sizes:
-            return None
-        paths = sorted(sizes, key=lambda path: -(sizes[path] or 0))
-        report = FilesReport([str(path) for path in paths], self._kept_bytes)
-        known = {path: size for path, size in sizes.items() if size is not None}
-        if time.monotonic() > until_s:
-            why = f"a look at what is cached of its files took more than {_LOOK_S:g} s"
-            self.missing = {"files.warm_bytes": why}
-            return report
-        if counters.file_bytes is None or not known:
-            return report
-        charged = counters.file_bytes - (counters.shmem_bytes or 0)
-        warm = max(0, sum(known.values()) - charged)
-        mapped = sum(size for path, size in known.items() if found[path])
-        elsewhere, peak = elsewhere_bytes, counters.peak_bytes
-        held = gnu_time.maxrss_bytes - (library_bytes or 0) if gnu_time else 0
-        if elsewhere is not None and held and peak:
-            # No process can hold more than the peak but for what others are charged for.
-            elsewhere = max(elsewhere, min(held - peak, max(0, mapped - charged)))
-        late, demand = 0, samples.demand_bytes
-        if demand is not None and samples.undroppable_bytes is not None and peak:
-            # The rest of what one process held, as far as its files were there and charged.
-            beside = elsewhere or 0
-            most = min(held, samples.undroppable_bytes + mapped, peak + beside)
-            late = max(0, most - demand - beside)
-        own = {path: size for path, size in known.items() if not found[path]}
-        read = watch.read_bytes(own)
-        reread = sum(size for path, size in own.items() if read[path] > _READ_AGAIN * size)
-        if demand is not None and peak:
-            # Not all of it may have been there at once with the rest.
-            reread = min(reread, max(0, peak + (elsewhere or 0) + warm - demand - late))
-        return FilesReport(report.paths, self._kept_bytes, warm, elsewhere, late, reread)
+def files_report(
+    seen: SeenFiles | None,
+    maps: SeenMaps,
+    finished: Finished,
+    samples: SampleSummary,
+    kept_bytes: int,
+) -> tuple[FilesReport | None, dict[str, str]]:
+    """Find what of a program's files was charged elsewhere, or not sampled; and what is missing.
+
+    Args:
+        seen: its files; None: they were not looked for.
+        maps: what its maps showed.
+        finished: what it ended with: GNU time's largest resident set shows what came after the
+            last look and sample.
+        samples: what they came to.
+        kept_bytes: what the kernel kept of its files when they were evicted.
+    """
+    if not seen or not seen.cached:
+        return None, {}
+    paths = sorted(seen.cached, key=lambda path: -(seen.cached[path] or 0))
+    report = FilesReport([str(path) for path in paths], kept_bytes)
+    if seen.took_s > LOOK_S:
+        why = f"a look at what is cached of its files took more than {LOOK_S:g} s"
+        return report, {"files.warm_bytes": why}
+    counters, gnu_time = finished.counters, finished.gnu_time
+    known = {path: size for path, size in seen.cached.items() if size is not None}
+    if counters.file_bytes is None or not known:
+        return report, {}
+    charged = counters.file_bytes - (counters.shmem_bytes or 0)
+    warm = max(0, sum(known.values()) - charged)
+    mapped = sum(size for path, size in known.items() if path in seen.mapped)
+    elsewhere, peak = maps.elsewhere_bytes, counters.peak_bytes
+    held = gnu_time.maxrss_bytes - (maps.library_bytes or 0) if gnu_time else 0
+    if elsewhere is not None and held and peak:
+        # No process can hold more than the peak but for what others are charged for.
+        elsewhere = max(elsewhere, min(held - peak, max(0, mapped - charged)))
+    late, demand = 0, samples.demand_bytes
+    if demand is not None and samples.undroppable_bytes is not None and peak:
+        # The rest of what one process held, as far as its files were there and charged.
+        beside = elsewhere or 0
+        most = min(held, samples.undroppable_bytes + mapped, peak + beside)
+        late = max(0, most - demand - beside)
+    reread = sum(
+        known[path] for path, read in seen.read_bytes.items() if read > _READ_AGAIN * known[path]
+    )
+    if demand is not None and peak:
+        # Not all of it may have been there at once with the rest.
+        reread = min(reread, max(0, peak + (elsewhere or 0) + warm - demand - late))
+    return FilesReport(report.paths, kept_bytes, warm, elsewhere, late, reread), {}
 
 
 def is_warm(record: TrialRecord, kept_bytes: int) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from edgebench.records import DEMAND, Doubt, TrialRecord, WalkReport, is_count
+from edgebench.run.trial.machine_readers import OTHER_SWAP
+from edgebench.run.trial.round_sources import RecordedRounds
 from edgebench.run.walk.control import WalkControl, WalkedLimits, WalkStep
 from edgebench.run.walk.pace import visited
 from edgebench.safe_files import write
@@ -35,115 +35,106 @@ def walk_records(
     control: WalkControl,
     limits: WalkedLimits,
     events: Path,
+    rounds: RecordedRounds,
 ) -> list[TrialRecord]:
-    """Each limit's record, its events written; the first is the trial's own, of its start.
+    """Return each limit's record, its events written; the first is the trial's own, of its start.
 
     Args:
         whole: the record of the process as a trial without a limit.
         control: what moved its limit.
         limits: through which it went.
         events: the trial's file of events; those of its further limits get files beside it.
+        rounds: which counts of rounds are known.
     """
     left = control.read_events()
-    steps, made = control.steps, []
-    ended = whole.outcome == "ok"
     # What an unfinished round left belongs to its limit, the last words to the trial.
-    steps[0 if ended else -1].events += left
-    references = _references(steps)
-    for number, step in enumerate(steps):
-        last, own = number == len(steps) - 1, step.every_event()
-        record = _at(whole, number, step, limits, references.get(number), own)
-        if number in (0, len(steps) - 1):
-            # These have more than rounds: what came before them, and what is left of one.
-            record = replace(record, phases=events_to_phases(own))
-        if not ended and not last:
-            record = _finished(record)
-        made.append(record)
+    control.steps[0 if whole.outcome == "ok" else -1].events += left
+    references = _references(control.steps)
+    records = []
+    for number, step in enumerate(control.steps):
+        own_events = step.every_event()
+        reference_s = references.get(number)
+        record = _record_at(whole, control, limits, number, own_events, rounds, reference_s)
+        records.append(record)
         file = events.with_name(f"{record.trial}{''.join(events.suffixes)}") if number else events
-        write(file, _packed([_limit_event(step), *own]))
-    made[0] = replace(
-        made[0],
-        working_set=control.working_set.found,
-        doubts=[*made[0].doubts, *_doubts(control, limits)],
-        missing=_told_missing(made[0].missing, control.working_set.missing),
-    )
-    return made
+        lines = "".join(json.dumps(event) + "\n" for event in (_limit_event(step), *own_events))
+        write(file, gzip.compress(lines.encode(), compresslevel=1))
+    return records
 
 
-def _told_missing(missing: dict[str, str], working_set: str | None) -> dict[str, str]:
-    return {**missing, **({"working_set": working_set} if working_set else {})}
-
-
-def _packed(events: Iterable[dict[str, Any]]) -> bytes:
-    lines = "".join(json.dumps(event) + "\n" for event in events)
-    return gzip.compress(lines.encode(), compresslevel=1)
-
-
-def _at(
+def _record_at(
     whole: TrialRecord,
-    number: int,
-    step: WalkStep,
+    control: WalkControl,
     limits: WalkedLimits,
-    reference_s: float | None,
+    number: int,
     events: Sequence[dict[str, Any]],
+    rounds: RecordedRounds,
+    reference_s: float | None,
 ) -> TrialRecord:
-    """Return the record of one limit."""
-    name = f"{whole.trial}-{number:02d}" if number else whole.trial
-    limit = step.applied_bytes
+    """Build the record of one limit.
+
+    The first has what is of the whole process, the last one how that ended.
+    """
+    step, is_first = control.steps[number], number == 0
+    is_last = number == len(control.steps) - 1
+    took_s = (step.end_ns - step.start_ns) / 1e9 if step.end_ns else None
+    end = whole if is_last or whole.outcome == "ok" else None
+    memory_bytes, limit = step.visit.memory_bytes, step.applied_bytes
     spans: list[Any] = [event.get("peak_bytes") for event in events]
     peak = max(filter(is_count, spans), default=None)
-    nothing: dict[str, Any] = dict.fromkeys(_WHOLE)
-    record = replace(
-        whole,
-        **nothing,
-        trial=name,
-        point=limits.point(step.visit.memory_bytes, step.visit.direction),
-        limits=limits.setting(step.visit.memory_bytes),
+    missing = {
+        **whole.missing,
+        **dict.fromkeys(_WHOLE, _WHY_NOT),
+        **dict.fromkeys(DEMAND, _WHY_NO_DEMAND),
+    }
+    if is_first and control.working_set.missing:
+        missing["working_set"] = control.working_set.missing
+    elif not is_first:
+        missing.pop(OTHER_SWAP, None)
+    return TrialRecord(
+        trial=whole.trial if is_first else f"{whole.trial}-{number:02d}",
+        point=limits.point(memory_bytes, step.visit.direction),
+        block=whole.block,
+        repeat=whole.repeat,
+        settings=whole.settings,
+        limits=limits.setting(memory_bytes),
         direction=step.visit.direction,
+        outcome=end.outcome if end else "ok",
+        reason=end.reason if end else None,
+        ended_in=end.ended_in if end else None,
+        exit_code=end.exit_code if end else None,
+        signal=end.signal if end else None,
+        oom_kills=end.oom_kills if end else None,
+        killed_with_swap_free=end.killed_with_swap_free if end else None,
+        kill=end.kill if end else None,
+        started_utc=whole.started_utc if is_first else step.started_utc,
+        wall_s=whole.wall_s if is_first else took_s,
+        harness_s=whole.harness_s if is_first else None,
         limit_bytes=limit,
         peak_bytes=peak,
+        peak_source=whole.peak_source,
         saturated=None if peak is None else limit is not None and peak >= limit,
+        other_swap_bytes=whole.other_swap_bytes if is_first else None,
+        base_bytes=whole.base_bytes,
+        gnu_time=whole.gnu_time if is_first else {},
         collections_s=collections_s(events),
-        phases=step.phases,
-        round_counts=step.counts,
+        throughput_per_s=whole.throughput_per_s,
+        page_cache=whole.page_cache,
+        sampler=whole.sampler if is_first else None,
+        watched=whole.watched,
+        storage=whole.storage,
+        swap_ram=whole.swap_ram if is_first else None,
         walk=WalkReport(whole.trial, number, step.round_s, reference_s),
-        missing={
-            **whole.missing,
-            **dict.fromkeys(_WHOLE, _WHY_NOT),
-            **dict.fromkeys(DEMAND, _WHY_NO_DEMAND),
-        },
-    )
-    return record if number == 0 else _later(record, step)
-
-
-def _later(record: TrialRecord, step: WalkStep) -> TrialRecord:
-    """Remove what is of the process as a whole, which its first record has."""
-    took_s = (step.end_ns - step.start_ns) / 1e9 if step.end_ns else None
-    return replace(
-        record,
-        started_utc=step.started_utc,
-        wall_s=took_s,
-        harness_s=None,
-        sampler=None,
-        gnu_time={},
-        noise={},
-        notes={},
-        doubts=[],
-    )
-
-
-def _finished(record: TrialRecord) -> TrialRecord:
-    """Remove what only a later limit came to."""
-    return replace(
-        record,
-        outcome="ok",
-        reason=None,
-        ended_in=None,
-        exit_code=None,
-        signal=None,
-        oom_kills=None,
-        killed_with_swap_free=None,
-        kill=None,
+        working_set=control.working_set.found if is_first else None,
+        accelerator=whole.accelerator if is_first else None,
+        # The first and the last have more than rounds: what came before them, what is left of one.
+        phases=events_to_phases(events) if is_first or is_last else step.phases,
+        round_counts=rounds.known(step.counts),
+        round_sources=rounds.sources,
+        notes=whole.notes if is_first else {},
+        noise=whole.noise if is_first else {},
+        doubts=[*whole.doubts, *_doubts(control, limits)] if is_first else [],
+        missing=missing,
     )
 
 

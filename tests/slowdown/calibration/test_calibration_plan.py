@@ -21,8 +21,8 @@ from edgebench.run.calibration import (
     calibration_points,
     with_slowed_visit,
 )
+from edgebench.run.trial.controllers import ROOM
 from edgebench.run.trial.launch import KINDS
-from edgebench.run.trial.limit_control import ROOM
 from edgebench.scenario.points import Point
 from edgebench.slowdown.calibration import FITS, WIDE
 from edgebench.slowdown.curves import curves

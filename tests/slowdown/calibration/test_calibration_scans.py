@@ -14,7 +14,7 @@ import pytest
 from edgebench.errors import MachineError, WorkloadError
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.calibration import runtime_bytes, scan_file
-from edgebench.run.trial.limit_control import ROOM
+from edgebench.run.trial.controllers import ROOM
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session, open_session
 from edgebench.run.trial.trial import TrialFiles, run_trial
