@@ -43,7 +43,7 @@ from edgebench.results.layout import (
     trials_file,
 )
 from edgebench.results.trial_lines import read_records
-from edgebench.safe_reading import open_to_read, read_end, read_file, read_text
+from edgebench.safe_reading import open_to_read, read_end, read_text
 from edgebench.text import printable
 from edgebench.units import format_size
 from edgebench.workloads.memory_settings import DEFAULT
@@ -341,21 +341,3 @@ def end_of_output(sweep: Path, trial: str) -> str:
         return printable(read_end(log_of(sweep, trial), _END_BYTES).decode(errors="replace"))
     except OSError:
         return ""
-
-
-def may_have(path: Path, network: str) -> bool:
-    """Whether a sweep at or below a path may have trials of the network of this name.
-
-    Raises:
-        ResultsError: no sweep there.
-    """
-    written = json.dumps(network).encode()
-    return any(_names(folder / RESOLVED, written) for folder in sweep_folders(path))
-
-
-def _names(resolved: Path, written: bytes) -> bool:
-    try:
-        return not resolved.is_file() or written in read_file(resolved)
-    except OSError:
-        # Whoever reads all of it says what is wrong.
-        return True

@@ -47,13 +47,12 @@ _ENDS = ("ok", *TOO_TIGHT, "accelerator-oom")
 class MeasuredLimit:
     """What the trials of a workload at one limit showed.
 
-    Attributes:
+    Args:
         label: the limit as the scenario has it, as ``75%``; ``max`` without a limit.
         limit_bytes: as the kernel rounded it; infinite without a limit.
         finished, ended: trials that finished, and all whose end tells whether the limit is enough.
         lost: how most of the others ended; empty without any.
-        times_s, ratios: of ``start``, ``total`` and ``throughput`` (seconds of one unit), as far as
-            they are known.
+        times_s, ratios: of ``start``, ``total`` and ``throughput`` (seconds of one unit), if known.
         peak_bytes: the most that its trials used, page cache included; infinite if unknown.
     """
 
@@ -79,10 +78,9 @@ def measured_limits(results: Results) -> Measured:
     for name, points in facts_of_points(results).items():
         for point in points:
             limits = found.setdefault((name, point.key.id), [])
-            known = (point.limit_bytes, point.limits.memory_bytes)
-            size: float | None = next((one for one in known if one is not None), None)
-            if point.limits.label == "max":
-                size = math.inf
+            size: float | None = point.limit_bytes
+            size = point.limits.memory_bytes if size is None else size
+            size = math.inf if point.limits.label == "max" else size
             ends = {outcome: n for outcome, n in point.outcomes.items() if outcome in _ENDS}
             if size is None or not ends:
                 # No trial tells whether the limit is enough.
@@ -237,12 +235,18 @@ class WorkloadAnswers:
         self._curves, self._measured, self._needs = curves, measured, needs_bytes
         self._limited = [one for one in measured if one.limit_bytes < math.inf]
         self._room, self._compute, self._least_s, self._moved = room, compute, least_s, moved
-        self._phases: dict[str, ComputedPhase | CannotPredictError] = {}
+        self._phases: dict[tuple[str, str], ComputedPhase | CannotPredictError] = {}
 
     def at(self, limit_bytes: float, label: str = "") -> Answer:
         """Return the answer at a limit; ``label`` is how it was asked for, as ``75%``."""
         share = limit_bytes / self._needs if self._needs else None
-        here = self._measured_at(limit_bytes, label)
+
+        def distance(measured: MeasuredLimit) -> float:
+            return abs(math.log(measured.limit_bytes / limit_bytes))
+
+        known = [one for one in self._limited if one.label == label]
+        known = known or [one for one in self._limited if distance(one) <= math.log(SAME)]
+        here = min(known, key=distance, default=None)
         outcome = self._outcome(here, limit_bytes)
         if here and not (self._moved and here.finished):
             measured = [_measured_time(curve, here) for curve in self._curves if here.finished]
@@ -280,16 +284,6 @@ class WorkloadAnswers:
         """Say why the round is not computed; None: it is."""
         found = [self._computed(curve) for curve in self._curves if curve.phase == "total"]
         return next((one for one in found if isinstance(one, CannotPredictError)), None)
-
-    def _measured_at(self, limit_bytes: float, label: str) -> MeasuredLimit | None:
-        """Return what was measured at a limit, by its label or its size."""
-
-        def distance(one: MeasuredLimit) -> float:
-            return abs(math.log(one.limit_bytes / limit_bytes))
-
-        labelled = [one for one in self._limited if one.label == label]
-        near = [one for one in self._limited if distance(one) <= math.log(SAME)]
-        return min(labelled or near, key=distance, default=None)
 
     def _outcome(self, here: MeasuredLimit | None, limit_bytes: float) -> str | None:
         """Say how a trial ends: as trials did there or, as memory only helps, beside it."""
@@ -384,12 +378,13 @@ class WorkloadAnswers:
         return PhaseTime.of(curve, free_s, *(free_s * n for n in (slowdown, low, high))), source
 
     def _computed(self, curve: Curve) -> ComputedPhase | CannotPredictError:
-        if curve.key not in self._phases:
+        key = curve.network, curve.phase
+        if key not in self._phases:
             try:
-                self._phases[curve.key] = self._compute(curve)
+                self._phases[key] = self._compute(curve)
             except CannotPredictError as error:
-                self._phases[curve.key] = error
-        return self._phases[curve.key]
+                self._phases[key] = error
+        return self._phases[key]
 
     def _layers(self, limit_bytes: float) -> tuple[AddedLayerTime, ...]:
         """Share what a limit adds among the layers: by the bytes of each that are read again."""

@@ -252,7 +252,7 @@ def assumed_constants(
     say, and the costs are those of a common computer. They count only where a declared speed
     decides how long bytes take.
     """
-    in_ram, swaps = swap_kind == "zram", swap_kind != "none"
+    in_ram = swap_kind == "zram"
     swap_in, swap_out, fault = _RAM if in_ram else _DISK
     cluster = environment.get("page_cluster")
     if not isinstance(cluster, int) or not 0 <= cluster < 32:
@@ -262,26 +262,22 @@ def assumed_constants(
     ahead = disk.get("read_ahead_kb") if isinstance(disk, dict) else None
     file_pages = max(1, (ahead if isinstance(ahead, int) else _READ_AHEAD_KIB) // _PAGE_KIB)
 
-    def known(value: float, unit: str) -> Constant:
-        return Constant(value, value, value, unit, 0)
-
-    return Calibration(
-        device=device,
-        swap_kind=swap_kind,
-        created_utc="",
-        schema=SCHEMA,
-        environment=dict(environment),
-        swap_in_bytes_per_s=known(swap_in, "bytes/s") if swaps else None,
-        swap_out_bytes_per_s=known(swap_out, "bytes/s") if swaps else None,
-        file_read_bytes_per_s=known(_READ, "bytes/s"),
-        file_fault_bytes_per_s=known(_MAPPED, "bytes/s"),
-        fault_s=known(fault, "s"),
-        minor_fault_s=known(_TOUCH, "s"),
-        pages_per_fault=known(pages, "pages"),
-        file_pages_per_fault=known(file_pages, "pages"),
-        base_bytes=known(base_bytes, "bytes"),
-        hot_base_bytes=known(_HOT_SHARE * base_bytes, "bytes"),
-    )
+    values: dict[str, tuple[float, str]] = {
+        "file_read_bytes_per_s": (_READ, "bytes/s"),
+        "file_fault_bytes_per_s": (_MAPPED, "bytes/s"),
+        "fault_s": (fault, "s"),
+        "minor_fault_s": (_TOUCH, "s"),
+        "pages_per_fault": (pages, "pages"),
+        "file_pages_per_fault": (file_pages, "pages"),
+        "base_bytes": (base_bytes, "bytes"),
+        "hot_base_bytes": (_HOT_SHARE * base_bytes, "bytes"),
+        "swap_in_bytes_per_s": (swap_in, "bytes/s"),
+        "swap_out_bytes_per_s": (swap_out, "bytes/s"),
+    }
+    made: dict[str, Any] = {k: Constant(v, v, v, unit, 0) for k, (v, unit) in values.items()}
+    if swap_kind == "none":
+        made |= {"swap_in_bytes_per_s": None, "swap_out_bytes_per_s": None}
+    return Calibration(device, swap_kind, "", SCHEMA, dict(environment), **made)
 
 
 #: The least and the most that is scanned, against what the limit leaves.

@@ -92,12 +92,9 @@ class ComputedPhase:
         reach = _REACH[self.source, self.start]
         if not (self.start or self.costs.held):
             reach = max(reach, _AS_IS_REACH)
-        noise, off, free = (
-            _NOISE if self.ran else _NEVER_NOISE,
-            np.exp(reach),
-            self.round.unlimited_s,
-        )
-        low, high = (self.seconds(limits * off) - free, self.seconds(limits / off) - free)
+        noise, off = _NOISE if self.ran else _NEVER_NOISE, np.exp(reach)
+        free = self.round.unlimited_s
+        low, high = self.seconds(limits * off) - free, self.seconds(limits / off) - free
         return free * np.exp(-noise) + low / off, free * np.exp(noise) + high * off
 
 

@@ -80,10 +80,6 @@ class DeviceData:
         """
         return self.base_bytes if self.base_bytes is not None else self.constants.base_bytes.value
 
-    def with_tables(self, tables: Tables) -> DeviceData:
-        """Return the same with these networks' layer tables added."""
-        return replace(self, tables={**self.tables, **tables})
-
 
 def machine_of(environment: Mapping[str, Any]) -> str:
     """Return what tells machines apart, whatever their names: processor, cores, kernel version.

@@ -9,7 +9,6 @@ those that a process of typical speed takes.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -58,54 +57,36 @@ _KEYS = ["sweep", "device", "workload", "network", "phase"]
 
 @once_for_results
 def seconds_by_trial(results: Results) -> pd.DataFrame:
-    """One row per trial, network and phase of :data:`PHASES`: seconds of one pass."""
+    """Return a row per trial, network and phase of :data:`PHASES`: seconds of one pass."""
+    keys = ["sweep", "trial", "network", "phase"]
     phases = results.phases
     phases = phases[(phases["outcome"] == "ok") & phases["phase"].isin([*PHASES, "round"])].copy()
     phases["phase"] = phases["phase"].replace("round", "total")
     phases["seconds"] = phases["wall_s"] / phases["passes"]
-    trials = _wholes(results, phases[phases["phase"] == "total"])
-    keys = ["sweep", "trial", "network", "phase"]
-    parts = [part for part in (trials, _throughputs(results)) if len(part)]
-    rounds = _with_starts(phases)
-    rows = pd.concat([rounds, *parts], ignore_index=True) if parts else rounds
-    seconds = rows.groupby(keys, dropna=False)["seconds"].median()
-    first = rows.drop_duplicates(keys).drop(columns="seconds")
-    joined = first.merge(seconds.reset_index(), on=keys)
+    # Rows that answer; and ``start``, where that is another answer than ``total``. In the rows'
+    # order: a trial's start comes before its steady rounds.
+    answering = answering_rows(phases)
+    is_start = (phases["stage"] == START) & (phases["phase"] == "total")
+    starts = phases[is_start & ~phases.index.isin(answering.index)].assign(phase=START)
+    parts = [pd.concat([answering, starts]).sort_index(kind="stable")]
+    trials = results.trials
+    done = trials[trials["outcome"] == "ok"].copy()  # in one piece: columns were added singly
+    done = done.assign(network=done["network"].where(done["network"].notna(), done["command"]))
+    done = done.assign(pipeline=done["network"])
+    # Trials without rounds are their own ``total``.
+    totals = phases[phases["phase"] == "total"]
+    with_rounds = set(zip(totals["sweep"], totals["trial"], strict=True))
+    places = zip(done["sweep"], done["trial"], strict=True)
+    without = np.array([place not in with_rounds for place in places], dtype=bool)
+    whole = done[without & (done["wall_s"] > 0)]
+    parts.append(whole.assign(phase="total", seconds=whole["wall_s"]))
+    counted = done[done["throughput_per_s"] > 0]
+    parts.append(counted.assign(phase=THROUGHPUT, seconds=1 / counted["throughput_per_s"]))
+    rows = pd.concat([parts[0], *filter(len, parts[1:])], ignore_index=True)
+    medians = rows.groupby(keys, dropna=False)["seconds"].median().reset_index()
+    joined = rows.drop_duplicates(keys).drop(columns="seconds").merge(medians, on=keys)
     joined["memory_bytes"] = joined["limit_bytes"].fillna(joined["memory_bytes"])
     return joined
-
-
-def _with_starts(phases: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that answer; and ``start``, where that is another answer than ``total``."""
-    answering = answering_rows(phases)
-    others = phases.index.difference(answering.index)
-    is_start = (phases["stage"] == START) & (phases["phase"] == "total")
-    starts = phases[is_start & phases.index.isin(others)].assign(phase=START)
-    # By the rows' own order: a trial's start comes before its steady rounds.
-    return pd.concat([answering, starts]).sort_index(kind="stable")
-
-
-def _wholes(results: Results, rounds: pd.DataFrame) -> pd.DataFrame:
-    """Trials without rounds: the whole trial is their ``total``, if it is known."""
-    trials = results.trials
-    with_rounds = set(zip(rounds["sweep"], rounds["trial"], strict=True))
-    names = zip(trials["sweep"], trials["trial"], strict=True)
-    without = np.array([name not in with_rounds for name in names], dtype=bool)
-    whole = trials[(trials["outcome"] == "ok") & without & (trials["wall_s"] > 0)]
-    named = whole["network"].where(whole["network"].notna(), whole["command"])
-    # A copy in one piece: its many columns were added one by one.
-    return whole.copy().assign(
-        network=named, pipeline=named, phase="total", seconds=whole["wall_s"]
-    )
-
-
-def _throughputs(results: Results) -> pd.DataFrame:
-    """Trials with a throughput: seconds of one of its units."""
-    trials = results.trials
-    counted = trials[(trials["outcome"] == "ok") & (trials["throughput_per_s"] > 0)]
-    named = counted["network"].where(counted["network"].notna(), counted["command"])
-    seconds = 1 / counted["throughput_per_s"]
-    return counted.copy().assign(network=named, pipeline=named, phase=THROUGHPUT, seconds=seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,12 +179,6 @@ class Curve:
         words += ["compiled"] if self.settings.get("compiled") else []
         return " · ".join([*(word for word in words if word), self.answer])
 
-    @property
-    def key(self) -> str:
-        """Tells the curve from all others, whatever its times."""
-        about = json.dumps([self.network, self.phase, self.settings], sort_keys=True, default=str)
-        return hashlib.sha256(about.encode()).hexdigest()[:12]
-
     def without(self, limit: float) -> Curve:
         """Return the same curve with one limit's trials left out."""
         kept = self.limit_bytes != limit
@@ -226,6 +201,8 @@ def shown_phase(phase: str, settings: Mapping[str, Any]) -> str:
 def curves(results: Results) -> list[Curve]:
     """Return every curve that has an unlimited time and a limit with a finished trial.
 
+    The seconds of walks are scaled to the steady slowdown that facts know of each limit.
+
     Raises:
         ResultsError: there is none, with the reason.
     """
@@ -236,8 +213,38 @@ def curves(results: Results) -> list[Curve]:
             curve = _made(limited[0], limited, unlimited, lost)
             found.append(replace(curve, walked=walked, working_set_bytes=needs))
     if not found:
-        _say_why_none(results)
-    return _paired(found, results)
+        trials = results.trials
+        limited_trials = trials[trials["memory_bytes"].notna()]
+        what = "no unlimited trial finished: slowdown is relative to those"
+        remedy = "let the sweep finish: type the same edgebench run again"
+        if limited_trials.empty:
+            what = "only unlimited trials here: there is no slowdown to look at"
+            remedy = 'add limits to the scenario, as memory = ["max", "75%", "50%"], and run it'
+        elif not (limited_trials["outcome"] == "ok").any():
+            count = len(limited_trials)
+            what = f"no trial finished below a limit ({count} didn't): no times to compare"
+            remedy = "run it with swap or at larger limits: see [limits] in the scenario"
+        raise ResultsError(what, where=str(results.path), remedy=remedy)
+    if not any(curve.walked for curve in found):
+        return found
+    slowdowns = {
+        (name, point.key.id, float(point.limit_bytes)): point.slowdowns["total"]
+        for name, points in facts_of_points(results).items()
+        for point in points
+        if point.steady_relative and point.limit_bytes and "total" in point.slowdowns
+    }
+    scales: dict[tuple[str, str, float], float] = {}
+    for curve in found:
+        if curve.walked and curve.phase == "total":
+            for limit, median in zip(curve.limits, curve.medians, strict=True):
+                place = curve.settings["sweep"], curve.workload, float(limit)
+                scales[place] = slowdowns.get(place, median) / median
+    for n, curve in enumerate(found):
+        if curve.walked and curve.phase not in (START, THROUGHPUT):
+            walk = curve.settings["sweep"], curve.workload
+            own = np.array([scales.get((*walk, float(at)), 1.0) for at in curve.limit_bytes])
+            found[n] = replace(curve, seconds=curve.seconds * own)
+    return found
 
 
 @once_for_results
@@ -274,8 +281,8 @@ def killed_curves(results: Results) -> list[Curve]:
             by_phase.setdefault(key[3:], []).extend(rows)
         for rows in by_phase.values():
             made = _made(rows[0], [], rows, lost)
-            settings = {k: v for k, v in made.settings.items() if k not in SWAP} | swap
-            found.append(replace(made, settings=settings, workload=str(workload)))
+            about = {k: v for k, v in made.settings.items() if k not in SWAP} | swap
+            found.append(replace(made, settings=about, workload=str(workload)))
     return found
 
 
@@ -346,32 +353,6 @@ def _made(
     )
 
 
-def _paired(found: list[Curve], results: Results) -> list[Curve]:
-    """Scale the seconds of walks to the steady slowdown that facts know of each limit."""
-    if not any(curve.walked for curve in found):
-        return found
-    measured: dict[tuple[str, str], dict[float, float]] = {}
-    for name, points in facts_of_points(results).items():
-        for point in points:
-            if point.steady_relative and point.limit_bytes and "total" in point.slowdowns:
-                known = measured.setdefault((name, point.key.id), {})
-                known[float(point.limit_bytes)] = point.slowdowns["total"]
-    factors: dict[tuple[str, str], dict[float, float]] = {}
-    for curve in found:
-        if curve.walked and curve.phase == "total":
-            walk = curve.settings["sweep"], curve.workload
-            known, pairs = measured.get(walk, {}), zip(curve.limits, curve.medians, strict=True)
-            factors[walk] = {limit: known.get(limit, median) / median for limit, median in pairs}
-    paired = []
-    for curve in found:
-        scales = factors.get((curve.settings["sweep"], curve.workload), {})
-        if curve.walked and curve.phase not in (START, THROUGHPUT):
-            scale = np.array([scales.get(limit, 1.0) for limit in curve.limit_bytes])
-            curve = replace(curve, seconds=curve.seconds * scale)
-        paired.append(curve)
-    return paired
-
-
 def _about_trials(
     results: Results,
 ) -> dict[tuple[str, str], tuple[dict[str, tuple[float, ...]], bool, float | None]]:
@@ -405,28 +386,6 @@ def lost_limits(trials: pd.DataFrame) -> dict[str, tuple[float, ...]]:
         for outcome in LOST
     }
     return {outcome: at for outcome, at in lost.items() if at}
-
-
-def _say_why_none(results: Results) -> None:
-    trials, where = results.trials, str(results.path)
-    limited = trials[trials["memory_bytes"].notna()]
-    if limited.empty:
-        raise ResultsError(
-            "only unlimited trials here: there is no slowdown to look at",
-            where=where,
-            remedy='add limits to the scenario, as memory = ["max", "75%", "50%"], and run it',
-        )
-    if not (limited["outcome"] == "ok").any():
-        raise ResultsError(
-            f"no trial finished below a limit ({len(limited)} didn't): no times to compare",
-            where=where,
-            remedy="run it with swap or at larger limits: see [limits] in the scenario",
-        )
-    raise ResultsError(
-        "no unlimited trial finished: slowdown is relative to those",
-        where=where,
-        remedy="let the sweep finish: type the same edgebench run again",
-    )
 
 
 def upward_seconds(results: Results) -> pd.DataFrame | None:

@@ -81,11 +81,6 @@ class Fit:
         at = np.clip(np.log(limit_bytes), self.ln_limit[0], self.ln_limit[-1])
         return np.exp(PchipInterpolator(self.ln_limit, self.ln_slowdown)(at))
 
-    def interval(self, limit_bytes: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return what the neighbours on both sides leave, as slowdown never rises with memory."""
-        low, high = _between(self.ln_limit, self.ln_slowdown, limit_bytes)
-        return np.exp(low - self.noise), np.exp(high + self.noise)
-
     @cached_property
     def _left_out(self) -> list[tuple[float, FloatArray, FloatArray]]:
         """Each limit, and the points without it."""
@@ -112,15 +107,12 @@ class Fit:
         curve = self.curve
         if len(curve.limits) < LEAST_LIMITS or any(len(x) < 2 for _, x, _ in self._left_out):
             return ()
-        return tuple(
-            HeldOut(
-                limit_bytes=limit,
-                predicted_s=float(Fit(curve, x, y).slowdown(np.array([limit]))[0])
-                * curve.unlimited_s,
-                measured_s=float(np.median(curve.seconds[curve.limit_bytes == limit])),
-            )
-            for limit, x, y in self._left_out
-        )
+        free_s, held = curve.unlimited_s, []
+        for limit, x, y in self._left_out:
+            predicted_s = float(Fit(curve, x, y).slowdown(np.array([limit]))[0]) * free_s
+            measured_s = float(np.median(curve.seconds[curve.limit_bytes == limit]))
+            held.append(HeldOut(limit, predicted_s, measured_s))
+        return tuple(held)
 
     @property
     def errors(self) -> Errors | None:

@@ -22,7 +22,6 @@ from edgebench.layers.references import FILE_KINDS, ModelReference, parse_refere
 from edgebench.results.miss_curve import curve_workload, miss_curves
 from edgebench.results.results import load
 from edgebench.results.rounds import START
-from edgebench.results.sweep_reader import may_have
 from edgebench.results.workload_key import workloads_of
 from edgebench.slowdown.answer import Answer, Measured, WorkloadAnswers, measured_limits
 from edgebench.slowdown.computed import Computed
@@ -33,12 +32,10 @@ from edgebench.slowdown.workload import (
     TABLE_MARGIN,
     CannotPredictError,
     Room,
-    Tables,
     least_read_bytes,
     mapped_bytes,
     table_key,
 )
-from edgebench.text import did_you_mean
 from edgebench.units import parse_share, parse_size
 from edgebench.workloads.engines.engine import TORCH, engines_for, file_engine
 from edgebench.workloads.preparation import describe_networks
@@ -143,7 +140,7 @@ def find_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorklo
     """Return the measured workloads that match; else the one that the query describes.
 
     Raises:
-        ResultsError: no network was named and no workload matches; or its layers are unknown.
+        ResultsError: no network was named and no workload matches.
     """
     if found := tried_workloads(data, query) or _matching(data.curves, query):
         return found
@@ -153,12 +150,6 @@ def find_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorklo
             "no trial here is of such a workload",
             remedy="name a network to have it predicted: edgebench predict resnet18",
         )
-    if not has_layer_tables(data, network, query.image):
-        known = networks_in([data])
-        guess = did_you_mean(network, known)
-        remedy = f"did you mean {guess!r}?" if guess else "check the name's spelling"
-        remedy += f"; measured here: {', '.join(known)}" if known else ""
-        raise ResultsError(f"the layers of {network!r} are unknown", remedy=remedy)
     # What the query leaves open is as most workloads have it.
     kept = Counter(
         json.dumps({k: v for k, v in curve.settings.items() if k not in _OF_ONE}, sort_keys=True)
@@ -193,17 +184,6 @@ def _matching(curves: Iterable[Curve], query: WorkloadQuery) -> list[QueriedWork
         QueriedWorkload(tuple(sorted(own, key=lambda c: (c.network, PHASES.index(c.phase)))))
         for own in groups.values()
     ]
-
-
-def has_layer_tables(data: DeviceData, network: str, image: int | None) -> bool:
-    """Return whether there are layer tables of a network (or of all of a pipeline)."""
-    return all(table_key(name, image) in data.tables for name in network.split("+"))
-
-
-def networks_in(groups: Iterable[DeviceData]) -> list[str]:
-    """Return the networks that have trials, pipelines among them."""
-    every = (curve for data in groups for curve in (*data.curves, *data.killed))
-    return sorted({curve.workload_network for curve in every})
 
 
 def limit_in_bytes(limit: str, demand: float | None) -> float:
@@ -420,23 +400,17 @@ def source_of(
         UsageError: several devices, and none was named.
         WorkloadError: no such network.
     """
-    network, tables = query.network, None
-    if network and query.reference and not may_have(path, network):
-        # Refused before all results are read, if it can't be built.
-        tables = _described(network, query)
     results = load(path)
     groups, warnings = matching_device_data(results, device, swap_kind)
     tried = [data for data in groups if tried_workloads(data, query)]
     moved = parse_storage(storage) if storage is not None else None
     if moved:
         held = [data for data in groups if data.storage == moved.label]
-        if held and (not (network and tried) or any(data in held for data in tried)):
+        if held and (not (query.network and tried) or any(data in held for data in tried)):
             # It was measured with that storage.
             moved, groups = None, held
             tried = [data for data in tried if data in held]
-    if tables:
-        groups[0] = groups[0].with_tables(tables)
-    elif not tried:
+    if not tried:
         groups[0] = _with_layers(groups, query)
     measured, counted = measured_limits(results), counted_by_workload(results)
     predictors = tuple(Predictor(data, measured, counted) for data in groups)
@@ -468,38 +442,38 @@ def at_storage(source: PredictionSource, storage: StorageSpeed) -> PredictionSou
 
 
 def _with_layers(groups: Sequence[DeviceData], query: WorkloadQuery) -> DeviceData:
-    """Return the first group with the queried network's layer table, if it lacks that."""
-    data, network = groups[0], query.network
-    if network is None or (
-        has_layer_tables(data, network, query.image) and not file_engine(network)
-    ):
+    """Return the first group with the queried network's layer table, if it lacks that.
+
+    A network that was not measured is described here, at the input's size asked for.
+    """
+    data, network, reference = groups[0], query.network, query.reference
+    if network is None:
         return data
-    try:
-        return data.with_tables(_described(network, query))
-    except WorkloadError as error:
-        if query.reference:
-            raise
-        known = f"measured here: {', '.join(networks_in(groups))}"
-        remedy = " ".join(filter(None, (error.remedy, f"({known})")))
-        raise WorkloadError(error.what, where=error.where, remedy=remedy) from None
-
-
-def _described(network: str, query: WorkloadQuery) -> Tables:
-    """Return the layer tables of a network that was not measured, at the input's size asked for."""
+    names = network.split("+")
     if engine := file_engine(network):
         raise ResultsError(
             f"{network} was not measured below a limit here; networks in {engine.title} are "
             "predicted from their own trials alone",
             remedy=f"edgebench minimum {network}",
         )
-    reference = query.reference
-    made: Mapping[str, Mapping[str, Any]] = describe_networks(
-        [network] if reference else network.split("+"),
-        references={network: reference.to_json()} if reference else None,
-        image=query.image,
-        identity=caller_identity(),
-    )["networks"]
-    return {table_key(name, query.image): one["table"] for name, one in made.items()}
+    if all(table_key(name, query.image) in data.tables for name in names):
+        return data
+    try:
+        described: Mapping[str, Mapping[str, Any]] = describe_networks(
+            [network] if reference else names,
+            references={network: reference.to_json()} if reference else None,
+            image=query.image,
+            identity=caller_identity(),
+        )["networks"]
+    except WorkloadError as error:
+        if reference:
+            raise
+        curves = (curve for data in groups for curve in (*data.curves, *data.killed))
+        known = ", ".join(sorted({curve.workload_network for curve in curves}))
+        remedy = " ".join(filter(None, (error.remedy, f"(measured here: {known})")))
+        raise WorkloadError(error.what, where=error.where, remedy=remedy) from None
+    tables = {table_key(name, query.image): one["table"] for name, one in described.items()}
+    return replace(data, tables={**data.tables, **tables})
 
 
 def counted_by_workload(results: Results) -> dict[str, Counted]:

@@ -86,14 +86,9 @@ class Workload:
     def amounts(self) -> tuple[float, float, float, float]:
         """What a round's time is made of: bytes loaded, layers called, FLOPs, bytes touched."""
         touched = sum(one.weight_bytes + one.output_bytes for one in self.layers)
-        flops = sum(one.flops for one in self.layers)
-        calls = self.passes * len(self.layers)
-        return (
-            float(self.weight_bytes),
-            float(calls),
-            self.passes * flops,
-            float(self.passes * touched),
-        )
+        flops, passes = sum(one.flops for one in self.layers), float(self.passes)
+        calls = passes * len(self.layers)
+        return float(self.weight_bytes), calls, passes * flops, passes * touched
 
 
 def table_key(network: str, image: object = None) -> str:
@@ -108,27 +103,8 @@ def workload_of(settings: Mapping[str, Any], tables: Tables) -> Workload:
     Raises:
         CannotPredictError: the formulas don't hold for it, or there is no layer table.
     """
-    why = _not_computed(settings)
-    network = str(settings.get("pipeline") or settings.get("network"))
-    key = table_key(network, settings.get("image"))
-    if why is None and key not in tables:
-        why = f"no layer table of {key}"
-    if why is not None:
-        raise CannotPredictError(why)
-    schedule, warm = str(settings["schedule"]), int(settings.get("warm") or 0)
-    return Workload(
-        network=network,
-        layers=layers_of(tables[key], int(settings.get("batch") or 1)),
-        schedule=schedule,
-        loader=str(settings["loader"]),
-        passes=1 + (warm if schedule in _AT_ONCE else 0),
-    )
-
-
-def _not_computed(settings: Mapping[str, Any]) -> str | None:
-    """Say why only trials tell how slow such a workload is; None: the formulas do."""
-    accelerator = settings.get("accelerator")
-    reasons = {
+    accelerator, schedule = settings.get("accelerator"), settings.get("schedule")
+    own_trials_alone = {
         "a training": settings.get("kind") != "inference",
         f"the engine {settings.get('engine')}": settings.get("engine", TORCH) != TORCH,
         # NaN is not itself.
@@ -137,10 +113,23 @@ def _not_computed(settings: Mapping[str, Any]) -> str | None:
         "advice about pages": bool(settings.get("page_advice")),
         "weights of another precision": settings.get("precision") in WEIGHT_PRECISIONS,
         "several networks": "+" in str(settings.get("pipeline")),
-        f"the schedule {settings.get('schedule')}": settings.get("schedule") not in _IN_ORDER,
+        f"the schedule {schedule}": schedule not in _IN_ORDER,
     }
-    found = next((words for words, holds in reasons.items() if holds), None)
-    return found and f"{found} is answered from its own trials alone"
+    for words, holds in own_trials_alone.items():
+        if holds:
+            raise CannotPredictError(f"{words} is answered from its own trials alone")
+    network = str(settings.get("pipeline") or settings.get("network"))
+    key = table_key(network, settings.get("image"))
+    if key not in tables:
+        raise CannotPredictError(f"no layer table of {key}")
+    schedule, warm = str(settings["schedule"]), int(settings.get("warm") or 0)
+    return Workload(
+        network=network,
+        layers=layers_of(tables[key], int(settings.get("batch") or 1)),
+        schedule=schedule,
+        loader=str(settings["loader"]),
+        passes=1 + (warm if schedule in _AT_ONCE else 0),
+    )
 
 
 def layers_of(rows: Sequence[Mapping[str, Any]], batch: int = 1) -> tuple[Layer, ...]:
@@ -158,12 +147,19 @@ def layers_of(rows: Sequence[Mapping[str, Any]], batch: int = 1) -> tuple[Layer,
             weights = int(row.get("file_bytes") or 0) if part not in seen else 0
             seen.add(part)
             output = int(row["output_bytes"]) * batch
+            working = 2 * output
+            if row.get("live_after_bytes"):
+                # Tensors that are alive meanwhile, and copies: of weights as many at any batch.
+                copied = int(row["workspace_bytes"])
+                of_weights = min(copied, int(row.get("file_bytes") or 0))
+                alive = int(row["live_peak_bytes"]) * batch
+                working = alive + of_weights + (copied - of_weights) * batch or working
             found.append(
                 Layer(
                     name=str(row["name"]),
                     weight_bytes=weights,
                     output_bytes=output,
-                    working_bytes=_working_bytes(row, batch) or 2 * output,
+                    working_bytes=working,
                     flops=float(row["flops"]) * batch,
                 )
             )
@@ -172,16 +168,6 @@ def layers_of(rows: Sequence[Mapping[str, Any]], batch: int = 1) -> tuple[Layer,
     except (TypeError, ValueError) as error:
         raise ResultsError(f"networks.json has a damaged layer table: {error}") from None
     return tuple(found)
-
-
-def _working_bytes(row: Mapping[str, Any], batch: int) -> int:
-    """Tensors that are alive during a layer, and what it copies; 0 where the table has neither."""
-    if not row.get("live_after_bytes"):
-        return 0
-    copied = int(row["workspace_bytes"])
-    # Copies of the weights are as many at any batch size.
-    weights = min(copied, int(row.get("file_bytes") or 0))
-    return int(row["live_peak_bytes"]) * batch + weights + (copied - weights) * batch
 
 
 def least_read_bytes(settings: Mapping[str, Any], tables: Tables, limit_bytes: float) -> float:

@@ -112,14 +112,3 @@ def test_too_few_limits_is_a_clear_error():
     assert "only one limit: " in skipped[0]
     # Two limits without a demand: none can be left out.
     assert fit_curve(made_curve((100, 80))).errors is None
-
-
-def test_neighbours_bound_the_interval():
-    """Between two measured limits a slowdown is no more than the tighter one's, with its noise."""
-    curve = made_curve((160, 120, 80, 60, 40), noise=0.01, repeats=3, demand=200)
-    cliff = np.where(curve.limit_bytes < 50 * MIB, 60.0, 1.0)
-    steep = replace(curve, seconds=curve.seconds * cliff)
-    (low, other), (high, most) = fit_curve(steep).interval(np.array([50.0, 100.0]) * MIB)
-    by_limit = dict(zip(np.round(steep.limits / MIB), steep.medians, strict=True))
-    assert by_limit[60] / 1.1 < low < by_limit[60] < by_limit[40] < high < by_limit[40] * 1.1
-    assert by_limit[120] / 1.1 < other < most < by_limit[80] * 1.1

@@ -91,14 +91,6 @@ def test_without_a_calibration_curves_speak(bare: Path):
 
 
 @pytest.mark.process
-def test_what_cant_be_built_is_refused_before_results_are_read(tmp_path: Path):
-    """To read all results of a device takes long; these could not even be read."""
-    folder = make(tmp_path, replace(SHAPE, networks={"alexnet": 4}))
-    (folder / "trials.jsonl").write_text('{"schema": 999}\n')
-    assert "no module 'nothing_here'" in said(predict, "nothing_here:make", "--results", tmp_path)
-    assert "999" in said(predict, "vgg11", "--results", tmp_path)
-
-
 def test_two_devices_are_not_mixed(tmp_path: Path):
     """Constants of one say nothing of another: one must be named."""
     for device in ("nano", "orin"):
