@@ -127,7 +127,7 @@ def measure(
             can't be held, or the command, GNU time or the swap is missing.
     """
     from edgebench.run.search.asked_limits import asked_limits
-    from edgebench.run.trial.workload_measure import measure_workload
+    from edgebench.run.trial.function import measure_workload
 
     asked = asked_limits(memory, swap, cores, cpu_quota, storage)
     return measure_workload(

@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,7 +119,7 @@ def replaced(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
         found = folder.look(path.name)
         if found and not (stat.S_ISREG(found.st_mode) and found.st_nlink <= 1):
             raise _refused(path, found)
-        part = f".{path.name}.{secrets.token_hex(4)}{PART}"
+        part = f".{path.name}.{os.urandom(4).hex()}{PART}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK
         with folder.rights():
             fd = os.open(part, flags, mode, dir_fd=folder.fd)
@@ -271,7 +270,7 @@ def _empty_into(top: int, name: str) -> None:
     with opened(name, FOLDER_FLAGS, top) as fd:
         for one, is_folder in _names(fd):
             if is_folder:
-                os.rename(one, secrets.token_hex(16), src_dir_fd=fd, dst_dir_fd=top)
+                os.rename(one, os.urandom(16).hex(), src_dir_fd=fd, dst_dir_fd=top)
             else:
                 os.unlink(one, dir_fd=fd)
 

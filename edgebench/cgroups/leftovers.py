@@ -18,7 +18,6 @@ import fcntl
 import json
 import os
 import resource
-import secrets
 import stat
 import subprocess
 import tempfile
@@ -91,7 +90,7 @@ def state_folder() -> Path:
 def _locked_file(folder: Path | None) -> tuple[int, Path]:
     """Make a state file that nobody may find unlocked: it gets its name only once it is locked."""
     while True:
-        name = f"{os.getpid()}-{secrets.token_hex(4)}{_NEW}"
+        name = f"{os.getpid()}-{os.urandom(4).hex()}{_NEW}"
         try:
             new = (folder or state_folder()) / name
             fd = open_file(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)

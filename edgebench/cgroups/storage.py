@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import shutil
 import stat
 import subprocess
@@ -149,7 +148,7 @@ class RamDisk:
                 f"are free, of which {format_size(_SPARE_BYTES)} stay so",
                 remedy=_SMALLER,
             )
-        folder = self._place / f"edgebench-ram-disk-{secrets.token_hex(6)}"
+        folder = self._place / f"edgebench-ram-disk-{os.urandom(6).hex()}"
         self._ownership.claim("ram-disk", str(folder))
         self._root, self._room_bytes = folder, room_bytes
         make_private_folder(folder, reachable=caller_identity() is not None)

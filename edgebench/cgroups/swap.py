@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import signal
 import subprocess
@@ -122,7 +121,7 @@ class SwapControl:
                 where=str(folder),
                 remedy="free some space, or ask for a smaller swap",
             )
-        file = folder / f"edgebench-swap-{secrets.token_hex(6)}" / "edgebench-swap"
+        file = folder / f"edgebench-swap-{os.urandom(6).hex()}" / "edgebench-swap"
         self._ownership.claim("temp-folder", str(file.parent))
         self._ownership.claim("swap-file", str(file))
         try:

@@ -13,14 +13,15 @@ from msgspec.structs import replace
 
 from edgebench.fleet.messages import Make
 from edgebench.records import TrialRecord
-from edgebench.run.sweep.recorded_trials import RecordedTrials, StoredRecords
-from edgebench.run.sweep.scenario_trials import needs_demand
 from edgebench.run.sweep.sweep import (
     PlannedSweep,
+    RecordedTrials,
+    StoredRecords,
     open_sweep_folder,
     planned_trials,
     unknown_demand,
 )
+from edgebench.run.sweep.trials import needs_demand
 from edgebench.scenario.points import PlannedTrial
 
 #: A trial that was lost, or that no machine could make, so often is left to the next start.

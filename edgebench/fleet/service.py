@@ -29,8 +29,7 @@ from edgebench.fleet.content import pieces, store_file, stored_file, stored_tabl
 from edgebench.processes import secure_environment
 from edgebench.records import TrialRecord
 from edgebench.results.live_file import boot_id
-from edgebench.run.sweep.scenario_trials import ScenarioTrials
-from edgebench.run.sweep.trial_loop import Progress, open_trial_loop
+from edgebench.run.sweep.trials import Progress, ScenarioTrials, open_trial_loop
 from edgebench.run.trial.trial import TrialFiles
 from edgebench.safe_files import make_own_folder, make_private_folder, open_file, remove_folder
 from edgebench.safe_folders import state_home

@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import re
-import secrets
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -98,7 +97,7 @@ class ResultsFolder:
             files[NETWORKS] = json_bytes(networks)
         now = datetime.now(timezone.utc)
         # Sweeps of one second sort by their start too.
-        suffix = f"{now.microsecond // 16:04x}{secrets.token_hex(1)}"
+        suffix = f"{now.microsecond // 16:04x}{os.urandom(1).hex()}"
         path = Path(root) / device / f"{now:%Y%m%dT%H%M%SZ}-{scenario_name}-{suffix}"
         with _worded(path.parent):
             return cls._make(path, files)

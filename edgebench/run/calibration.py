@@ -26,7 +26,7 @@ from edgebench.measures.machine.environment import capture, device_name
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
-from edgebench.run.sweep.trial_loop import Progress, TrialLoop, open_trial_loop
+from edgebench.run.sweep.trials import Progress, TrialLoop, open_trial_loop
 from edgebench.run.trial.controllers import ROOM
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.storage import swap_areas

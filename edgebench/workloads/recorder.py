@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from edgebench.measures.view import Descriptors, View
 from edgebench.workloads.events import (
     GO,
+    ONLY_SWAP,
     READY,
+    SWAP_WRITES,
+    VMSTAT,
     RecordBuffer,
     SpanPlace,
     Spent,
@@ -36,9 +39,6 @@ from edgebench.workloads.events import (
 if TYPE_CHECKING:
     from edgebench.workloads.accelerator_phases import AcceleratorPhases
 
-#: Kinds of the descriptor ``swap_io``: the statistics of a device that holds swap alone; of one
-#: whose writes alone are all swap's; the whole machine's counters.
-ONLY_SWAP, SWAP_WRITES, VMSTAT = "device", "writes", "vmstat"
 _OWN = "/proc/self/io"
 #: Of ``/sys/block/NAME/stat`` (Documentation/block/stat.rst): sectors read and written.
 _READ, _WRITTEN, _SECTOR = 2, 6, 512

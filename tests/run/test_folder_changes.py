@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.run.search.folder_changes import FolderChanges
-from edgebench.run.trial.scratch import scratch_folder
+from edgebench.run.trial.session import scratch_folder
 
 
 def test_what_is_made_changed_or_removed_is_named(tmp_path: Path) -> None:

@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.run.trial.pipe import Pipe
-from edgebench.run.trial.process import OUTPUT_CAP_BYTES, ProcessEnd, WorkloadProcess, next_wait_s
+from edgebench.run.trial.process import (
+    OUTPUT_CAP_BYTES,
+    Pipe,
+    ProcessEnd,
+    WorkloadProcess,
+    next_wait_s,
+)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from edgebench.records import (
     SamplerReport,
     Watching,
 )
-from edgebench.run.sweep.recorded_trials import RecordedTrials
+from edgebench.run.sweep.sweep import RecordedTrials
 from edgebench.run.trial.process import ProcessEnd
 from edgebench.run.trial.record import (
     Measured,

@@ -10,7 +10,7 @@ from edgebench.cgroups.swap import SwapState
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.records import RoundCounts
 from edgebench.run.trial.round_sources import RoundSources, round_sources
-from edgebench.workloads.recorder import ONLY_SWAP, SWAP_WRITES, VMSTAT
+from edgebench.workloads.events import ONLY_SWAP, SWAP_WRITES, VMSTAT
 
 HEAD = "Filename\tType\tSize\tUsed\tPriority\n"
 OWN, OTHER = Path("/var/tmp/own/edgebench-swap"), Path("/swap.img")

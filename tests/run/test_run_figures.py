@@ -25,11 +25,11 @@ from edgebench.run.advise.candidates import PLAIN
 from edgebench.run.advise.trials import SCREENING
 from edgebench.run.search.asked_limits import asked_limits
 from edgebench.run.trial.controllers import LimitAtBase, SwapCharge
-from edgebench.run.trial.machine_readers import SwapReader, group_swap
 from edgebench.run.trial.outcome import SystemSwap
 from edgebench.run.trial.output_rate import OutputRate, trial_throughput
 from edgebench.run.trial.readers import Finished
 from edgebench.run.trial.round_sources import RecordedRounds
+from edgebench.run.trial.trial_readers import SwapReader, group_swap
 from edgebench.run.walk.control import WalkedLimits, WalkStep, killed_limit, points_after_kill
 from edgebench.run.walk.pace import (
     median_pace,

@@ -18,8 +18,8 @@ from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import find_parent
 from edgebench.cgroups.swap import SwapControl
 from edgebench.records import Doubt
-from edgebench.run.trial.machine_readers import OTHER_SWAP, SeenSwap, SwapReader, group_swap
 from edgebench.run.trial.readers import Finished
+from edgebench.run.trial.trial_readers import OTHER_SWAP, SeenSwap, SwapReader, group_swap
 from edgebench.swap_areas import SwapArea, read_swap_areas
 
 OWN, OTHER = Path("/swap/own"), Path("/swap/other")

@@ -11,7 +11,7 @@ from msgspec import structs
 from scenario_making import COMMAND, CONVOLUTION, INFERENCE, TRAINING, load_text, with_key
 
 from edgebench.errors import MachineError, ScenarioError
-from edgebench.run.sweep.scenario_trials import need_accelerators
+from edgebench.run.sweep.trials import need_accelerators
 from edgebench.scenario.points import points, points_digest
 from edgebench.scenario.preview import preview, this_machine
 
@@ -96,7 +96,7 @@ def test_a_machine_without_cuda_is_told_before_anything_runs(
 ):
     """`check` warns, since it may be another machine's scenario; `run` refuses."""
     reason = "this torch has no CUDA: torch 0.0 is built without it", "install another"
-    for place in ("scenario.preview", "run.sweep.scenario_trials"):
+    for place in ("scenario.preview", "run.sweep.trials"):
         monkeypatch.setattr(f"edgebench.{place}.why_no_cuda", lambda: reason)
     scenario = load_text(tmp_path, with_key(INFERENCE, "workload", BOTH))
     assert ": ".join(reason) in preview(scenario, this_machine()).warnings

@@ -28,7 +28,7 @@ from click.testing import CliRunner
 
 from edgebench.cli import cli
 from edgebench.errors import EdgebenchError, MachineError
-from edgebench.run.sweep import trial_loop
+from edgebench.run.sweep import trials
 from edgebench.run.trial import command
 from edgebench.serve import app, history, limit_predictions, sweep_answer
 from tests.results.damaged_records import VERBS, sweeps
@@ -179,7 +179,7 @@ def _high_mib() -> int:
 
 def faults(kind: Callable[[random.Random, Path], Readers], first: int, last: int) -> list[str]:
     """What went wrong in the cases with these numbers; each is a process of its own."""
-    command.open_session = trial_loop.open_session = app.make_server = refuse
+    command.open_session = trials.open_session = app.make_server = refuse
     found = []
     for number in range(first, last):
         with tempfile.TemporaryDirectory() as place, tempfile.TemporaryFile("w+") as told:

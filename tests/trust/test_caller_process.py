@@ -17,8 +17,9 @@ from edgebench import caller_process
 from edgebench.caller_process import NOT_FOUND, CallError, call_as_caller, run_as_caller
 from edgebench.identity import Identity
 from edgebench.measures import strategies
-from edgebench.measures.strategy import ErrorBar, Reading, Strategy, StrategyOptions, TrialData
+from edgebench.measures.strategy import ErrorBar, Reading, Strategy, TrialData
 from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.strategy_trial import StrategyTrial
 
 pytestmark = pytest.mark.process
@@ -109,6 +110,12 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(name)
 
 
+def request(strategy: str) -> TrialRequest:
+    """A trial of that strategy's own."""
+    settings = {"kind": "command", "command": ["true"]}
+    return TrialRequest("0001", "p1", 0, 0, settings, LimitSetting(), strategy=strategy)
+
+
 @pytest.mark.root
 @pytest.mark.promise("Root reads no file of a profiler, and starts no program on it, under sudo.")
 def test_a_strategy_reads_as_the_caller(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,9 +123,9 @@ def test_a_strategy_reads_as_the_caller(place: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("SUDO_UID", str(NOBODY.uid))
     monkeypatch.setenv("SUDO_GID", str(NOBODY.gid))
     target = place / "reading.json.gz"
-    trial = StrategyTrial.of("told", StrategyOptions(), place / "own", target)
+    trial = StrategyTrial.of(request("told"), place / "own", target)
     (place / "own" / "left").write_text("x")
-    assert trial.read(RECORD, [], NOBODY).missing == {}
+    assert trial.keep_reading(RECORD, [], NOBODY) == ""
     kept = Reading.from_json(json.loads(gzip.decompress(target.read_bytes())))
     assert (kept.peak_bytes, kept.parts) == (NOBODY.uid, {"left": 1})
     assert not (place / "own").exists()
@@ -126,9 +133,8 @@ def test_a_strategy_reads_as_the_caller(place: Path, monkeypatch: pytest.MonkeyP
 
 def test_an_answer_that_is_no_reading_costs_the_reading(place: Path) -> None:
     """The record says why; nothing is kept."""
-    trial = StrategyTrial.of("lying", StrategyOptions(), place / "own", place / "reading")
-    made = trial.read(RECORD, [], None)
-    assert "Expected `int | null`, got `str`" in made.missing["reading"]
+    trial = StrategyTrial.of(request("lying"), place / "own", place / "reading")
+    assert "Expected `int | null`, got `str`" in trial.keep_reading(RECORD, [], None)
     assert not (place / "reading").exists()
 
 

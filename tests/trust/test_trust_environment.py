@@ -14,7 +14,7 @@ import pytest
 from edgebench.identity import caller_identity
 from edgebench.processes import workload_environment
 from edgebench.run.trial.launch import Launch, environment_of
-from edgebench.run.trial.scratch import scratch_folder
+from edgebench.run.trial.session import scratch_folder
 from edgebench.safe_folders import is_own_place
 from tests.trust.stranger import STRANGER
 

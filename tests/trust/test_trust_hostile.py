@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgebench.run.sweep import trial_loop
+from edgebench.run.sweep import trials
 from edgebench.run.trial import command
 from edgebench.serve import app
 from tests.results.damaged_records import VERBS
@@ -26,7 +26,7 @@ def test_what_is_hostile_ends_in_words(
     monkeypatch.setattr(hostile, "VERBS", light)
     for module, name in (
         (command, "open_session"),
-        (trial_loop, "open_session"),
+        (trials, "open_session"),
         (app, "make_server"),
     ):
         monkeypatch.setattr(module, name, hostile.refuse)

@@ -33,7 +33,7 @@ from edgebench.run.advise.trials import (
 from edgebench.run.search.search import most_libraries, needs_of
 from edgebench.run.search.unlimited_trials import check_unlimited
 from edgebench.run.sweep.sweep import SweepOptions, planned_trials, run_sweep
-from edgebench.run.sweep.trial_loop import Progress
+from edgebench.run.sweep.trials import Progress
 from edgebench.run.trial.command import check_command
 from edgebench.run.walk.pace import Pace, pace_of_program, pace_of_rounds
 from edgebench.scenario.libraries import libraries

@@ -26,10 +26,10 @@ from edgebench.run.search.requests import (
 from edgebench.run.search.search import LimitSearch, SearchGoal, TrialRules, needs_of
 from edgebench.run.search.unlimited_trials import check_throughput, check_unlimited
 from edgebench.run.sweep.sweep import SweepOptions, planned_trials, run_sweep
-from edgebench.run.sweep.trial_loop import Progress
+from edgebench.run.sweep.trials import Progress
 from edgebench.run.trial.command import check_command
 from edgebench.run.trial.function import function_settings, name_of
-from edgebench.run.trial.scratch import scratch_folder
+from edgebench.run.trial.session import scratch_folder
 from edgebench.run.walk.pace import median_pace, pace_of_program, pace_of_rounds
 from edgebench.scenario.points import points
 from edgebench.scenario.scenario import Scenario

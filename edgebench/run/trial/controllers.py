@@ -6,7 +6,6 @@ the limit (:class:`SwapCharge`).
 
 from __future__ import annotations
 
-import socket
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -28,6 +27,9 @@ class LimitControl(AbstractContextManager["LimitControl"]):
     """A connection to a worker, which waits for an answer each time that it asks."""
 
     def __init__(self) -> None:
+        # Loaded where a limit moves.
+        import socket
+
         self._ours, self._workers = socket.socketpair()
         # A worker that asks and takes no answer holds nobody up.
         self._ours.setblocking(False)

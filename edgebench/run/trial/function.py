@@ -1,11 +1,16 @@
-"""One trial of a Python function, in a fresh interpreter below the limit."""
+"""What ``edgebench.measure`` does: one trial of a command, or of a Python function.
+
+A function is called in a fresh interpreter below the limit.
+"""
 
 from __future__ import annotations
 
 import os
 import pickle
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +18,12 @@ from typing import Any
 from edgebench.errors import UsageError
 from edgebench.extras import install
 from edgebench.identity import caller_identity
+from edgebench.records import TrialRecord
+from edgebench.run.search.asked_limits import AskedLimits
+from edgebench.run.trial.command import measure_command, measure_once
+from edgebench.run.trial.output_rate import echo_to
 from edgebench.safe_files import open_empty
+from edgebench.units import parse_duration
 from edgebench.workloads import function_call as caller
 
 _BY_REFERENCE = "define it in a module that can be imported, or: {install}"
@@ -83,3 +93,49 @@ def _cloudpickle() -> ModuleType | None:
         return None
     found: ModuleType = cloudpickle
     return found
+
+
+_NO_COMMAND = 'give a command, as "python3 train.py" or ["python3", "train.py"], or a function'
+
+
+def measure_workload(
+    workload: str | Sequence[str] | Callable[[], object],
+    asked: AskedLimits,
+    *,
+    timeout: str | float | None,
+    interval: str | float | None,
+    samples: str | Path | None,
+    quiet: bool,
+) -> TrialRecord:
+    """One trial; for a share of the demand, an unlimited one before it.
+
+    Raises:
+        UsageError: neither a command nor a function that can be sent to another process.
+        WorkloadError: its demand is unknown, so no share can be taken of it.
+        MachineError, CgroupError: as :func:`edgebench.run.trial.command.measure_command` does.
+    """
+    measured = partial(
+        _measured_by(workload),
+        timeout_s=None if timeout is None else parse_duration(timeout),
+        interval_s=None if interval is None else parse_duration(interval),
+        echo=None if quiet else echo_to(sys.stderr),
+    )
+    limits, files = asked.setting, list[str]()
+    if asked.share is not None:
+        unlimited = measured(limits=asked.unlimited)
+        limits = asked.resolved(unlimited)
+        # The share is of a need that counts them.
+        files = unlimited.files.paths if unlimited.files else []
+    kept = None if samples is None else Path(samples)
+    return measured(limits=limits, samples=kept, files=files)
+
+
+def _measured_by(
+    workload: str | Sequence[str] | Callable[[], object],
+) -> Callable[..., TrialRecord]:
+    if callable(workload):
+        return partial(measure_once, partial(function_settings, workload))
+    words = shlex.split(workload) if isinstance(workload, str) else [str(w) for w in workload]
+    if not words:
+        raise UsageError("no command to measure", remedy=_NO_COMMAND)
+    return partial(measure_command, words)

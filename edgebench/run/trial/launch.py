@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.caller_process import CallError, run_as_caller
 from edgebench.cgroups.interface import HotFiles
 from edgebench.errors import MachineError, WorkloadError
 from edgebench.identity import Identity
@@ -169,6 +168,8 @@ def run_reset(settings: Settings, identity: Identity | None) -> None:
     """
     if not (command := settings.get("reset")):
         return
+    from edgebench.caller_process import CallError, run_as_caller
+
     variables = environment_of(Launch((), dict(settings.get("env") or {})), identity)
     try:
         done = run_as_caller(command, identity, variables, cwd=settings.get("cwd"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.cgroups.interface import Counters, Limits
-from edgebench.cgroups.sampler_process import FAST_COLUMNS, SamplerProcess, SampleSummary
+from edgebench.cgroups.sampler_process import SampleSummary
 from edgebench.kills import swap_was_free
 from edgebench.measures.strategies.gnu_time import NO_REPORT, GnuTime
 from edgebench.measures.strategy import StrategyOptions
@@ -35,7 +34,6 @@ from edgebench.records import (
     Watching,
     is_count,
 )
-from edgebench.results.live_file import LiveTrial, boot_id
 from edgebench.run.trial.outcome import TrialEnd, judge_end
 from edgebench.run.trial.output_rate import trial_throughput
 from edgebench.run.trial.process import ProcessEnd
@@ -333,25 +331,4 @@ def _not_made(request: TrialRequest, outcome: Outcome, reason: str) -> TrialReco
         outcome=outcome,
         reason=reason,
         started_utc=utc_now(),
-    )
-
-
-def live_trial_of(request: TrialRequest, sampler: SamplerProcess, work: Path) -> LiveTrial:
-    """Return what others can read of the trial while it runs."""
-    return LiveTrial(
-        trial=request.trial,
-        point=request.point,
-        block=request.block,
-        repeat=request.repeat,
-        settings=dict(request.settings),
-        limits=request.limits,
-        strategy=request.strategy,
-        timeout_s=request.timeout_s,
-        started_utc=utc_now(),
-        started_ns=time.monotonic_ns(),
-        boot_id=boot_id(),
-        folder=str(work),
-        interval_s=sampler.interval_s,
-        fast_columns=FAST_COLUMNS,
-        stat_columns=sampler.stat_columns,
     )

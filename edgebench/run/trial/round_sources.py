@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.cgroups.swap import SwapState
-from edgebench.measures.machine.disks import whole_disk
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import RoundCounts
 from edgebench.swap_areas import parse_swap_areas
-from edgebench.workloads.recorder import ONLY_SWAP, SWAP_WRITES, VMSTAT
+from edgebench.workloads.events import ONLY_SWAP, SWAP_WRITES, VMSTAT
 
 _OWN = "/proc/PID/io"
 _OTHER_AREAS = "other swap areas are on: the machine's counters don't tell whose pages they move"
@@ -33,7 +32,7 @@ class RoundSources:
 
     Args:
         file: the statistics; None: there are none.
-        kind: how they are read, of :mod:`edgebench.workloads.recorder`.
+        kind: how they are read, of :mod:`edgebench.workloads.events`.
         swaps: whether there is swap at all; without, nothing is read from it.
         sources: count → where it is from.
         missing: count → why it can't be had.
@@ -128,6 +127,8 @@ def round_sources(
         return _from(machine.root / "proc/vmstat", VMSTAT, told)
     unknown = dict.fromkeys(("swap_in_bytes", "file_in_bytes"), _OTHER_AREAS)
     if own and ram_disk and ram_disk in own.parents:
+        from edgebench.measures.machine.disks import whole_disk
+
         try:
             disk = whole_disk(machine, own)
         except UnreadableError as reason:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,9 +20,10 @@ from edgebench.cgroups.swap import SwapControl
 from edgebench.identity import Identity, caller_identity
 from edgebench.measures.machine.system_files import SystemFiles, usable_ram_bytes
 from edgebench.measures.strategies.gnu_time import find_gnu_time
-from edgebench.run.trial.scratch import claimed_folder
 from edgebench.run.trial.storage import StorageControl, StoragePlaces, weights_of
 from edgebench.run.trial.used_files import UsedFiles
+from edgebench.safe_files import make_private_folder
+from edgebench.safe_folders import is_own_place
 
 if TYPE_CHECKING:
     from edgebench.scenario.points import Point
@@ -130,3 +133,32 @@ def open_session(
                 starts_cold=starts_cold,
             )
             yield Session(setup, swap, folder, tuple(cleared))
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Yield a new private folder, removed at the end, or after a crash by the next start.
+
+    Raises:
+        MachineError: what is made can't be recorded.
+    """
+    with Ownership() as ownership:
+        yield claimed_folder(ownership)
+
+
+def claimed_folder(ownership: Ownership) -> Path:
+    """Return a new private folder, removed with all else that is owned.
+
+    Under sudo the workload reaches the files in it that are the caller's, and can add none.
+
+    Raises:
+        MachineError: what is made can't be recorded.
+    """
+    place = Path(tempfile.gettempdir())
+    if os.geteuid() == 0 and not is_own_place(place):
+        # A folder of sudo's caller, who could put a link in the place of ours.
+        place = Path("/tmp")  # noqa: S108 - a private folder is made in it
+    folder = place / f"edgebench-{os.urandom(6).hex()}"
+    ownership.claim("temp-folder", str(folder))
+    make_private_folder(folder, reachable=caller_identity() is not None)
+    return folder

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import secrets
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -322,7 +321,7 @@ def _is_on(machine: SystemFiles, folder: Path, number: str) -> bool:
 
 @contextmanager
 def _temporary(ownership: Ownership, place: Path) -> Iterator[Path]:
-    folder = place / f"edgebench-storage-{secrets.token_hex(6)}"
+    folder = place / f"edgebench-storage-{os.urandom(6).hex()}"
     ownership.claim("temp-folder", str(folder))
     try:
         make_private_folder(folder)

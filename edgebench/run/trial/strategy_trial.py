@@ -44,24 +44,13 @@ class StrategyTrial:
     target: Path
 
     @classmethod
-    def requested(
-        cls, request: TrialRequest, folder: Path, target: Path | None
-    ) -> StrategyTrial | None:
-        """Return the strategy whose own trial this is; None of a timed one, or without a target."""
-        if request.strategy is None or target is None:
-            return None
-        asked = StrategyOptions(request.dump_every_bytes, request.timeout_s)
-        return cls.of(request.strategy, asked, folder, target)
-
-    @classmethod
-    def of(cls, name: str, asked: StrategyOptions, folder: Path, target: Path) -> StrategyTrial:
-        """Return the trial of that strategy.
-
-        Its folder belongs to the user that the workload runs as.
-        """
+    def of(cls, request: TrialRequest, folder: Path, target: Path) -> StrategyTrial:
+        """Return the trial of the request's strategy, its folder made."""
         remove_folder(folder)
         make_folder(folder, exist_ok=False)
-        return cls(with_own_trial()[name].configured(asked), asked, folder, target)
+        options = StrategyOptions(request.dump_every_bytes, request.timeout_s)
+        strategy = with_own_trial()[str(request.strategy)].configured(options)
+        return cls(strategy, options, folder, target)
 
     def wrap(self, start: Launch) -> Launch:
         """Return the workload's command line as the strategy needs it.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import os
 import time
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,16 +19,12 @@ from msgspec import structs
 
 from edgebench.cgroups.interface import MEMORY_SIZES, Cgroup, Limits
 from edgebench.cgroups.join import environment_block, join_command
-from edgebench.cgroups.sampler_process import STAT_INTERVAL_S, SamplerProcess
+from edgebench.cgroups.sampler_process import FAST_COLUMNS, STAT_INTERVAL_S, SamplerProcess
 from edgebench.cgroups.swap import swap_ram
 from edgebench.errors import EdgebenchError
-from edgebench.layers.names import COPY
-from edgebench.measures.growth import judge_growth
 from edgebench.measures.strategies.gnu_time import gnu_time_command, read_report, report_file
 from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
-from edgebench.records import Doubt, LimitSetting, SamplerReport, TrialRecord
-from edgebench.results.live_file import EVENTS, write_live_trial
-from edgebench.run.trial.background import background_activity
+from edgebench.records import BACKGROUND, INTERVALS, Doubt, LimitSetting, SamplerReport, TrialRecord
 from edgebench.run.trial.controllers import (
     FAST_DISK,
     ROOM,
@@ -46,7 +42,6 @@ from edgebench.run.trial.launch import (
     run_reset,
     worker_settings,
 )
-from edgebench.run.trial.machine_readers import group_swap
 from edgebench.run.trial.outcome import kill_report
 from edgebench.run.trial.output_rate import OutputRate
 from edgebench.run.trial.process import ProcessEnd, WorkloadProcess
@@ -56,21 +51,19 @@ from edgebench.run.trial.record import (
     Measured,
     TrialRequest,
     faulty_record,
-    live_trial_of,
     record_of,
     utc_now,
 )
 from edgebench.run.trial.round_sources import round_sources
 from edgebench.run.trial.session import TrialSetup
 from edgebench.run.trial.storage import HeldStorage, StoragePlaces
-from edgebench.run.trial.strategy_trial import StrategyTrial
-from edgebench.run.trial.trial_readers import Seen, TrialReaders
+from edgebench.run.trial.trial_readers import Seen, TrialReaders, group_swap
 from edgebench.run.trial.used_files import PROGRAMS, files_report, is_warm
 from edgebench.safe_files import created, make_folder, write
 from edgebench.spans import first_round_end_ns
-from edgebench.workloads.engines.engine import WHOLE
 
 if TYPE_CHECKING:
+    from edgebench.run.trial.strategy_trial import StrategyTrial
     from edgebench.run.walk.control import WalkControl
 
 #: Far above what a runtime's threads need; a fork bomb ends there, not with the machine.
@@ -151,7 +144,7 @@ def _recorded_trials(
 ) -> list[TrialRecord]:
     """Make the trial in a cgroup of its own, and return its records."""
     began, started_utc = time.monotonic(), utc_now()
-    observer = StrategyTrial.requested(request, files.work / f"{request.trial}-own", files.reading)
+    observer = _observer(request, files)
     run_reset(request.settings, setup.identity)
     places = StoragePlaces.of(request.settings, request.weights)
     held = setup.storage.hold(request.limits.storage, places)
@@ -172,6 +165,24 @@ def _recorded_trials(
         rounds = measured.recorded_rounds
         return walk_records(record, measured.walk, request.walk, files.events, rounds)
     return [record]
+
+
+def _surroundings(request: TrialRequest) -> AbstractContextManager[dict[str, Any]]:
+    """Run what the settings want beside a trial; yield what its notes keep of that."""
+    if not (request.settings.get(BACKGROUND) or request.settings.get(INTERVALS)):
+        return nullcontext({})
+    from edgebench.run.trial.background import background_activity
+
+    return background_activity(request.settings, request.trial)
+
+
+def _observer(request: TrialRequest, files: TrialFiles) -> StrategyTrial | None:
+    """Return the strategy whose own trial this is; None of a timed one."""
+    if request.strategy is None or files.reading is None:
+        return None
+    from edgebench.run.trial.strategy_trial import StrategyTrial
+
+    return StrategyTrial.of(request, files.work / f"{request.trial}-own", files.reading)
 
 
 class _Measurement:
@@ -209,7 +220,11 @@ class _Measurement:
         stat_s = setup.stat_interval_s or (STAT_INTERVAL_S if is_even else None)
         self.sampler = SamplerProcess(self.hot, files.work, setup.interval_s, stat_s)
         self.rate = OutputRate(settings.get("throughput_pattern"))
-        events_copy = files.work / EVENTS if files.live else None
+        events_copy = None
+        if files.live:
+            from edgebench.results.live_file import EVENTS
+
+            events_copy = files.work / EVENTS
         self.process = WorkloadProcess(self.rate.beside(setup.echo), events_copy)
         self.readers = TrialReaders.of(setup, request, cgroup, limited=self.is_limited)
         self.charge = self._swap_charge()
@@ -244,6 +259,7 @@ class _Measurement:
     def _walk(self) -> WalkControl | None:
         if self.request.walk is None:
             return None
+        from edgebench.layers.names import COPY
         from edgebench.run.walk.control import WalkControl
 
         maps = self.request.settings.get("loader") not in (None, COPY)
@@ -253,11 +269,11 @@ class _Measurement:
     def make(self) -> Measured:
         """Measure the workload from outside; keep its samples, events and log."""
         request, files, sampler = self.request, self.files, self.sampler
-        with background_activity(request.settings, request.trial) as surroundings:
+        with _surroundings(request) as surroundings:
             sampler.start()
             try:
                 if files.live:
-                    write_live_trial(files.live, live_trial_of(request, sampler, files.work))
+                    self._show(files.live)
                 with ReaderLoop(self.readers.all()) as loop:
                     ended, finished = self._run(loop)
                     seen = self.readers.stop(loop, finished)
@@ -271,6 +287,30 @@ class _Measurement:
         # Level 1: a twentieth of the time of level 9 for a tenth more bytes.
         write(files.events, gzip.compress(bytes(self.process.events.data), compresslevel=1))
         return measured
+
+    def _show(self, path: Path) -> None:
+        """Write what others can read of the trial while it runs."""
+        from edgebench.results.live_file import LiveTrial, boot_id, write_live_trial
+
+        request = self.request
+        live = LiveTrial(
+            trial=request.trial,
+            point=request.point,
+            block=request.block,
+            repeat=request.repeat,
+            settings=dict(request.settings),
+            limits=request.limits,
+            strategy=request.strategy,
+            timeout_s=request.timeout_s,
+            started_utc=utc_now(),
+            started_ns=time.monotonic_ns(),
+            boot_id=boot_id(),
+            folder=str(self.files.work),
+            interval_s=self.sampler.interval_s,
+            fast_columns=FAST_COLUMNS,
+            stat_columns=self.sampler.stat_columns,
+        )
+        write_live_trial(path, live)
 
     def _run(self, loop: ReaderLoop) -> tuple[ProcessEnd, Finished]:
         """Start the workload, wait for its end, and kill all that it left."""
@@ -338,8 +378,12 @@ class _Measurement:
         setup, settings, counters = self.setup, self.request.settings, finished.counters
         process, sampler, charge = self.process, self.sampler, self.charge
         events, bad_events = process.event_list()
-        # A program loads its network once; further rounds load it anew, beside what was kept.
-        until_ns = first_round_end_ns(events) if settings.get("schedule") == WHOLE else None
+        until_ns = None
+        if "schedule" in settings:
+            from edgebench.workloads.engines.engine import WHOLE
+
+            # A program loads its network once; further rounds load it anew, beside what was kept.
+            until_ns = first_round_end_ns(events) if settings["schedule"] == WHOLE else None
         resident = None
         if seen.files and seen.files.processes and finished.gnu_time:
             # GNU time is one of the processes, and tells what the largest of them had.
@@ -359,6 +403,8 @@ class _Measurement:
         per_second, why_no_rate = self.rate.per_second(ended.wall_s, process.output_text())
         growth = None
         if ended.stopped and self.is_program and not self.is_limited:
+            from edgebench.measures.growth import judge_growth
+
             growth = judge_growth(*sampler.held_between(*ended.window_ns))
         watched = sampler.watching
         if settings["kind"] == "command":

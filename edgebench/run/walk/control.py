@@ -29,10 +29,10 @@ from edgebench.records import (
 )
 from edgebench.results.rounds import LEAST, steadiness
 from edgebench.run.trial.controllers import LimitControl
-from edgebench.run.trial.machine_readers import group_swap
 from edgebench.run.trial.process import WorkloadProcess, events_of
 from edgebench.run.trial.record import utc_now
 from edgebench.run.trial.round_sources import RoundSources
+from edgebench.run.trial.trial_readers import group_swap
 from edgebench.run.walk.pace import visited
 from edgebench.scenario.points import Point, limits_of, series_of
 from edgebench.scenario.walk import Visit, Visited, walk

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.records import DEMAND, Doubt, TrialRecord, WalkReport, is_count
-from edgebench.run.trial.machine_readers import OTHER_SWAP
 from edgebench.run.trial.round_sources import RecordedRounds
+from edgebench.run.trial.trial_readers import OTHER_SWAP
 from edgebench.run.walk.control import WalkControl, WalkedLimits, WalkStep
 from edgebench.run.walk.pace import visited
 from edgebench.safe_files import write

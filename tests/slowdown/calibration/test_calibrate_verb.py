@@ -144,6 +144,6 @@ def test_without_cgroups_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def refuse(**words: float) -> None:
         raise CgroupError("no cgroup can be made here", remedy="edgebench doctor")
 
-    monkeypatch.setattr("edgebench.run.sweep.trial_loop.open_session", refuse)
+    monkeypatch.setattr("edgebench.run.sweep.trials.open_session", refuse)
     done = run("--swap", "none", "--results", tmp_path, "--device", "board")
     assert isinstance(done.exception, CgroupError)
