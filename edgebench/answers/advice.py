@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgebench.answers.ends import end_word
 from edgebench.answers.table import (
     Table,
     factor,
@@ -14,6 +13,7 @@ from edgebench.answers.table import (
     size,
     time_cells,
 )
+from edgebench.answers.trials import end_word
 from edgebench.text import printable, shortened
 
 if TYPE_CHECKING:

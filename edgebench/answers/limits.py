@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgebench.answers.ends import end_words
 from edgebench.answers.table import (
     Table,
     brief_factor,
@@ -21,6 +20,7 @@ from edgebench.answers.table import (
     slowdown,
     time_cells,
 )
+from edgebench.answers.trials import end_words
 from edgebench.need import differs
 from edgebench.results.rounds import START, STEADY
 from edgebench.results.spread import Ratio

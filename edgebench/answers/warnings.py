@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from edgebench.answers.ends import NOTHING_TO_RECLAIM
 from edgebench.answers.table import seconds, share, size
+from edgebench.answers.trials import NOTHING_TO_RECLAIM
 from edgebench.units import MIB
 
 if TYPE_CHECKING:

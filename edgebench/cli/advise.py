@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgebench.answers.advice import advice_headline, advice_table
-from edgebench.answers.boards import board_line
+from edgebench.answers.give import board_line
 from edgebench.answers.warnings import unmeasured_warnings, warning_lines
 from edgebench.cli import options
 from edgebench.cli.options import offer_networks, search_settings

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import click
 
-from edgebench.answers.calibration import calibration_rows
-from edgebench.answers.table import Table
 from edgebench.boards.storage import AS_IS, RAM
 from edgebench.cli.options import device_option, json_option, results_option, verbose_option
 from edgebench.cli.output import (
@@ -57,6 +55,7 @@ def calibrate(
     from edgebench.scenario.libraries import libraries
 
     need("scipy", *libraries({"kind": "hot-base"}))
+    from edgebench.answers.models import calibration_table
     from edgebench.run import calibration
 
     kind, size_bytes = parse_swap(swap)
@@ -69,8 +68,7 @@ def calibrate(
         print_json({**made.to_json(), "path": path})
         return
     print_headline(f"{made.device}   swap {made.swap_kind}")
-    titles, cells = calibration_rows(made, verbose)
-    print_table(Table(tuple(titles), cells, ("what", "constant")))
+    print_table(calibration_table(made, verbose))
     click.echo(f"calibration: {shown_path(path)}")
     print_warnings(made.warnings, None if verbose else "--verbose")
     print_next(f"edgebench run quickstart --device {made.device} --results {typed_path(results)}")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from edgebench.answers.fits import fits_table
 from edgebench.cli.options import json_option, results_argument
 from edgebench.cli.output import (
     print_json,
@@ -26,6 +25,7 @@ def fit(results: Path, as_json: bool) -> None:
     RESULTS is a sweep's folder, or a folder of several. The error of each curve is that at limits
     that were left out of its fit.
     """
+    from edgebench.answers.models import fits_table
     from edgebench.results.results import latest, load
     from edgebench.slowdown.curves import curves
     from edgebench.slowdown.fit import MODEL_SCHEMA, fit_all

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.analysis.layer_table import SORTS
-from edgebench.answers.layers import layer_warnings
+from edgebench.analysis.layer_table import (
+    LAYERS_SCHEMA,
+    SORTS,
+    costs_at_limits,
+    matching_tables,
+    sorted_layers,
+)
+from edgebench.answers.layers import layer_name, layer_warnings, layers_headline, layers_table
+from edgebench.answers.table import Table, size_cells
 from edgebench.boards.board import emulation_words
 from edgebench.boards.storage import AS_IS, storage_words
 from edgebench.cli import options
@@ -19,18 +25,22 @@ from edgebench.cli.options import board_option, offer_networks, with_board
 from edgebench.cli.output import (
     figures_or_reason,
     print_figures,
+    print_headline,
     print_json,
+    print_lines,
     print_next,
+    print_table,
     print_warnings,
     shown_path,
 )
 from edgebench.errors import UsageError
 from edgebench.extras import need
 from edgebench.results.workload_key import brief_names
+from edgebench.units import format_limit
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_costs import LayerPeakTable
-    from edgebench.analysis.layer_table import LayerCostTable, PassCost
+    from edgebench.analysis.layer_table import LayerCostTable, LayerRow
     from edgebench.results.results import Results
     from edgebench.run.sweep.sweep import SweepSummary
 
@@ -106,11 +116,15 @@ def layers(
     NETWORK, --memory, --schedule, --loader and --batch then choose what is shown.
     """
     from edgebench.analysis.layer_costs import layer_cost_tables, layer_peak_tables
-    from edgebench.analysis.layer_table import costs_at_limits, matching_tables
-    from edgebench.cli.layers_output import LayerView, print_layers
+    from edgebench.cli.run import refuse_unexpected
     from edgebench.results.results import latest, load
 
-    view = LayerView(*(asked.pop(name) for name in ("sort", "every", "verbose")))
+    def draw() -> list[Path]:
+        from edgebench.report.figures.gallery import draw_layer_costs
+
+        return draw_layer_costs(loaded, tables, costs)
+
+    sort, every, verbose = (asked.pop(name) for name in ("sort", "every", "verbose"))
     given = {n for n in asked if options.is_given(context, n)}
     summary = _measure(with_board(context, asked)) if source is None else None
     loaded = load(summary.folder if summary else latest(_readable(source, given)))
@@ -120,30 +134,38 @@ def layers(
         tables = matching_tables(tables, asked["network"], chosen)
     costs = costs_at_limits(tables, asked["memory"])
     memory = layer_peak_tables(loaded, tables)
-    draw = partial(_draw, loaded, tables, costs)
     files, why_not = figures_or_reason(draw) if figure else ([], [])
-    doubts = [one for table in tables for one in layer_warnings(table)]
+    doubts = [doubt for table in tables for doubt in layer_warnings(table)]
     unsure = (*loaded.warnings, *warnings, *why_not, *doubts)
     if as_json:
         print_warnings(unsure)
-        rows = [_as_json(table, seen) for table, seen in zip(tables, memory, strict=True)]
-        data = {"path": loaded.path, "files": files, "tables": rows, **_schema()}
-        print_json(data)
+        data = [
+            {**table.to_json(), "memory": peaks and peaks.to_json()}
+            for table, peaks in zip(tables, memory, strict=True)
+        ]
+        print_json({"path": loaded.path, "files": files, "tables": data, "schema": LAYERS_SCHEMA})
     else:
-        names = brief_names(map(_workload, tables))
-        own = [names[_workload(one)] for one in tables]
-        print_layers(tables, costs, memory, view, own, _needs(loaded))
+        names, needs = brief_names(map(_workload, tables)), _needs(loaded)
+        for table, shown, peaks in zip(tables, costs, memory, strict=True):
+            if table is not tables[0]:
+                click.echo()
+            rows = sorted_layers(table, sort, shown[-1].at.label if shown else None)
+            for cost in [None, *table.costs] if verbose else [shown[-1] if shown else None]:
+                need = needs.get(table.workload, "")
+                print_headline(layers_headline(table, cost, names[_workload(table)], need))
+                print_table(layers_table(table, rows, cost, every=every))
+            print_lines(
+                f"{format_limit(lost.label, lost.limit_bytes)}: {lost.reason or 'not finished'}"
+                for lost in table.unfinished
+            )
+            if peaks and verbose:
+                print_table(_peaks_table(table, peaks, rows))
+                print_lines(f"{m.strategy}: {m.method}; {m.error_source}" for m in peaks.methods)
         print_figures(files)
         click.echo(f"results: {shown_path(loaded.path)}")
-        print_warnings(unsure, None if view.verbose else "--verbose")
+        print_warnings(unsure, None if verbose else "--verbose")
         if following := _next_command(tables[0], asked, given):
             print_next(following)
-    _refuse(summary)
-
-
-def _refuse(summary: SweepSummary | None) -> None:
-    from edgebench.cli.run_output import refuse_unexpected
-
     if summary:
         refuse_unexpected(summary)
 
@@ -189,25 +211,13 @@ def _readable(source: Path | None, given: set[str]) -> Path:
     return source
 
 
-def _draw(
-    loaded: Results, tables: Sequence[LayerCostTable], costs: Sequence[Sequence[PassCost]]
-) -> list[Path]:
-    from edgebench.report.figures.gallery import draw_layer_costs
-
-    return draw_layer_costs(loaded, tables, costs)
-
-
-def _as_json(table: LayerCostTable, seen: LayerPeakTable | None) -> dict[str, Any]:
-    return {**table.to_json(), "memory": seen and seen.to_json()}
-
-
 def _needs(loaded: Results) -> dict[str, str]:
     """Return what each workload needs, by its id."""
     from edgebench.answers.limits import needs_words, workload_answer
     from edgebench.results.facts import sweep_facts
 
-    found = (one for sweep in loaded.sweeps for one in sweep_facts(sweep).workloads)
-    return {one.key.id: needs_words(workload_answer(one)) for one in found}
+    workloads = (workload for sweep in loaded.sweeps for workload in sweep_facts(sweep).workloads)
+    return {one.key.id: needs_words(workload_answer(one)) for one in workloads}
 
 
 def _workload(table: LayerCostTable) -> str:
@@ -220,7 +230,9 @@ def _workload(table: LayerCostTable) -> str:
     return " · ".join(words)
 
 
-def _schema() -> dict[str, int]:
-    from edgebench.analysis.layer_table import LAYERS_SCHEMA
-
-    return {"schema": LAYERS_SCHEMA}
+def _peaks_table(table: LayerCostTable, peaks: LayerPeakTable, rows: Sequence[LayerRow]) -> Table:
+    names = [method.strategy for method in peaks.methods]
+    known = [peaks.peaks.get((row.network, row.order), {}) for row in rows]
+    columns = [size_cells([layer.get(name) for layer in known]) for name in names]
+    cells = [[layer_name(table, row), *cells] for row, *cells in zip(rows, *columns, strict=True)]
+    return Table(("layer", *names), cells, ("layer",), "peaks by memory strategy, unlimited")

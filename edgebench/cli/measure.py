@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.answers.trial import trial_fields, trial_headline
+from edgebench.answers.trials import trial_fields, trial_headline
 from edgebench.answers.warnings import is_warm, trial_warnings, warning_lines
 from edgebench.boards.storage import parse_storage
 from edgebench.cli.options import (

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.answers.paste import paste_lines
+from edgebench.answers.give import paste_lines
 from edgebench.answers.table import seconds
 from edgebench.boards.storage import AS_IS
 from edgebench.cli.output import print_json, print_lines, print_next, shown_path, typed_path
-from edgebench.cli.sweep_output import print_answer, print_doubts
+from edgebench.cli.show import print_answer, print_doubts
 from edgebench.results.spread import SLIGHT
 
 if TYPE_CHECKING:

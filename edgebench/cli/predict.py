@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.answers.table import Table
 from edgebench.cli.options import (
     json_option,
     memory_option,
@@ -183,15 +182,14 @@ _LAYERS = 3
 
 def print_predictions(found: Sequence[Prediction], verbose: bool, source: PredictionSource) -> None:
     """Print a headline and a table for each workload; with ``verbose`` the layers too."""
-    from edgebench.answers.predictions import prediction_headline, prediction_rows
+    from edgebench.answers.models import prediction_headline, prediction_table
 
     storage = source.storage.label if source.storage else ""
     for number, one in enumerate(found):
         if number:
             click.echo()
         print_headline(prediction_headline(one, found, storage))
-        titles, cells = prediction_rows(one)
-        print_table(Table(tuple(titles), cells, ("how it is known",)))
+        print_table(prediction_table(one))
         if verbose:
             _print_layers(one)
 

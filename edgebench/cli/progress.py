@@ -19,7 +19,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Column, Table
 
-from edgebench.answers.ends import end_words, reason_words
+from edgebench.answers.trials import end_words, reason_words
 from edgebench.answers.warnings import warned, warning_lines
 from edgebench.kills import needs_explanation
 from edgebench.records import LimitSetting, TrialRecord

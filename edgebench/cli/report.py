@@ -15,7 +15,7 @@ from edgebench.cli.output import (
     shown_path,
     typed_path,
 )
-from edgebench.cli.sweep_output import print_sweep
+from edgebench.cli.show import print_sweep
 from edgebench.errors import EdgebenchError
 from edgebench.extras import need
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgebench.answers.warnings import warned, warning_lines
+from edgebench.boards.storage import AS_IS
 from edgebench.cli.options import (
     device_option,
     json_option,
@@ -16,7 +21,24 @@ from edgebench.cli.options import (
     results_option,
     verbose_option,
 )
-from edgebench.cli.run_output import print_dry_run, print_summary, refuse_unexpected
+from edgebench.cli.output import (
+    print_fields,
+    print_headline,
+    print_json,
+    print_lines,
+    print_next,
+    print_warnings,
+    shown_path,
+    typed_path,
+)
+from edgebench.errors import SweepIncompleteError
+from edgebench.records import LIMIT_WORDS, LimitSetting
+from edgebench.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from edgebench.run.sweep.sweep import SweepSummary
+    from edgebench.scenario.preview import Preview
+    from edgebench.scenario.scenario import Scenario
 
 
 @click.command()
@@ -61,3 +83,139 @@ def run(
         summary = run_sweep(loaded, SweepOptions(results, device, fresh), progress)
     print_summary(summary, verbose, as_json)
     refuse_unexpected(summary)
+
+
+#: Settings shown, in this order, where the scenario has them.
+_SHOWN = (
+    *("network", "schedule", "loader", "framework", "compiled", "data", "shape", "depth", "width"),
+    *("optimizer", "learning_rate", "accumulation", "precision", "checkpointing", "trained"),
+    *("start", "kernel", "stack", "backward", "batch", "image", "steps", "epochs", "rounds"),
+    *("page_cache", "gc", "command"),
+)
+
+
+_UNEXPECTED = ("failed", "timeout", "harness-error")
+
+
+def print_dry_run(scenario: Scenario, command: str, as_json: bool) -> None:
+    """Print what the scenario would run. What only this machine lacks is a warning.
+
+    Args:
+        scenario: what would be run.
+        command: the command that runs it.
+        as_json: print JSON instead of text.
+    """
+    from edgebench.scenario.preview import preview, this_machine
+
+    seen = preview(scenario, this_machine())
+    if as_json:
+        print_warnings(seen.warnings)
+        print_json(asdict(seen))
+        return
+    trials, limits = seen.trials + seen.own_trials, {p.limits.label for p in seen.points}
+    longest = format_duration(seen.longest_s)
+    print_headline(
+        f"{seen.name}   valid   {trials} trials   {len(limits)} limits   at most {longest}"
+    )
+    print_fields(_rows(seen, scenario))
+    print_warnings(seen.warnings, "--json")
+    # What would stop the run is mended first, as the warning says.
+    print_next(f"{command} --dry-run" if seen.obstacles else command)
+
+
+def _rows(seen: Preview, scenario: Scenario) -> list[tuple[str, str]]:
+    rows = _settings(seen)
+    if search := scenario.search:
+        rows.append(("search", f"{search.draws} draws of {', '.join(search.axes)}"))
+    rows += [*_limits(seen), ("points", str(len(seen.points)))]
+    each = f"{scenario.repeats} of each point"
+    if seen.walks:
+        each = f"{seen.trials - seen.walks} fresh, {seen.walks} through all limits"
+    rows.append(("trials", f"{seen.trials}: {each}"))
+    if seen.own_trials:
+        rows.append(("strategies", f"{seen.own_trials} trials: {', '.join(scenario.strategies)}"))
+    return [*rows, ("time limit", f"{format_duration(scenario.timeout_s)} a trial")]
+
+
+def _settings(seen: Preview) -> list[tuple[str, str]]:
+    columns = [_column(point.settings, key) for key in _SHOWN for point in seen.points]
+    rows = {key: list(dict.fromkeys(v for k, v in columns if k == key)) for key in _SHOWN}
+    return [(key, ", ".join(filter(None, values))) for key, values in rows.items() if any(values)]
+
+
+def _column(settings: dict[str, Any], key: str) -> tuple[str, str]:
+    value = (settings.get("networks") if key == "network" else None) or settings.get(key)
+    if isinstance(value, list):
+        value = (" " if key == "command" else "+").join(value)
+    return key, "" if value is None else str(value)
+
+
+def _limits(seen: Preview) -> list[tuple[str, str]]:
+    limits = [point.limits for point in seen.points]
+    held = {limit.storage for limit in limits}
+    rows = [
+        ("board", [limit.board for limit in limits if limit.board]),
+        ("memory", [limit.label for limit in limits]),
+        ("swap", [_swap(limit.swap_kind, limit.swap_bytes) for limit in limits]),
+        ("storage", [] if held == {AS_IS} else [limit.storage for limit in limits]),
+        *((name.replace("_", " "), _told(limits, name)) for name in LIMIT_WORDS),
+        ("accelerator", _accelerators(seen)),
+    ]
+    return [(name, ", ".join(dict.fromkeys(values))) for name, values in rows if values]
+
+
+def _told(limits: Sequence[LimitSetting], name: str) -> list[str]:
+    """Each value of one limit, as the scenario has it."""
+    values = (getattr(limit, name) for limit in limits)
+    return [value if isinstance(value, str) else f"{value:g}" for value in values if value]
+
+
+def _accelerators(seen: Preview) -> list[str]:
+    """Where points compute, and the memory that torch may take there; nothing of none alone."""
+    named = [(point.settings.get("accelerator"), point.limits) for point in seen.points]
+    if not any(name for name, _ in named):
+        return []
+    sizes = (
+        f"{name} of {format_size(limits.accelerator_bytes)}"
+        if limits.accelerator_bytes is not None
+        else str(name or "none")
+        for name, limits in named
+    )
+    return list(sizes)
+
+
+def _swap(kind: str, size_bytes: int | None) -> str:
+    return f"{kind} of {format_size(size_bytes)}" if size_bytes else kind
+
+
+def print_summary(summary: SweepSummary, verbose: bool, as_json: bool) -> None:
+    """Print the answer, where the trials are, and what to type next."""
+    from edgebench.cli.show import print_sweep
+    from edgebench.results.results import load
+
+    if as_json:
+        print_json({**asdict(summary), "warnings": warning_lines(warned(summary.doubts))})
+        return
+    took = f"{summary.trials} trials, {format_duration(summary.wall_s)}"
+    print_sweep(load(summary.folder), verbose=verbose, took=took)
+    each, share = summary.harness_s_per_trial, summary.harness_share
+    if verbose and each is not None and share is not None:
+        print_lines([f"harness: {format_duration(each)} a trial, {share:.1%} of the trials' time"])
+    print_lines([f"results: {shown_path(summary.folder)}"])
+    print_next(f"edgebench report {typed_path(summary.folder)}")
+
+
+def refuse_unexpected(summary: SweepSummary) -> None:
+    """Check how the trials of a finished sweep ended.
+
+    Raises:
+        SweepIncompleteError: some failed, timed out or could not be measured.
+    """
+    unexpected = {k: n for k, n in summary.outcomes.items() if k in _UNEXPECTED}
+    if unexpected:
+        counts = ", ".join(f"{n} {outcome}" for outcome, n in unexpected.items())
+        raise SweepIncompleteError(
+            f"the sweep is done, but some trials ended unexpectedly: {counts}",
+            where=str(summary.folder / "trials.jsonl"),
+            remedy=f"edgebench show {typed_path(summary.folder)}",
+        )

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import pytest
 from _pytest.skipping import evaluate_xfail_marks, xfailed_key
 
-from edgebench.answers.marked_tests import (
+from edgebench.answers.table import GAP, factor
+from edgebench.answers.trials import (
     crash_words,
     kill_lines,
     memory_words,
     slowdown_lines,
 )
-from edgebench.answers.table import GAP, factor
 from edgebench.errors import EdgebenchError, MachineError, UsageError
 from edgebench.pytest_plugin.limited_test import LimitedRun, run_limited, shared_session, warn_again
 from edgebench.records import LimitSetting

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from edgebench.answers.advice import advice_headline, advice_table
-from edgebench.answers.fits import fits_table
 from edgebench.answers.layers import blame_words, layers_table
 from edgebench.answers.limits import (
     answer_headline,
@@ -14,6 +13,7 @@ from edgebench.answers.limits import (
     overview_table,
     workload_answer,
 )
+from edgebench.answers.models import fits_table
 from edgebench.answers.table import GAP
 from edgebench.answers.warnings import sweep_warnings, warning_lines, warnings_of
 from edgebench.errors import ResultsError

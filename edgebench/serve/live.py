@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import structs
 
-from edgebench.answers.ends import reason_words
+from edgebench.answers.trials import reason_words
 from edgebench.boards.board import known_boards
 from edgebench.errors import EdgebenchError
 from edgebench.kills import needs_explanation

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from edgebench.answers.advice import advice_headline, advice_table
-from edgebench.answers.boards import board_line
+from edgebench.answers.give import board_line
 from edgebench.answers.table import Table
-from edgebench.answers.trial import trial_fields, trial_headline
+from edgebench.answers.trials import trial_fields, trial_headline
 from edgebench.answers.warnings import _DOUBTS, Warned, WarningKind, warned, warning_lines
 from edgebench.cli.output import print_table, print_warnings
 from edgebench.records import Doubt, LimitSetting, TrialRecord

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from point_making import FREE, KILLED, MIB, STEADY, made, point, rounds
 
+from edgebench.answers.give import paste_lines
 from edgebench.answers.limits import (
     answer_headline,
     limits_table,
@@ -14,7 +15,6 @@ from edgebench.answers.limits import (
     overview_table,
     workload_answer,
 )
-from edgebench.answers.paste import paste_lines
 from edgebench.answers.table import size_cells, slowdown, time_cells
 from edgebench.need import Need, least_to_give
 from edgebench.records import EndedIn

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.answers.ends import reason_words
+from edgebench.answers.trials import reason_words
 from edgebench.cgroups import kill_log
 from edgebench.errors import MachineError
 from edgebench.records import LimitSetting, TrialRecord

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.answers.trial import trial_fields
+from edgebench.answers.trials import trial_fields
 from edgebench.cgroups.swap import Compressed, SwapRam, SwapState, swap_ram
 from edgebench.errors import CgroupError, MachineError
 from edgebench.records import Doubt, LimitSetting

@@ -15,7 +15,7 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
-from edgebench.answers.ends import end_word
+from edgebench.answers.trials import end_word
 from edgebench.report.figures.style import MUTED
 from edgebench.units import MIB
 

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edgebench.answers.give import paste_lines
 from edgebench.answers.limits import WorkloadAnswer, needs_words
-from edgebench.answers.paste import paste_lines
 from edgebench.answers.table import size
 from edgebench.results.facts import WorkloadFacts
 from edgebench.text import shortened

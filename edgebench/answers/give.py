@@ -1,9 +1,37 @@
-"""Lines that give a program the memory that was measured, each with the swap that was there."""
+"""Whether a board has the memory to give, and lines that give it to a program."""
 
 from __future__ import annotations
 
-from edgebench.answers.limits import WorkloadAnswer
+from typing import TYPE_CHECKING
+
+from edgebench.answers.table import headline, size
+from edgebench.boards.board import Fit, find_board
 from edgebench.units import MIB
+
+if TYPE_CHECKING:
+    from edgebench.answers.limits import WorkloadAnswer
+
+_FITS = {
+    Fit.ENOUGH: "enough",
+    Fit.SLOW: "finishes, slower than asked for",
+    Fit.LIBRARIES: "too little beside its libraries: they are read again and again",
+    Fit.TOO_LITTLE: "too little",
+}
+
+
+def board_line(
+    name: str | None,
+    enough_bytes: float | None,
+    finished_bytes: float | None,
+    library_bytes: float | None,
+) -> str:
+    """``Raspberry Pi 4   leaves 3.6 GiB   libraries 12 MiB   enough``; empty without a board."""
+    if name is None or enough_bytes is None:
+        return ""
+    board = find_board(name)
+    libraries = f"libraries {size(library_bytes)}" if library_bytes else ""
+    fit = board.fit(enough_bytes, finished_bytes, library_bytes)
+    return headline(board.title, f"leaves {size(board.left_bytes)}", libraries, _FITS[fit])
 
 
 def paste_lines(answer: WorkloadAnswer) -> dict[str, str]:
