@@ -28,8 +28,7 @@ from edgebench.boards.storage import AS_IS, storage_words
 from edgebench.errors import ResultsError, UsageError
 from edgebench.records import TrialRecord
 from edgebench.results.rounds import START, STEADY, TIMES, trial_times
-from edgebench.results.sweep_reader import Sweep
-from edgebench.results.watched import how_watched
+from edgebench.results.sweep_reader import Sweep, how_watched
 from edgebench.results.workload_key import WorkloadKey, workload_label
 from edgebench.throughput import THROUGHPUT, throughput_unit
 

@@ -79,7 +79,8 @@ def layer_cost_tables(results: Results) -> LayerCostTables:
     Raises:
         ResultsError: no workload has layers and an unlimited trial that finished.
     """
-    from edgebench.results.frames import DISTINCT, answering_rows
+    from edgebench.results.frames import answering_rows
+    from edgebench.results.trial_columns import DISTINCT
 
     tables: list[LayerCostTable] = []
     left_out: list[str] = []

@@ -17,7 +17,7 @@ from edgebench.answers.trials import end_word
 from edgebench.text import printable, shortened
 
 if TYPE_CHECKING:
-    from edgebench.results.advice_file import KeptAdvice
+    from edgebench.results.derived import KeptAdvice
     from edgebench.run.advise.answer import Advice
 
 _ENDS = {"timeout": "stopped", "changed": "other results"}

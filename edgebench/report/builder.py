@@ -20,7 +20,7 @@ from edgebench.errors import ResultsError
 from edgebench.report.content import Chapter, Report
 from edgebench.report.pictures import draw_pictures
 from edgebench.report.tables import environment_table, unfinished_table
-from edgebench.results.advice_file import kept_advice
+from edgebench.results.derived import kept_advice
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.rounds import START
 from edgebench.results.workload_key import brief_names

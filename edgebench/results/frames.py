@@ -1,86 +1,144 @@
-"""Frames of phases, and what all frames share: their columns and types.
+"""Frames of trials, phases, layers, networks, samples, training's steps, and miss curves.
 
 Identity columns are strings and ``int64``; whatever may be missing is ``float64`` with NaN (exact
-up to 2**53), so that arithmetic, fits and figures need no special case. pandas is imported where a
-frame is made: the columns' names are also those of CSV, which needs none.
+up to 2**53), so that arithmetic, fits and figures need no special case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import zipfile
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
 
-from edgebench.records import LimitSetting, PhaseSum, TrialRecord, field_kinds
-from edgebench.results.columns import PARTS
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from edgebench.errors import ResultsError
+from edgebench.records import PhaseSum, TrialRecord, field_kinds, is_count, is_number
+from edgebench.results.columns import Texts
+from edgebench.results.miss_curve import MissCurve
 from edgebench.results.rounds import STEADY, round_stages
-from edgebench.results.sweep_reader import Sweep, settings_columns
-from edgebench.results.trial_lines import SETTING_TYPES
-from edgebench.results.workload_key import HELD
+from edgebench.results.sweep_reader import Sweep, events_of, read_each, settings_columns
+from edgebench.results.trial_columns import (
+    BOOLS,
+    IDENTITY,
+    LIMITS,
+    SETTINGS,
+    TEXTS,
+    TRAINING,
+    Column,
+    TrialColumns,
+    trial_names,
+)
+from edgebench.safe_reading import check_unpacked, open_to_read
+from edgebench.spans import Span, finished_spans
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-#: Which trial it is.
-#: ``workload`` is :attr:`edgebench.results.workload_key.WorkloadKey.id`.
-IDENTITY = ("sweep", "device", "workload", "trial", "point", "block", "repeat")
-#: Settings of training alone.
-TRAINING = (
-    *("framework", "compiled", "data", "shape", "depth", "width", "activation", "optimizer"),
-    *("learning_rate", "accumulation", "precision", "checkpointing", "trained", "start"),
-    *("steps", "epochs"),
-)
-#: The engine and its options; missing of torch, and where an option is the engine's own. The
-#: accelerator is missing where torch computes on the processor.
-ENGINE = (
-    *("engine", "arena", "memory_pattern", "optimization", "prepacking", "xnnpack", "onednn"),
-    *("xla", "node_times", "accelerator"),
-)
-#: Settings of text generation.
-GENERATION = ("prompt", "new_tokens")
-#: The workload's settings that every frame has; others follow them in ``trials`` if they occur.
-SETTINGS = (
-    *("kind", "network", "schedule", "loader", "batch", "image", "rounds", "warm", "threads"),
-    *("workers", "page_cache", "gc", "command", *ENGINE, *TRAINING),
-    *GENERATION,
-)
-#: The limits asked for: the column → the key of a record's limits.
-LIMITS = {f"limit_{key}" if key == "label" else key: key for key in field_kinds(LimitSetting)}
-#: What sets workloads apart, as columns: their settings, and the limits other than memory.
-DISTINCT = (*SETTINGS, *HELD)
 #: Settings, limits and outcome that rows of phases and layers carry over from their trial.
 CARRIED = (*LIMITS, "limit_bytes", "outcome", "saturated", "demand_bytes", "workload_demand_bytes")
-_SCALARS = {
-    name: kind
-    for name, kind in field_kinds(TrialRecord).items()
-    if kind in (str, int, float, bool) and name != "schema"
-}
 _PHASE = tuple(name for name in field_kinds(PhaseSum) if name not in ("round", "network", "phase"))
-#: What a trial's rounds come to, and the columns of lines that have it.
-ROUND_TIMES = {
-    "start_s": "times_start",
-    "steady_s": "times_steady",
-    "rounds_repeat": "rounds_repeat",
-}
-#: Columns of bools, any of which may be missing.
-TRUTHS = {*(name for name, kind in _SCALARS.items() if kind is bool), "rounds_repeat"}
-INTEGERS = {"block", "repeat", "round", "passes"}
-TEXTS = {
-    *(name for name, kind in _SCALARS.items() if kind is str),
-    *(name for name, key in LIMITS.items() if field_kinds(LimitSetting)[key] is str),
-    *(name for name in SETTINGS if SETTING_TYPES.get(name) is str),
-    *("sweep", "device", "workload", "command", "doubts", "pipeline", "phase", "stage", "domain"),
-    *("name", "type", "part"),
-}
-TRIAL_COLUMNS = tuple(
-    dict.fromkeys(
-        (
-            *(*IDENTITY, *SETTINGS, *LIMITS, *_SCALARS, *ROUND_TIMES, "workload_demand_bytes"),
-            *(f"{of}_{name}" for of, names in PARTS.items() for name in names),
-            "doubts",
-        )
-    )
-)
 PHASE_COLUMNS = (*IDENTITY, *SETTINGS, "pipeline", *CARRIED, "round", "stage", "phase", *_PHASE)
+_SPAN = (
+    *("round", "stage", "phase", "layer", "name", "pass_number", "thread", "start_ns"),
+    *("end_ns", "wall_s", "cpu_s", "peak_bytes", "usage_before_bytes", "usage_after_bytes"),
+    *("swap_before_bytes", "swap_after_bytes", "major_faults", "minor_faults"),
+)
+#: What ``networks.json`` knows of a layer.
+TABLE = ("type", "parameter_bytes", "buffer_bytes", "output_bytes", "flops", "file_bytes", "part")
+LAYER_COLUMNS = (*IDENTITY, *SETTINGS, "pipeline", *CARRIED, *_SPAN, *TABLE)
+NETWORK_COLUMNS = (
+    *("sweep", "network", "layers", "parameter_bytes", "file_bytes", "flops", "output_bytes"),
+)
+STEP_COLUMNS = (
+    *("sweep", "device", "trial", "point", "limit_label", "limit_bytes", "outcome", "network"),
+    *("batch", "image", *TRAINING, "step", "loss", "accuracy"),
+)
+_MISS_POINT = (
+    *("limit_bytes", "direction", "round_bytes", "spread_bytes", "out_bytes", "faults", "rounds"),
+    *("visits", "confirmed", "agree"),
+)
+_MISS_CURVE = (
+    *("plateau_bytes", "knee_bytes", "knee_low_bytes", "knee_high_bytes", "unlimited_bytes"),
+)
+MISS_COLUMNS = (
+    *("workload", "settings", *_MISS_POINT, *_MISS_CURVE, "knee_direction", "knee_missing"),
+)
+#: A frame of fewer rows is copied at no cost that anybody notices.
+_MANY_ROWS = 100_000
+
+
+def trials_frame(sweeps: Sequence[Sweep]) -> pd.DataFrame:
+    """One row a trial."""
+    sources = [TrialColumns(sweep) for sweep in sweeps]
+    # Columns in which nothing is known share the bytes that say so: there are many of them.
+    unknown: dict[str, pd.Series[Any]] = {}
+    series: dict[str, pd.Series[Any]] = {}
+    for name in trial_names(sources):
+        pieces = [source.column(name) for source in sources]
+        words = [word for piece in pieces if isinstance(piece, Texts) for word in piece.words]
+        known = [word for word in words if word is not None]
+        # A setting of only some kinds of workload may be missing, whatever its name.
+        dtype = _dtype(name, known, integers=("block", "repeat"))
+        if known or not all(isinstance(piece, Texts) for piece in pieces):
+            series[name] = _joined(pieces, dtype)
+        else:
+            if dtype not in unknown:
+                unknown[dtype] = _joined(pieces, dtype)
+            series[name] = unknown[dtype]
+    # Before pandas 3 two columns that share their bytes would change together.
+    frame = pd.DataFrame(series, copy=int(pd.__version__.partition(".")[0]) < 3)
+    # In one block. Columns of many rows go on sharing bytes.
+    return frame.copy() if len(frame) < _MANY_ROWS else frame
+
+
+def _dtype(
+    name: str,
+    values: Iterable[Any],
+    integers: Collection[str] = ("block", "repeat", "round", "passes"),
+) -> str:
+    """Return the one type of a column's values; ``integers`` are never missing."""
+    kinds = set(map(type, values))
+    if name in integers:
+        return "int64"
+    if name == "started_utc":
+        return "datetime64[us]"
+    if name in TEXTS or any(issubclass(kind, str) for kind in kinds):
+        return "object"
+    return "boolean" if bool in kinds or name in BOOLS else "float64"
+
+
+def _joined(pieces: Sequence[Column], dtype: str) -> pd.Series[Any]:
+    """Return a column of all sweeps."""
+    raw = "float64" if dtype in ("int64", "boolean") else dtype
+    values: NDArray[Any] = np.concatenate(
+        [np.empty(0, raw), *(_expanded(piece, raw) for piece in pieces)]
+    )
+    if dtype == "boolean":
+        return pd.Series(pd.arrays.BooleanArray(values == 1, np.isnan(values)))
+    if dtype == "datetime64[us]":
+        return pd.Series(values).dt.tz_localize("UTC")
+    return pd.Series(values, dtype=dtype, copy=False)
+
+
+def _expanded(column: Column, dtype: str) -> NDArray[Any]:
+    """Return each row's value; NaN, for a time NaT, where there is none."""
+    if not isinstance(column, Texts):
+        return np.array(column, dtype)
+    words: Iterable[Any] = column.words
+    missing: Any = np.nan
+    if dtype == "datetime64[us]":
+        texts = pd.Series(column.words, dtype="object")
+        utc = pd.to_datetime(texts, utc=True, errors="coerce", format="ISO8601")
+        words = utc.dt.tz_localize(None).to_numpy().astype(dtype)
+        # With the unit of its column, as numpy wants it.
+        missing = np.array("NaT", dtype)[()]
+    # The last one is for those without.
+    values = [missing if word is None else word for word in (*words, None)]
+    each: NDArray[Any] = np.fromiter(values, dtype=dtype, count=len(values))
+    return each[np.array(column.codes, np.int32)]
 
 
 def phases_frame(sweeps: Iterable[Sweep], trials: pd.DataFrame) -> pd.DataFrame:
@@ -94,11 +152,39 @@ def phases_frame(sweeps: Iterable[Sweep], trials: pd.DataFrame) -> pd.DataFrame:
         name: [row[at] for row in rows] for at, name in enumerate(("sweep", "trial", "stage"))
     }
     own = {name: [getattr(row[3], name) for row in rows] for name in field_kinds(PhaseSum)}
-    return with_trial(typed_columns({**of_trial, **own}), trials, PHASE_COLUMNS)
+    return _with_trial(_typed_columns({**of_trial, **own}), trials, PHASE_COLUMNS)
 
 
-def with_trial(rows: pd.DataFrame, trials: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Rows with their own ``network`` beside their trial's settings, limits and outcome.
+def layers_frame(
+    sweeps: Iterable[Sweep], trials: pd.DataFrame, warnings: list[str]
+) -> pd.DataFrame:
+    """One row per trial, round, network, layer, phase and pass."""
+    spans: list[Span] = []
+    about: dict[str, list[Any]] = {"sweep": [], "trial": [], "stage": []}
+    sweeps = list(sweeps)
+    recorded = ((sweep, record) for sweep in sweeps for record in sweep.records)
+    for sweep, record, events in read_each("layers", recorded, events_of, warnings):
+        stages = round_stages(record)
+        own = [span for span in finished_spans(events) if span.layer is not None]
+        spans += own
+        about["sweep"] += [sweep.name] * len(own)
+        about["trial"] += [record.trial] * len(own)
+        about["stage"] += [stages.get(span.round) for span in own]
+    names = ("network", *(name for name in _SPAN if name in Span._fields))
+    own_columns = {name: list(map(attrgetter(name), spans)) for name in names}
+    own_columns["wall_s"] = [span.wall_s for span in spans]
+    frame = _typed_columns({**about, **own_columns})
+    same = ["sweep", "trial", "round", "network", "layer", "phase"]
+    frame["pass_number"] = frame.groupby(same, dropna=False).cumcount()
+    tables = [row for sweep in sweeps for row in _table_rows(sweep)]
+    table = typed(tables, ("sweep", "network", "layer", *TABLE))
+    frame = frame.merge(table, on=["sweep", "network", "layer"], how="left")
+    frame = _with_trial(frame, trials, LAYER_COLUMNS)
+    return frame.astype({"layer": "int64", "start_ns": "int64", "end_ns": "int64"})
+
+
+def _with_trial(rows: pd.DataFrame, trials: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Return rows with their own ``network`` beside their trial's settings, limits and outcome.
 
     ``pipeline`` is all of the trial's networks; a row of no network (``import``) gets that too.
     """
@@ -115,30 +201,92 @@ def answering_rows(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[steady | ~has_steady]
 
 
-def typed(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    """Rows as a frame with exactly these columns, each of its one type, also when empty."""
-    return typed_columns({name: [row.get(name) for row in rows] for name in columns})
+def networks_frame(sweeps: Iterable[Sweep]) -> pd.DataFrame:
+    """One row per network: its bytes, operations and number of layers."""
+    rows = []
+    for sweep in sweeps:
+        layers = _table_rows(sweep)
+        for name, network in sweep.networks.get("networks", {}).items():
+            own = [layer for layer in layers if layer["network"] == name]
+            row = {"sweep": sweep.name, "network": name, "layers": len(own)}
+            for key in ("parameter_bytes", "file_bytes"):
+                row[key] = network.get(key) if is_number(network.get(key)) else None
+            for key in ("flops", "output_bytes"):
+                values: list[Any] = [layer.get(key) for layer in own]
+                row[key] = sum(values) if all(map(is_number, values)) else None
+            rows.append(row)
+    return typed(rows, NETWORK_COLUMNS)
 
 
-def typed_columns(columns: Mapping[str, list[Any]]) -> pd.DataFrame:
-    """Columns as a frame, each of its one type, also when empty."""
-    import pandas as pd
+def _table_rows(sweep: Sweep) -> list[dict[str, Any]]:
+    """Return the networks' layers; the file may come from anywhere, so types are checked."""
+    return [
+        {
+            "sweep": sweep.name,
+            "network": name,
+            "layer": layer["order"],
+            **{
+                key: value
+                for key, value in ((key, layer.get(key)) for key in TABLE)
+                if (isinstance(value, str) if key in TEXTS else is_number(value))
+            },
+        }
+        for name, network in sweep.networks.get("networks", {}).items()
+        for layer in network["table"]
+        if is_count(layer.get("order"))
+    ]
 
-    frame = pd.DataFrame({name: _column(name, values) for name, values in columns.items()})
-    return frame.reset_index(drop=True)
+
+def sample_table(path: Path, name: str, missing: int = -1) -> pd.DataFrame:
+    """One of a trial's tables of samples: ``fast``, ``stat``, …; what is ``missing`` is NaN.
+
+    Raises:
+        ResultsError: the file is damaged.
+    """
+    try:
+        # Opened here: numpy leaves a damaged file open.
+        with open_to_read(path) as file, np.load(file, allow_pickle=False) as tables:
+            check_unpacked(tables.zip.getinfo(f"{name}.npy"))
+            table = tables[name]
+        frame = pd.DataFrame({column: table[column] for column in table.dtype.names})
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        EOFError,
+        # Of a zip file's and an array's own parsers.
+        MemoryError,
+        NotImplementedError,
+        SyntaxError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        raise ResultsError(f"damaged samples: {error}", where=str(path)) from None
+    values = frame.drop(columns="t_ns").astype("float64")
+    return frame[["t_ns"]].join(values.mask(values == missing))
 
 
-def _column(name: str, values: list[Any]) -> pd.Series[Any]:
-    import pandas as pd
+def steps_frame(sweeps: Iterable[Sweep], warnings: list[str]) -> pd.DataFrame:
+    """One row per timed trial and step of training, also of trials that were killed in one.
 
-    if name in INTEGERS:
-        return pd.Series(values, dtype="int64")
-    kinds = set(map(type, values))
-    if name in TEXTS or any(issubclass(kind, str) for kind in kinds):
-        return pd.Series([float("nan") if v is None else v for v in values], dtype="object")
-    if bool in kinds or name in TRUTHS:
-        return pd.Series(values, dtype="boolean")
-    return pd.Series(values, dtype="float64")
+    A trial whose events can't be read is left out and named in the warnings.
+    """
+    rows: list[dict[str, Any]] = []
+    trained = (
+        (sweep, record)
+        for sweep in sweeps
+        for record in sweep.records
+        if record.settings.get("kind") == "training"
+    )
+    for sweep, record, events in read_each("steps", trained, events_of, warnings):
+        about = about_trial(sweep, record)
+        for data in (event.get("data") for event in events):
+            if isinstance(data, dict) and isinstance(data.get("step"), int) and "loss" in data:
+                step = {key: data.get(key) for key in ("step", "loss", "accuracy")}
+                rows.append({**about, **step})
+    return typed(rows, STEP_COLUMNS).astype({"step": "int64"})
 
 
 def about_trial(sweep: Sweep, record: TrialRecord) -> dict[str, Any]:
@@ -153,3 +301,43 @@ def about_trial(sweep: Sweep, record: TrialRecord) -> dict[str, Any]:
         "limit_bytes": record.limit_bytes,
         "outcome": record.outcome,
     }
+
+
+def misses_frame(curves: Iterable[MissCurve]) -> pd.DataFrame:
+    """One row per point; a curve without points has none."""
+    rows = []
+    for curve in curves:
+        low, high = curve.knee_between or (None, None)
+        about = {
+            "workload": curve.workload.id,
+            "settings": curve.workload.settings,
+            "plateau_bytes": curve.plateau_bytes,
+            "knee_bytes": curve.knee_bytes,
+            "knee_low_bytes": low,
+            "knee_high_bytes": high,
+            "unlimited_bytes": curve.unlimited_bytes,
+            "knee_direction": curve.direction,
+            "knee_missing": curve.missing,
+        }
+        rows += [
+            {**about, **{name: getattr(point, name) for name in _MISS_POINT}}
+            for point in curve.points
+        ]
+    frame = pd.DataFrame(rows, columns=list(MISS_COLUMNS))
+    counts = ("limit_bytes", *_MISS_POINT[2:-2], *_MISS_CURVE)
+    frame = frame.astype(dict.fromkeys(counts, "float64"))
+    return frame.astype({"confirmed": "bool", "agree": "bool"})
+
+
+def typed(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    """Return rows as a frame with exactly these columns, each of its one type, also when empty."""
+    return _typed_columns({name: [row.get(name) for row in rows] for name in columns})
+
+
+def _typed_columns(columns: Mapping[str, list[Any]]) -> pd.DataFrame:
+    series = {}
+    for name, values in columns.items():
+        dtype = _dtype(name, values)
+        filled = [np.nan if v is None else v for v in values] if dtype == "object" else values
+        series[name] = pd.Series(filled, dtype=dtype)
+    return pd.DataFrame(series).reset_index(drop=True)

@@ -1,17 +1,22 @@
-"""Which limit to give: the one rule, for searches and for all that shows their trials."""
+"""Which limit to give, and whether one was met: the rules of searches and of all tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from edgebench.results.spread import SLIGHT
+from edgebench.records import LimitSetting
+from edgebench.results.spread import SLIGHT, Ratio
 from edgebench.units import MIB
 
 #: Without a slowdown that is asked for, a program that is timed as a whole may take so much longer.
 USUAL_LATER_S = 0.1
 #: A huge page: where memory comes in these, a limit that is no multiple may kill at any size.
 HUGE_PAGE = 2 * MIB
+#: The slowdown of a limit that was not met: whatever the clock says.
+NOT_MET = Ratio(1.0, 1.0, 1.0, 0.0)
+#: A program that used less than this share of its unlimited peak behaved differently, not noisily.
+ADAPTED = 0.9
 
 
 @dataclass(frozen=True)
@@ -100,3 +105,33 @@ def _bracket(tried: Sequence[TriedLimit], is_good: Callable[[TriedLimit], bool])
 
 def _limit_bytes(one: TriedLimit) -> float:
     return one.limit_bytes
+
+
+def is_limit_met(limits: LimitSetting, trials: int, hits: Iterable[float | None]) -> bool:
+    """Return whether usage reached the limit in one of a point's trials, as far as it is known.
+
+    Without that the kernel reclaims nothing, so that pages which are read from a disk all the same
+    are those that no trial had in memory. A walk's hits are not counted at each limit: it is met.
+
+    Args:
+        limits: the point's.
+        trials: how many it has.
+        hits: ``limit_hits`` of each trial where it is known.
+    """
+    known = [count for count in hits if count is not None]
+    lowered = limits.memory_high is not None or limits.memory_high_bytes is not None
+    return lowered or not trials or len(known) < trials or any(known)
+
+
+def adapts(most_bytes: float | None, least_unlimited_bytes: float | None) -> bool:
+    """Return whether the peaks of trials show that a limit changed what the program took.
+
+    A JVM sizes its heap from the limit: that makes it slower, though the limit is never met.
+
+    Args:
+        most_bytes: the largest peak at the limit.
+        least_unlimited_bytes: the smallest peak without one.
+    """
+    if not most_bytes or not least_unlimited_bytes:
+        return False
+    return most_bytes < ADAPTED * least_unlimited_bytes

@@ -14,7 +14,7 @@ _Found = TypeVar("_Found")
 
 
 def once_for_results(find: Callable[[Results], _Found]) -> Callable[[Results], _Found]:
-    """Return decorates a function of results: a second call returns what the first one did.
+    """Decorate a function of results: a second call returns what the first one did.
 
     What it returns is not to be changed. It is forgotten with the results; an exception is not
     kept.

@@ -14,7 +14,7 @@ from edgebench.measures.machine.noise import spread_doubts
 from edgebench.need import least_to_give, need_of
 from edgebench.records import DEMAND, Doubt, EndedIn, LimitSetting
 from edgebench.results.columns import ColumnTable, working_sets
-from edgebench.results.limit_met import NOT_MET, adapts, is_limit_met
+from edgebench.results.limit_to_give import NOT_MET, adapts, is_limit_met
 from edgebench.results.once import once_for_results
 from edgebench.results.point_times import (
     WalkedRows,

@@ -96,7 +96,7 @@ class Results:
     def trials(self) -> pd.DataFrame:
         """One row a trial."""
         need("pandas")
-        from edgebench.results.trial_frames import trials_frame
+        from edgebench.results.frames import trials_frame
 
         return trials_frame(self.sweeps)
 
@@ -104,7 +104,7 @@ class Results:
     def own_trials(self) -> pd.DataFrame:
         """One row a trial that a strategy had to itself, with the columns of ``trials``."""
         need("pandas")
-        from edgebench.results.trial_frames import trials_frame
+        from edgebench.results.frames import trials_frame
 
         return trials_frame([replace(s, records=s.strategy_records) for s in self.sweeps])
 
@@ -124,7 +124,7 @@ class Results:
     def misses(self) -> pd.DataFrame:
         """One row per workload, limit and direction: the same as a frame."""
         need("pandas")
-        from edgebench.results.miss_frames import misses_frame
+        from edgebench.results.frames import misses_frame
 
         return misses_frame(self.miss_curves)
 
@@ -143,7 +143,7 @@ class Results:
         A trial whose events can't be read is left out and named in ``warnings``.
         """
         need("pandas")
-        from edgebench.results.layer_frames import layers_frame
+        from edgebench.results.frames import layers_frame
 
         return layers_frame(self.sweeps, self.trials, self._warnings)
 
@@ -154,7 +154,7 @@ class Results:
         A trial that can't be read is left out and named in ``warnings``.
         """
         need("pandas")
-        from edgebench.results.memory_frames import strategies_frame
+        from edgebench.results.trial_readings import strategies_frame
 
         return strategies_frame(self.sweeps, self._warnings)
 
@@ -165,7 +165,7 @@ class Results:
         A trial whose events can't be read is left out and named in ``warnings``.
         """
         need("pandas")
-        from edgebench.results.memory_frames import steps_frame
+        from edgebench.results.frames import steps_frame
 
         return steps_frame(self.sweeps, self._warnings)
 
@@ -173,7 +173,7 @@ class Results:
     def networks(self) -> pd.DataFrame:
         """One row per network: its bytes and its number of layers."""
         need("pandas")
-        from edgebench.results.layer_frames import networks_frame
+        from edgebench.results.frames import networks_frame
 
         return networks_frame(self.sweeps)
 
@@ -203,7 +203,7 @@ class Results:
 
     def _table(self, trial: str, sweep: str | None, name: str) -> pd.DataFrame:
         need("pandas")
-        from edgebench.results.layer_frames import sample_table
+        from edgebench.results.frames import sample_table
 
         return sample_table(self._sweep_of(trial, sweep).samples_file(trial), name)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -49,12 +49,15 @@ from edgebench.units import format_size
 from edgebench.workloads.memory_settings import DEFAULT
 
 Found = TypeVar("Found")
+Watched = Literal["without memory.stat", "with memory.stat", "both"]
 NO_RESULTS_REMEDY = "make some: edgebench run quickstart"
 #: A little more than a trial's events may come to.
 _MOST_BYTES, _MOST_VALUES = 144 << 20, 7_000_000
 #: Kinds of workload with the setting ``gc``.
 COLLECTED = ("inference", "training", "convolution", "scan", "hot-base")
 _TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+#: How much of a trial's log is read.
+_END_BYTES = 4096
 
 
 class TrialFileError(ResultsError):
@@ -326,10 +329,6 @@ def _read_or_warn(path: Path, warnings: list[str]) -> dict[str, Any]:
         return {}
 
 
-#: How much of it is read.
-_END_BYTES = 4096
-
-
 def log_of(sweep: Path, trial: str) -> Path:
     """Return the trial's log, in the sweep's folder."""
     return sweep / LOGS / f"{trial}.log"
@@ -341,3 +340,20 @@ def end_of_output(sweep: Path, trial: str) -> str:
         return printable(read_end(log_of(sweep, trial), _END_BYTES).decode(errors="replace"))
     except OSError:
         return ""
+
+
+def how_watched(sweep: Sweep) -> Watched | None:
+    """Tell how its timed trials under a memory limit were watched; None if there are none.
+
+    Reading memory.stat may prevent kills. A record that doesn't say so is an older one: then it was
+    read of all.
+    """
+    numbers = sweep.columns.numbers
+    limits, flushes = numbers.get("limit_bytes"), numbers.get("watched_flushes")
+    if limits is None:
+        return None
+    read = {flushes is None or flushes[n] != 0 for n, size in enumerate(limits) if size == size}
+    if len(read) > 1:
+        return "both"
+    ways: dict[bool, Watched] = {True: "with memory.stat", False: "without memory.stat"}
+    return next((ways[is_read] for is_read in read), None)

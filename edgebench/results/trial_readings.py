@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
+
+import pandas as pd
 
 from edgebench.errors import ResultsError
 from edgebench.measures.strategies import beside, in_every_trial
@@ -15,8 +17,16 @@ from edgebench.measures.strategies.cgroup import Statistics
 from edgebench.measures.strategies.process import Process
 from edgebench.measures.strategy import Reading, SpanReading, TrialData
 from edgebench.records import TrialRecord
-from edgebench.results.sweep_reader import Sweep
+from edgebench.results.frames import about_trial, sample_table, typed
+from edgebench.results.sweep_reader import Sweep, read_each
 from edgebench.spans import Span
+
+MEMORY_COLUMNS = (
+    *("sweep", "device", "point", "trial", "own_trial", "strategy", "schedule", "loader", "batch"),
+    *("limit_label", "limit_bytes", "outcome", "round", "network", "phase", "layer", "name"),
+    *("pass_number", "type", "parameter_bytes", "before_bytes", "peak_bytes", "after_bytes"),
+    *("method", "error_bytes", "error_source"),
+)
 
 
 class SpanKey(NamedTuple):
@@ -109,8 +119,6 @@ def _seen(sweep: Sweep, record: TrialRecord) -> TrialData:
 
 
 def _samples(sweep: Sweep, trial: str, table: str) -> dict[str, Any]:
-    from edgebench.results.layer_frames import sample_table
-
     try:
         frame = sample_table(sweep.samples_file(trial), table)
     except ResultsError:
@@ -133,3 +141,47 @@ def span_of_maxrss(trial: TrialReadings) -> SpanKey | None:
         (span.end_ns, key) for key, span in trial.spans.items() if marks.get(span.id) == highest
     ]
     return min(reached, default=(0, None), key=lambda end: end[0])[1]
+
+
+def strategies_frame(sweeps: Iterable[Sweep], warnings: list[str]) -> pd.DataFrame:
+    """One row per trial, layer's span and strategy; timed trials and strategies' own.
+
+    A trial that can't be read is left out and named in the warnings.
+    """
+    rows: list[dict[str, Any]] = []
+    trials = ((s, record) for s in sweeps for record in (*s.records, *s.strategy_records))
+    for sweep, record, trial in read_each("memory", trials, read_trial, warnings):
+        about = {**about_trial(sweep, record), "own_trial": record.strategy is not None}
+        rows += [{**about, **row} for row in _strategy_rows(trial)]
+    frame = typed(rows, MEMORY_COLUMNS)
+    return frame.astype(dict.fromkeys(("round", "layer", "pass_number"), "int64"))
+
+
+def _strategy_rows(trial: TrialReadings) -> Iterator[dict[str, Any]]:
+    for key, span in trial.spans.items():
+        if key.layer is None:
+            continue
+        table = trial.seen.tables.get(key.network or "", ())
+        layer = table[key.layer] if key.layer < len(table) else {}
+        about = {
+            "round": key.round,
+            "network": key.network,
+            "phase": key.phase,
+            "layer": key.layer,
+            "name": span.name,
+            "pass_number": key.time,
+            "type": layer.get("type"),
+            "parameter_bytes": layer.get("parameter_bytes"),
+        }
+        for name, reading in trial.readings.items():
+            if bytes_of := trial.span_reading(name, key):
+                yield {
+                    **about,
+                    "strategy": name,
+                    "before_bytes": bytes_of.before_bytes,
+                    "peak_bytes": bytes_of.peak_bytes,
+                    "after_bytes": bytes_of.after_bytes,
+                    "method": reading.span_method,
+                    "error_bytes": reading.span_error.size_bytes,
+                    "error_source": reading.span_error.source,
+                }

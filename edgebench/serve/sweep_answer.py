@@ -21,7 +21,7 @@ from edgebench.answers.limits import (
 )
 from edgebench.answers.table import brief_factor, size
 from edgebench.answers.warnings import sweep_warnings, warning_lines, warnings_of
-from edgebench.results.advice_file import kept_advice
+from edgebench.results.derived import kept_advice
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.point_facts import PointFacts
 from edgebench.results.rounds import STEADY

@@ -23,10 +23,11 @@ from edgebench.boards.storage import AS_IS
 from edgebench.errors import ResultsError
 from edgebench.kills import LOST
 from edgebench.results.columns import COLUMNS as WORKING_SET
-from edgebench.results.frames import DISTINCT, answering_rows
+from edgebench.results.frames import answering_rows
 from edgebench.results.once import once_for_results
 from edgebench.results.point_facts import facts_of_points
 from edgebench.results.rounds import START, STEADY
+from edgebench.results.trial_columns import DISTINCT
 from edgebench.results.workload_key import SWAP, workloads_of
 from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
 from edgebench.units import format_duration

@@ -15,7 +15,7 @@ from edgebench.answers.warnings import _DOUBTS, Warned, WarningKind, warned, war
 from edgebench.cli.output import print_table, print_warnings
 from edgebench.records import Doubt, LimitSetting, TrialRecord
 from edgebench.report.markdown import table_lines
-from edgebench.results.advice_file import KeptAdvice, KeptWinner, TriedRemedy
+from edgebench.results.derived import KeptAdvice, KeptWinner, TriedRemedy
 
 MIB = 1 << 20
 PACKAGE = Path(__file__).parents[2] / "edgebench"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.cli.advise import print_advice
-from edgebench.results.advice_file import TriedRemedy
+from edgebench.results.derived import TriedRemedy
 from edgebench.run.advise.answer import Advice, BestRemedy
 
 BEST = BestRemedy(

@@ -13,7 +13,7 @@ from engine_runs import Notes
 
 from edgebench.errors import MachineError
 from edgebench.layers.names import SCHEDULES as BY_LAYER
-from edgebench.results.frames import ENGINE
+from edgebench.results.trial_columns import ENGINE
 from edgebench.results.workload_key import workload_label
 from edgebench.workloads.engines.engine import (
     ENGINES,

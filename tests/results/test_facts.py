@@ -35,8 +35,8 @@ from edgebench.results.point_times import (
 from edgebench.results.results import Results
 from edgebench.results.rounds import rounds_of, steadiness, trial_times
 from edgebench.results.spread import Ratio, Spread, median_interval_of, ratio_of, spread_of
+from edgebench.results.sweep_reader import how_watched
 from edgebench.results.unmeasured import Unmeasured, unmeasured
-from edgebench.results.watched import how_watched
 
 
 def points(*records: TrialRecord, **about: Any) -> list[PointFacts]:

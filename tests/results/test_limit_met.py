@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from results_making import loading, make_sweep
 
 from edgebench.records import LimitSetting
-from edgebench.results.limit_met import is_limit_met
+from edgebench.results.limit_to_give import is_limit_met
 from edgebench.results.point_facts import point_facts
 from edgebench.results.results import load
 

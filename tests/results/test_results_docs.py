@@ -10,14 +10,8 @@ import pytest
 
 from edgebench import record_parts
 from edgebench.results.columns import PARTS
-from edgebench.results.frames import (
-    CARRIED,
-    LIMITS,
-    PHASE_COLUMNS,
-    SETTINGS,
-    TRIAL_COLUMNS,
-)
-from edgebench.results.layer_frames import LAYER_COLUMNS, NETWORK_COLUMNS
+from edgebench.results.frames import CARRIED, LAYER_COLUMNS, NETWORK_COLUMNS, PHASE_COLUMNS
+from edgebench.results.trial_columns import LIMITS, SETTINGS, TRIAL_COLUMNS
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "reference" / "results.md").read_text()

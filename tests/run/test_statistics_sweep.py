@@ -9,7 +9,7 @@ from shared_sweeps import SharedSweep
 
 from edgebench.answers.warnings import sweep_warnings
 from edgebench.results.results import Results, load
-from edgebench.results.watched import how_watched
+from edgebench.results.sweep_reader import how_watched
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.preview import preview, this_machine
 from edgebench.scenario.scenario import Scenario, load_scenario

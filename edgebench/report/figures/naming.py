@@ -15,7 +15,7 @@ from edgebench.boards.storage import AS_IS
 from edgebench.records import LIMIT_WORDS
 from edgebench.report.figures import style
 from edgebench.results.derived import file_stem
-from edgebench.results.frames import DISTINCT
+from edgebench.results.trial_columns import DISTINCT
 from edgebench.units import MIB, format_size
 from edgebench.workloads.training.names import PYTORCH
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from edgebench.distributions import fisher_tail
 from edgebench.extras import need
 from edgebench.records import TrialRecord
-from edgebench.results.advice_file import TriedRemedy, keep_advice
+from edgebench.results.derived import TriedRemedy, keep_advice
 from edgebench.results.sweep_reader import read_sweep
 from edgebench.results.unmeasured import unmeasured
 from edgebench.run.advise.answer import (

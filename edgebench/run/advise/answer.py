@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from edgebench.results.advice_file import TriedRemedy
+from edgebench.results.derived import TriedRemedy
 from edgebench.results.unmeasured import Unmeasured
 from edgebench.run.advise.candidates import Candidate, UntriedRemedy
 

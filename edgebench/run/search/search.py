@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from edgebench.need import Need, differs, least_to_give, need_of
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.results.limit_met import adapts, is_limit_met
 from edgebench.results.limit_to_give import (
     HUGE_PAGE,
     LimitBracket,
     TriedLimit,
+    adapts,
     given_bracket,
+    is_limit_met,
     viable_bracket,
 )
 from edgebench.results.spread import SLIGHT

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from made_sweep import Shape, make
 
-from edgebench.results.advice_file import keep_advice, kept_advice
+from edgebench.results.derived import keep_advice, kept_advice
 from edgebench.serve.sweep_answer import sweep_answer
 
 TRIED = {
