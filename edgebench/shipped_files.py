@@ -1,4 +1,4 @@
-"""Folders that belong to edgebench beside its code: its scenarios and its documentation.
+"""What belongs to edgebench beside its code: scenarios, found by name, and documentation.
 
 They stand at the top of a checkout; in an installed copy they are part of the package.
 """
@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+
+from edgebench.errors import ScenarioError
+from edgebench.safe_folders import walk
+from edgebench.text import did_you_mean
 
 _PACKAGE = Path(__file__).resolve().parent
 _PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md")
@@ -34,3 +38,47 @@ def _place(match: re.Match[str]) -> str:
         return str(page.relative_to(Path.cwd()))
     except (ValueError, FileNotFoundError):
         return str(page)
+
+
+#: Their folder; a scenario of that name below the working folder comes first.
+SHIPPED = shipped_folder("scenarios")
+
+
+def shipped_names() -> list[str]:
+    """Return the names that may stand for a file: those of ``./scenarios`` and the shipped ones."""
+    folders = (Path("scenarios"), SHIPPED)
+    found = ((at, top / name) for at in folders for top, names in walk(at) for name in names)
+    own = ((folder, file) for folder, file in found if file.suffix == ".toml")
+    return sorted({str(file.relative_to(folder).with_suffix("")) for folder, file in own})
+
+
+def find_scenario(source: str | Path) -> Path:
+    """Return the file of that path or of that shipped name.
+
+    Raises:
+        ScenarioError: there is none; names the nearest that is.
+    """
+    path = Path(source)
+    if path.is_file():
+        return path
+    if isinstance(source, str) and _is_name(path):
+        for folder in (Path("scenarios"), SHIPPED):
+            if (shipped := folder / f"{source}.toml").is_file():
+                return shipped
+    if path.is_dir():
+        raise ScenarioError(f"{path} is a folder", remedy="name a .toml file in it")
+    raise ScenarioError(f"no scenario {str(source)!r}", remedy=_nearest(path))
+
+
+def _is_name(path: Path) -> bool:
+    """Whether it may be a shipped scenario's name, as ``quickstart`` or ``lowpower/conv``."""
+    return not path.is_absolute() and ".." not in path.parts and path.suffix != ".toml"
+
+
+def _nearest(path: Path) -> str:
+    beside = [str(file) for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+    shipped = shipped_names()
+    guess = did_you_mean(str(path), [*beside, *shipped])
+    if guess:
+        return f"did you mean {guess!r}?"
+    return f"name a TOML file, or a shipped scenario: {', '.join(shipped) or 'there is none'}"

@@ -52,7 +52,7 @@ def calibrate(
     each kind of swap and disk; it replaces an earlier one.
     """
     from edgebench.cli.progress import shown_progress
-    from edgebench.scenario.libraries import libraries
+    from edgebench.scenario.points import libraries
 
     need("scipy", *libraries({"kind": "hot-base"}))
     from edgebench.answers.models import calibration_table

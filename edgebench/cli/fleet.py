@@ -57,7 +57,7 @@ def fleet(
     It may be interrupted at any time: the same command resumes it.
     """
     from edgebench.fleet.controller import run_on_fleet
-    from edgebench.fleet.inventory import load_inventory
+    from edgebench.fleet.session import load_inventory
 
     def tell(text: str) -> None:
         click.echo(printable(text), err=True)

@@ -27,7 +27,7 @@ _KINDS = ("inference", "training", "command")
 def _print_schema(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
     if not asked:
         return
-    from edgebench.scenario.schema import scenario_schema
+    from edgebench.scenario.new_scenario import scenario_schema
 
     click.echo(json.dumps(scenario_schema(), indent=2, ensure_ascii=False))
     context.exit()

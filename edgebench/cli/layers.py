@@ -188,8 +188,7 @@ def _measure(asked: dict[str, Any]) -> SweepSummary:
     from edgebench.cli.progress import shown_progress
     from edgebench.run.sweep.sweep import SweepOptions, run_sweep
     from edgebench.scenario.flag_scenario import layer_scenario
-    from edgebench.scenario.libraries import libraries
-    from edgebench.scenario.points import points
+    from edgebench.scenario.points import libraries, points
 
     settings = {name: v for name, v in asked.items() if name not in ("results", "fresh")}
     scenario = layer_scenario(**settings)

@@ -136,7 +136,7 @@ def offer_scenarios(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Names of shipped scenarios; a file's name where none begins so."""
-    from edgebench.scenario.shipped import shipped_names
+    from edgebench.shipped_files import shipped_names
 
     found = [CompletionItem(name) for name in shipped_names() if name.startswith(incomplete)]
     return found or [CompletionItem(incomplete, type="file")]

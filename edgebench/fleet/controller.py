@@ -18,11 +18,9 @@ from typing import Any
 
 from edgebench.errors import CgroupError, EdgebenchError, FleetError, ResultsError, UnsafePathError
 from edgebench.fleet import messages
-from edgebench.fleet.content import pieces, portable_tables
-from edgebench.fleet.device_sweep import DeviceSweep
-from edgebench.fleet.equality import ProbeTimes, probe_points, unequal_machines
-from edgebench.fleet.inventory import HostKeys, Inventory
-from edgebench.fleet.session import MachineLostError, Session
+from edgebench.fleet.device_sweep import DeviceSweep, ProbeTimes, probe_points, unequal_machines
+from edgebench.fleet.messages import pieces, portable_tables
+from edgebench.fleet.session import HostKeys, Inventory, MachineLostError, Session
 from edgebench.records import TrialRecord
 from edgebench.results.folder import UNWRITABLE_REMEDY
 from edgebench.run.sweep.sweep import PlannedSweep
@@ -30,7 +28,7 @@ from edgebench.safe_files import open_empty, open_file
 from edgebench.scenario.planner import planner_of
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.scenario.scenario import Scenario, load_scenario
-from edgebench.scenario.shipped import find_scenario
+from edgebench.shipped_files import find_scenario
 from edgebench.version import __version__
 
 PROBES = 3

@@ -25,7 +25,7 @@ from types import FrameType
 
 from edgebench.errors import EdgebenchError, FleetError, error_words
 from edgebench.fleet import messages
-from edgebench.fleet.content import pieces, store_file, stored_file, stored_tables
+from edgebench.fleet.messages import pieces, store_file, stored_file, stored_tables
 from edgebench.processes import secure_environment
 from edgebench.records import TrialRecord
 from edgebench.results.live_file import boot_id

@@ -1,4 +1,10 @@
-"""The text of a new scenario: every key that its reader may want to change, with what it does."""
+"""What ``init`` writes: the text of a new scenario, and a JSON Schema of all scenarios.
+
+The text has every key that its reader may want to change, with what it does. By the schema an
+editor completes keys and explains them. It is made from the tables, but knows nothing of what they
+check with code: it accepts every scenario that edgebench does, and some that ``run --dry-run``
+refuses.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +15,17 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
+from pydantic.json_schema import GenerateJsonSchema
 
 from edgebench.errors import UsageError
 from edgebench.layers.names import COPY, NETWORKS
 from edgebench.scenario.faults import faults_of, flag_error
 from edgebench.scenario.inference import loaders_of
+from edgebench.scenario.keys import KINDS, OneOf, as_axis
+from edgebench.scenario.limits import storage_label
 from edgebench.scenario.scenario import SCHEMA, Scenario
 from edgebench.shipped_files import with_page_paths
 from edgebench.workloads.engines.engine import engine_of, file_engine
@@ -25,6 +35,7 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
 
 #: Limits and swap where none are given: down to where most programs are slow or killed.
 NEW_LIMITS, NEW_SWAP = ("85%", "70%", "55%", "40%"), "2G"
@@ -181,3 +192,57 @@ def _toml(value: object) -> str:
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key} = {_toml(own)}' for key, own in value.items())} }}"
     return json.dumps(value, ensure_ascii=False)
+
+
+_Schema = dict[str, Any]
+#: What a file holds where a size, a share or a duration is parsed.
+_WRITTEN: _Schema = {"type": ["string", "number"]}
+_ENTRY = re.compile(r"^ {8}(\w+): (.+(?:\n {12}.+)*)", re.MULTILINE)
+#: Defaults and bounds are of parsed values.
+_LEFT_OUT = ("title", "default", "ge", "le")
+
+
+def scenario_schema() -> _Schema:
+    """Return the schema, as JSON holds it."""
+    made: _Schema = _of_file(Scenario.model_json_schema(schema_generator=_Generator))
+    return {"$schema": GenerateJsonSchema.schema_dialect, "title": "edgebench scenario", **made}
+
+
+class _Generator(GenerateJsonSchema):
+    """Where a value is parsed, the schema is of what is parsed."""
+
+    def function_before_schema(self, schema: Any) -> _Schema:
+        check = schema["function"]["function"]
+        parsed = super().function_before_schema(schema)
+        if isinstance(check, OneOf):
+            names = {"enum": list(check.choices)}
+            # A network or a data set may be the user's own.
+            return names if type(check) is OneOf else {"anyOf": [names, {"type": "string"}]}
+        if check is as_axis:
+            return {"anyOf": [parsed["items"], {**parsed, "minItems": 1}]}
+        if parsed.get("type") in ("array", "object"):
+            return parsed
+        table = [{"type": "object"}] if check is storage_label else []
+        return {"anyOf": [parsed, _WRITTEN, *table]} if "$ref" in parsed or table else _WRITTEN
+
+    def model_schema(self, schema: Any) -> _Schema:
+        made = super().model_schema(schema)
+        text = schema["cls"].__doc__ or ""
+        made["description"] = text.partition("\n")[0]
+        about = dict(_ENTRY.findall(text))
+        for name, one in made.get("properties", {}).items():
+            if name in about:
+                one["description"] = " ".join(about[name].split()).replace("``", "`")
+            if examples := one.pop("examples", ()):
+                one["examples"] = [tomllib.loads(f"x = {text}")["x"] for text in examples]
+            if one.get("enum") == list(KINDS):
+                one["enum"] = one["examples"]
+        return made
+
+
+def _of_file(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_of_file(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _of_file(one) for key, one in schema.items() if key not in _LEFT_OUT}

@@ -1,4 +1,4 @@
-"""From a scenario to its points, and from points to an ordered plan of trials."""
+"""From a scenario to its points, what a worker of each imports, and an ordered plan of trials."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from edgebench.layers.references import TIMM, TRANSFORMERS
 from edgebench.measures.strategies import strategy_of
 from edgebench.records import WRITTEN, LimitSetting
-from edgebench.scenario.libraries import has_library
 from edgebench.units import parse_share
+from edgebench.workloads.engines.engine import TORCH, engine_of
+from edgebench.workloads.training.names import LIBRARIES, LIBRARIES_OF_DATA, TENSORFLOW
 
 if TYPE_CHECKING:
     from edgebench.scenario.scenario import Scenario
@@ -210,3 +212,31 @@ def demand_of(
         if record and record.demand_bytes and points[one.point_id].same_workload(point):
             return record.demand_bytes
     return None
+
+
+def libraries(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the modules that a worker of a point's settings imports; none for a command."""
+    if settings["kind"] == "inference":
+        return engine_of(settings.get("engine")).libraries
+    if settings["kind"] != "training":
+        # The extra with torch brings numpy as well.
+        return ("torch",) if settings["kind"] in ("convolution", "hot-base") else ()
+    kinds = {one["kind"] for one in settings.get("references", {}).values()}
+    own = sorted(kinds & {TIMM, TRANSFORMERS})
+    of_data = LIBRARIES_OF_DATA.get(settings["data"], ())
+    return (LIBRARIES[settings["framework"]], *own, *of_data)
+
+
+def runtime_of(settings: Mapping[str, Any]) -> str:
+    """Return the engine whose library a worker of these settings imports."""
+    framework = settings.get("framework")
+    return TENSORFLOW if framework == TENSORFLOW else str(settings.get("engine", TORCH))
+
+
+def has_library(strategy: str, settings: Mapping[str, Any]) -> bool:
+    """Whether a worker of these settings imports the library that the strategy reads, if any.
+
+    A worker of which no library is known may import it.
+    """
+    found, imported = strategy_of(strategy), libraries(settings)
+    return not (found and found.library and imported) or found.library in imported

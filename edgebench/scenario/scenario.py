@@ -7,22 +7,40 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import Field, PrivateAttr, ValidationError, WrapValidator, model_validator
+from pydantic import (
+    BaseModel,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    Tag,
+    ValidationError,
+    WrapValidator,
+    model_validator,
+)
 
 from edgebench.errors import ScenarioError, UsageError
 from edgebench.layers.disk import digest
 from edgebench.layers.names import STREAM
-from edgebench.measures.strategies import with_own_trial
+from edgebench.measures.strategies import strategy_of, with_own_trial
 from edgebench.measures.strategies.cgroup import STATISTICS
 from edgebench.measures.strategy import StrategyOptions
 from edgebench.records import BACKGROUND, INTERVALS
 from edgebench.safe_reading import read_text
-from edgebench.scenario.faults import Fault, KeysError, Named, faults_of, file_error_words
+from edgebench.scenario.faults import (
+    Fault,
+    KeysError,
+    Named,
+    faults_of,
+    file_error_words,
+    message_of,
+)
 from edgebench.scenario.inference import InferenceWorkload
 from edgebench.scenario.keys import (
     Axis,
@@ -33,12 +51,13 @@ from edgebench.scenario.keys import (
     asks_for_accelerator,
     key,
     one_of,
+    tag_of,
 )
-from edgebench.scenario.libraries import check_libraries
 from edgebench.scenario.limits import PLAN_KEYS, WALK, LimitAxes
-from edgebench.scenario.search import Search
-from edgebench.scenario.shipped import find_scenario
+from edgebench.scenario.points import has_library
 from edgebench.scenario.workloads import Workload
+from edgebench.shipped_files import find_scenario
+from edgebench.text import did_you_mean
 from edgebench.workloads.training.names import SCRATCH
 
 if sys.version_info >= (3, 11):
@@ -48,6 +67,115 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
     from typing_extensions import Self
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+SCALES = ("linear", "log")
+WorkloadT = TypeVar("WorkloadT", bound=BaseModel)
+
+
+class Range(TomlTable):
+    """Any number between two; a whole one if both are whole.
+
+    Args:
+        low: smallest number; with a whole ``low`` and ``high``, whole numbers are drawn.
+        high: largest number.
+        scale: ``log``: each order of magnitude is equally likely.
+    """
+
+    low: int | float = key(..., "0.0001")
+    high: int | float = key(..., "0.1")
+    scale: Annotated[str, one_of("scale", SCALES)] = key("linear", '"log"')
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.low >= self.high:
+            raise ValueError(f"low {self.low:g} is not below high {self.high:g}; exchange them")
+        if self.scale == "log" and self.low <= 0:
+            raise ValueError(f"low {self.low:g} has no logarithm; start above 0, or scale linear")
+        return self
+
+    def draw(self, chance: random.Random) -> int | float:
+        """One number, each as likely as any other on its scale."""
+        whole = isinstance(self.low, int) and isinstance(self.high, int)
+        if whole and self.scale == "linear":
+            return chance.randint(int(self.low), int(self.high))
+        if self.scale == "linear":
+            return chance.uniform(self.low, self.high)
+        value = math.exp(chance.uniform(math.log(self.low), math.log(self.high)))
+        return round(value) if whole else value
+
+
+class Choices(TomlTable):
+    """One of these values, each as likely as any other.
+
+    Args:
+        choices: values, each as likely as any other.
+    """
+
+    choices: tuple[Any, ...] = key(..., '["sgd", "adam"]')
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_tuple(cls, table: Any) -> Any:
+        chosen = table.get("choices") if isinstance(table, dict) else None
+        if isinstance(chosen, list) and not chosen:
+            raise ValueError("is an empty list; give at least one value")
+        return {**table, "choices": tuple(chosen)} if isinstance(chosen, list) else table
+
+    def draw(self, chance: random.Random) -> Any:
+        """One of them."""
+        return chance.choice(self.choices)
+
+
+def _by_shape(table: Any) -> str:
+    chosen = "choices" in table if isinstance(table, dict) else isinstance(table, Choices)
+    return tag_of(Choices if chosen else Range)
+
+
+Drawn = Annotated[
+    Annotated[Range, Tag(tag_of(Range))] | Annotated[Choices, Tag(tag_of(Choices))],
+    Discriminator(_by_shape),
+]
+
+
+class Search(TomlTable):
+    """So many random draws of these settings; each draw's settings are points like any other.
+
+    Args:
+        draws: number of draws.
+        axes: key of the workload → its range, or its choices.
+    """
+
+    draws: Annotated[Count, Field(le=10_000)] = key(..., "11")
+    axes: Annotated[dict[str, Drawn], Field(min_length=1)] = key(
+        ..., '{batch = {low = 16, high = 256, scale = "log"}}'
+    )
+
+    def workloads(self, workload: WorkloadT, seed: int) -> Iterator[WorkloadT]:
+        """Yield the workload as each draw has it: the same ones from the same seed.
+
+        Raises:
+            ValueError: it has no such key, or a value that was drawn is none for its key.
+        """
+        known = [info.alias or name for name, info in type(workload).model_fields.items()]
+        if unknown := next((name for name in self.axes if name not in known), None):
+            guess = did_you_mean(unknown, known)
+            hint = f"did you mean {guess!r}?" if guess else f"it has {', '.join(known)}"
+            raise ValueError(f"the workload has no key {unknown!r} to draw; {hint}")
+        chance = random.Random(seed)
+        given = workload.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        for _ in range(self.draws):
+            drawn = {key: axis.draw(chance) for key, axis in self.axes.items()}
+            try:
+                yield type(workload).model_validate({**given, **drawn})
+            except ValidationError as error:
+                says = message_of(error.errors(include_url=False)[0])
+                words = ", ".join(f"{key} = {value!r}" for key, value in drawn.items())
+                raise ValueError(f"with {words}: {says}") from None
+
 
 #: Version of the file's format.
 SCHEMA = 1
@@ -200,7 +328,14 @@ class Scenario(TomlTable):
 
     @model_validator(mode="after")
     def _strategies_have_their_library(self) -> Self:
-        check_libraries(self.memory.strategies, list(self.workload_settings()))
+        workloads = list(self.workload_settings())
+        for name in self.memory.strategies:
+            found = strategy_of(name)
+            if found and not any(has_library(name, settings) for settings in workloads):
+                raise ValueError(
+                    f"strategy {name!r} reads what {found.library} keeps, and nothing here runs in "
+                    f"{found.library}; leave it out of [memory] strategies"
+                )
         return self
 
     @property

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from edgebench.errors import CgroupError
-from edgebench.fleet.device_sweep import MOST_TRIES, DeviceSweep
-from edgebench.fleet.equality import unequal_machines
+from edgebench.fleet.device_sweep import MOST_TRIES, DeviceSweep, unequal_machines
 from edgebench.records import TrialRecord
 from edgebench.run.sweep.sweep import PlannedSweep
 from edgebench.scenario.planner import planner_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.errors import FleetError
-from edgebench.fleet.inventory import Inventory, load_inventory
+from edgebench.fleet.session import Inventory, load_inventory
 
 GOOD = """
 schema = 1

@@ -16,7 +16,7 @@ from edgebench.errors import ScenarioError, UsageError
 from edgebench.scenario.flag_scenario import with_storage
 from edgebench.scenario.preview import MachineCapacity, preview, this_machine
 from edgebench.scenario.scenario import load_scenario
-from edgebench.scenario.shipped import SHIPPED
+from edgebench.shipped_files import SHIPPED
 
 BOARD = MachineCapacity(
     ram_bytes=4 << 30,

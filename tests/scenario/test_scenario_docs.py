@@ -9,8 +9,15 @@ from pydantic import BaseModel
 from scenario_making import COMMAND, CONVOLUTION, INFERENCE, TRAINING, load_text, with_key
 
 from edgebench.scenario.limits import LimitAxes, MemoryRange, SwapKeys
-from edgebench.scenario.scenario import BackgroundKeys, MemoryKeys, SamplerKeys, Scenario
-from edgebench.scenario.search import Choices, Range, Search
+from edgebench.scenario.scenario import (
+    BackgroundKeys,
+    Choices,
+    MemoryKeys,
+    Range,
+    SamplerKeys,
+    Scenario,
+    Search,
+)
 from edgebench.scenario.training import TrainingWorkload
 from edgebench.scenario.workloads import CommandWorkload, ConvolutionWorkload, InferenceWorkload
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.fleet.inventory import HostKeys
+from edgebench.fleet.session import HostKeys
 from edgebench.run.trial.launch import launch
 from edgebench.serve.answers import HelperProcess
 from edgebench.serve.page_sweep import PageSweep

@@ -36,8 +36,7 @@ from edgebench.run.sweep.sweep import SweepOptions, planned_trials, run_sweep
 from edgebench.run.sweep.trials import Progress
 from edgebench.run.trial.command import check_command
 from edgebench.run.walk.pace import Pace, pace_of_program, pace_of_rounds
-from edgebench.scenario.libraries import libraries
-from edgebench.scenario.points import Point
+from edgebench.scenario.points import Point, libraries
 from edgebench.units import parse_duration
 
 #: Confidence of intervals in the race, and of the winner's.

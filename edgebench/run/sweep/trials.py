@@ -27,8 +27,14 @@ from edgebench.run.trial.session import Session, open_session
 from edgebench.run.trial.storage import weights_of
 from edgebench.run.trial.trial import TrialFiles, run_trial, run_trials
 from edgebench.run.walk.control import WalkedLimits, workload_points
-from edgebench.scenario.libraries import libraries, runtime_of
-from edgebench.scenario.points import PlannedTrial, Point, asked_sizes, limits_of
+from edgebench.scenario.points import (
+    PlannedTrial,
+    Point,
+    asked_sizes,
+    libraries,
+    limits_of,
+    runtime_of,
+)
 from edgebench.scenario.scenario import Scenario
 from edgebench.workloads.engines.engine import TORCH
 from edgebench.workloads.preparation import (
