@@ -15,7 +15,7 @@ from msgspec import structs
 from edgebench.cgroups.interface import Cgroup, parse_counters
 from edgebench.cgroups.process_files import TouchedPages, forget_touched, touched_pages
 from edgebench.errors import CgroupError
-from edgebench.knee import EQUAL_BYTES, EQUAL_SHARE, KneeBracket, settled
+from edgebench.knee import EQUAL_SHARE, KneeBracket, settled
 from edgebench.records import (
     NOT_REACHED,
     UP,
@@ -184,7 +184,7 @@ class WalkStep:
         before, now = self.swapped[-2:]
         if before is None or now is None:
             return False
-        return abs(now - before) > max(EQUAL_BYTES, EQUAL_SHARE * limit)
+        return abs(now - before) > max(_CHARGED_PAGES * mmap.PAGESIZE, EQUAL_SHARE * limit)
 
 
 class WalkControl(LimitControl):
