@@ -43,7 +43,7 @@ FEW_CPUS = """\
 harness and sampler need CPU time too, so times are longer than on the bare machine; give this
 container or slice more: docker run --cpus=2 --cpuset-cpus=0-1 …, or CPUQuota= in systemd"""
 NO_CONTROLLER = """\
-their limits and counters are not available; run as root, or see which exist: cat /proc/cgroups"""
+their limits and counters are not available; as another user than root, call edgebench with sudo"""
 #: One for the workload, one for harness and sampler.
 _ENOUGH_CPUS = 2
 _LIMIT = 64 << 20

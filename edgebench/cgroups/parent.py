@@ -29,24 +29,32 @@ CONTROLLERS = ("memory", "cpu", "cpuacct", "cpuset", "blkio", "io", "pids")
 #: A space or the like in a path of ``mountinfo``: ``\\040``.
 _OCTAL = re.compile(r"\\([0-7]{3})")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_COMMAND_LINE = Path("/proc/cmdline")
 
 NO_CGROUPS = """\
 no cgroup file system is mounted. As root:
     mount -t cgroup2 cgroup2 /sys/fs/cgroup"""
 
-NO_MEMORY = """\
-the kernel runs without the memory controller (as Raspberry Pi OS boots by default). Add to the
-kernel's command line (/boot/firmware/cmdline.txt, or GRUB_CMDLINE_LINUX in /etc/default/grub):
+MEMORY_NOT_BUILT_IN = """\
+this kernel runs without the memory controller. Use one that was built with CONFIG_MEMCG; on an
+older Raspberry Pi OS add to /boot/firmware/cmdline.txt:
     cgroup_enable=memory swapaccount=1
-and restart. See which controllers are on with: cat /proc/cgroups"""
+and restart"""
+
+MEMORY_DISABLED = """\
+the kernel was started with cgroup_disable=memory (see: cat /proc/cmdline). Take it out of its
+command line (GRUB_CMDLINE_LINUX in /etc/default/grub, or /boot/firmware/cmdline.txt). Raspberry Pi
+OS has it from its firmware: there add to /boot/firmware/cmdline.txt:
+    cgroup_enable=memory
+and restart"""
 
 NOT_VISIBLE = """\
 the cgroup mount does not show the cgroup of this process, as in some containers. Start the
 container with its own view of cgroups:
     docker run --cgroupns=private --privileged …"""
 
-READ_ONLY = """\
-cgroups are mounted read-only, as is usual in containers. Start the container with:
+IN_CONTAINER = """\
+this is usual in containers. Start the container with:
     docker run --privileged --cgroupns=private …
 or run edgebench on the host."""
 
@@ -306,8 +314,12 @@ def find_parent(ownership: Ownership) -> ParentCgroup:
     folder = memory.folder
     if folder is None:
         raise _error("the current cgroup is not visible here", memory.mount, NOT_VISIBLE)
-    if memory.read_only:
-        raise _error("the cgroup hierarchy of memory is mounted read-only", memory.mount, READ_ONLY)
+    if memory.read_only or os.statvfs(folder).f_flag & os.ST_RDONLY:
+        what = "the cgroup hierarchy of memory is mounted read-only"
+        raise _error(what, memory.mount, IN_CONTAINER)
+    if os.geteuid() == 0 and not os.access(folder, os.W_OK):
+        what = "can't create a cgroup: the current one belongs to a user outside this container"
+        raise _error(what, folder, IN_CONTAINER)
     if memory.version == 1:
         if not os.access(folder, os.W_OK):
             what = "can't create a cgroup: the current one belongs to another user"
@@ -360,7 +372,11 @@ def _memory_hierarchy(mounted: list[Hierarchy]) -> Hierarchy:
         folders = [folder for folder in (unified.mount, unified.folder) if folder]
         if any("memory" in unified_files(folder).controllers for folder in folders):
             return unified
-    raise _error("the kernel's memory controller is off", mounted[0].mount, NO_MEMORY)
+    disabled = re.search(
+        r"\bcgroup_disable=\S*\bmemory\b", _COMMAND_LINE.read_text(errors="replace")
+    )
+    remedy = MEMORY_DISABLED if disabled else MEMORY_NOT_BUILT_IN
+    raise _error("the kernel's memory controller is off", mounted[0].mount, remedy)
 
 
 def _error(what: str, where: Path, remedy: str) -> CgroupError:

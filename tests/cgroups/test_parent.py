@@ -51,12 +51,27 @@ def refused() -> CgroupError:
     return caught.value
 
 
-def test_memory_control_is_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """As Raspberry Pi OS boots: the remedy is the kernel's command line."""
+@pytest.mark.parametrize(
+    ("command_line", "remedy"),
+    [
+        (
+            "coherent_pool=1M cgroup_disable=memory\n",
+            "/boot/firmware/cmdline.txt",
+        ),
+        ("cgroup_disable=cpu,memory quiet\n", "started with cgroup_disable=memory"),
+        ("root=/dev/sda1 cgroup_disable=cpu\n", "CONFIG_MEMCG"),
+    ],
+)
+def test_memory_control_is_off(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command_line: str, remedy: str
+):
+    """Raspberry Pi OS disables it: the remedy is the kernel's command line."""
     (tmp_path / "cgroup.controllers").write_text("cpu io pids\n")
+    (tmp_path / "cmdline").write_text(command_line)
+    monkeypatch.setattr(parent_module, "_COMMAND_LINE", tmp_path / "cmdline")
     unified = Hierarchy(2, frozenset({"cpu", "io", "pids"}), tmp_path, tmp_path, False)
     machine(monkeypatch, v1(tmp_path, "cpu"), unified)
-    assert "cgroup_enable=memory" in str(refused().remedy)
+    assert remedy in str(refused().remedy)
 
 
 @pytest.mark.promise(
@@ -74,6 +89,26 @@ def test_the_mount_is_read_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     """As in a plain container."""
     machine(monkeypatch, v1(tmp_path, "memory", read_only=True))
     assert "--privileged" in str(refused().remedy)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    ("flags", "cause"), [(os.ST_RDONLY, "mounted read-only"), (0, "outside this container")]
+)
+def test_root_that_may_not_write_is_in_a_container(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: int, flags: int, cause: str
+):
+    """Its mount may say nothing of it: the file system is read-only, or root is another's there."""
+    (tmp_path / "cgroup.controllers").write_text("memory\n")
+    machine(monkeypatch, Hierarchy(version, frozenset({"memory"}), tmp_path, tmp_path, False))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    status = os.statvfs(tmp_path)
+    values = (*status[:8], flags, status[9])
+    monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result(values))
+    refusal = refused()
+    assert cause in refusal.what
+    assert "docker run --privileged" in str(refusal.remedy)
 
 
 def test_only_what_can_be_written_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
