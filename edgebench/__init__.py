@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
     from edgebench.records import TrialRecord
     from edgebench.results.results import Results
-    from edgebench.run.search.answer import Minimum
+    from edgebench.run.search.minimum import Minimum
 
 __all__ = ["__version__", "load", "measure", "minimum"]
 
@@ -198,35 +198,14 @@ def minimum(
         edgebench.errors.WorkloadError: it does not finish without a limit.
         edgebench.errors.MachineError: as for :func:`measure`.
     """
+    given = dict(locals())
     from pathlib import Path
 
     from edgebench.cli.progress import shown_progress
     from edgebench.run.search.minimum import minimum_of
     from edgebench.run.sweep.sweep import SweepOptions
 
-    settings = {
-        "slowdown": slowdown,
-        "swap": swap,
-        "storage": storage,
-        "within": within,
-        "confirm": confirm,
-        "killed": killed,
-        "timeout": timeout,
-        "budget": budget,
-        "throughput": throughput,
-        "throughput_pattern": throughput_pattern,
-        "files": files,
-        "schedule": schedule,
-        "loader": loader,
-        "batch": batch,
-        "image": image,
-        "input": input,
-        "prompt": prompt,
-        "new_tokens": new_tokens,
-        "stop_after": stop_after,
-        "soak": soak,
-        "reset": reset,
-    }
-    where = SweepOptions(Path(results))
+    for name in ("workload", "network", "results"):
+        del given[name]
     with shown_progress() as progress:
-        return minimum_of(workload, network, settings, where, progress)
+        return minimum_of(workload, network, given, SweepOptions(Path(results)), progress)

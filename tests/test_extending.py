@@ -99,7 +99,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_package_adds_a_remedy(installed: Path):
     """``advise`` has it among its own."""
     (found,) = (one for one in all_remedies() if one.name == "openblas-one-thread")
-    assert found.group == "runtime"
+    assert found.costs == "slower where cores are idle"
 
 
 @pytest.mark.process

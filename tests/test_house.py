@@ -9,7 +9,7 @@ import inspect
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import grimp
@@ -17,11 +17,14 @@ import pytest
 from source_modules import SourceModule, dotted_name, read_modules, unused_names
 
 import edgebench
+from edgebench.cli.advise import advise
 from edgebench.cli.minimum import minimum
-from edgebench.cli.options import NETWORK_KEYS
 from edgebench.cli.verbs import VERBS
-from edgebench.run.search.requests import NETWORK_KEYS as OF_NETWORKS
-from edgebench.run.search.requests import MinimumRequest, ProgramRequest
+from edgebench.run.search.minimum import search_of
+from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS, PROGRAM_KEYS
+from edgebench.scenario.inference import InferenceWorkload
+from edgebench.scenario.limits import LimitAxes
+from edgebench.scenario.workloads import CommandWorkload
 
 #: One group of all that reads each module: the largest, which xdist begins with.
 pytestmark = pytest.mark.xdist_group("source")
@@ -205,11 +208,19 @@ def test_every_name_is_used(modules: list[SourceModule]):
 
 
 def test_a_search_takes_the_same_keys_everywhere():
-    """The verb's options, Python's arguments and the two requests; Python emulates no board."""
-    keys = {field.name for one in (MinimumRequest, ProgramRequest) for field in fields(one)}
+    """The verb's options and Python's arguments; Python emulates no board."""
+    keys = {*search_of("lenet", {}).asked, *search_of(("true",), {}).asked}
     keys -= {"network", "command", "stdin"}
     python = {*inspect.signature(edgebench.minimum).parameters} - {"workload", "network", "results"}
     of_sweeps = {"network", "results", "device", "fresh", "verbose", "as_json"}
     assert python == keys - {"board"}
     assert {option.name for option in minimum.params} - of_sweeps == keys
-    assert set(NETWORK_KEYS) == OF_NETWORKS
+    assert {option.name for option in advise.params} >= {*NETWORK_KEYS, *PLACE_KEYS}
+    tables = (
+        (NETWORK_KEYS, InferenceWorkload),
+        (PROGRAM_KEYS, CommandWorkload),
+        (PLACE_KEYS, LimitAxes),
+    )
+    for flags, table in tables:
+        known = {field.alias or name for name, field in table.model_fields.items()}
+        assert known >= {*flags}

@@ -18,7 +18,7 @@ from edgebench.text import printable, shortened
 
 if TYPE_CHECKING:
     from edgebench.results.derived import KeptAdvice
-    from edgebench.run.advise.answer import Advice
+    from edgebench.run.advise.advice import Advice
 
 _ENDS = {"timeout": "stopped", "changed": "other results"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,18 +22,15 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.errors import UsageError
+from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS
+from edgebench.units import parse_duration
 
 if TYPE_CHECKING:
-    from edgebench.run.advise.answer import Advice
-    from edgebench.run.advise.request import AdviceRequest
+    from edgebench.run.advise.advice import Advice
     from edgebench.run.sweep.sweep import SweepOptions
 
-
-#: What only a network has, only a program, and what a scenario says itself.
-_OF_NETWORKS = (*options.NETWORK_KEYS, "warm")
-_OF_PROGRAMS = ("files", "reset")
-_OF_BOTH = ("swap", "storage", "board", "timeout")
-_EXAMPLE = "edgebench advise --memory 250M -- python3 train.py"
+#: What only a network has, and only a program.
+_OF_NETWORKS, _OF_PROGRAMS = (*NETWORK_KEYS, "warm"), ("files", "reset")
 
 
 @click.command(cls=options.NetworkOrCommand, options_metavar="[OPTIONS]")
@@ -43,12 +39,7 @@ _EXAMPLE = "edgebench advise --memory 250M -- python3 train.py"
 )
 @click.option("--memory", metavar="SIZE", help="The limit, as 250M [default: the scenario's].")
 @options.place_options
-@click.option(
-    "--budget",
-    metavar="DURATION",
-    default="5m",
-    help="Time for all of it; a slow workload takes more.",
-)
+@click.option("--budget", metavar="DURATION", default="5m", help="Time for all of it.")
 @click.option("--lossy", is_flag=True, help="Also try what changes results, as a smaller batch.")
 @click.option("--timeout", metavar="DURATION", default="2m", help="Time limit of a trial.")
 @options.files_option
@@ -77,65 +68,43 @@ def advise(
     """Find what makes a NETWORK, a SCENARIO or a program faster under a memory limit.
 
     Remedies (settings of the allocator, threads, loaders, schedules, ways to train) are tried one
-    by one under the same limit, each beside the plain workload. The best is measured again, and
-    what to type is printed. Nothing is tried where the limit costs nothing.
+    by one under the same limit, each beside the plain workload. The best two are measured again,
+    and what to type is printed. Nothing is tried where the limit costs nothing.
     """
     from edgebench.cli.progress import shown_progress
-    from edgebench.run.advise.advice import find_advice
-
-    request = _request(context, subject, settings)
-    with shown_progress(verbose) as progress:
-        try:
-            found = find_advice(request, where, progress)
-        except KeyboardInterrupt:
-            progress.report("the same command continues this search (--fresh: a new one)")
-            raise
-    if as_json:
-        print_advice_json(found, request)
-    else:
-        print_advice(found, request.board, verbose=verbose)
-
-
-def _request(
-    context: click.Context, subject: tuple[str, ...], settings: dict[str, Any]
-) -> AdviceRequest:
-    """Return what is asked.
-
-    Raises:
-        UsageError: not one subject, or a flag that doesn't fit it.
-    """
-    from edgebench.run.advise.request import AdviceRequest
+    from edgebench.run.advise.advice import advised_scenario, find_advice
     from edgebench.run.trial.command import own_input
 
     command: tuple[str, ...] = context.meta.get("command") or ()
     if len(subject) + bool(command) != 1:
-        raise UsageError("name one network or scenario, or a program after --", remedy=_EXAMPLE)
-    from_file = bool(subject) and subject[0].endswith(".toml")
-    _refuse_unfit(context, from_file=from_file, program=bool(command))
-    if from_file:
-        kept = {name: settings[name] for name in ("memory", "budget", "lossy")}
-        return AdviceRequest(scenario=subject[0], **kept)
-    settings = search_settings(context, settings)
-    if not command:
-        return AdviceRequest(network=subject[0], **settings)
-    stdin = own_input(["advise", *context.meta["words"]], command)
-    return AdviceRequest(command=command, stdin=stdin, **settings)
-
-
-def _refuse_unfit(context: click.Context, *, from_file: bool, program: bool) -> None:
-    if from_file:
-        of_others = (*_OF_NETWORKS, *_OF_PROGRAMS, *_OF_BOTH)
-        where = "networks and programs"
-        options.refuse_given(context, of_others, where, "; the scenario says it")
-    elif program:
+        example = "edgebench advise --memory 250M -- python3 train.py"
+        raise UsageError("name one network or scenario, or a program after --", remedy=example)
+    is_file = not command and subject[0].endswith(".toml")
+    asked = {"network": None, "command": command, "scenario": None, "stdin": None, **settings}
+    if is_file:
+        of_others = (*_OF_NETWORKS, *_OF_PROGRAMS, *PLACE_KEYS, "timeout")
+        where_else = "networks and programs"
+        options.refuse_given(context, of_others, where_else, "; the scenario says it")
+        asked["scenario"] = subject[0]
+    elif command:
         options.refuse_given(context, _OF_NETWORKS, "networks")
+        asked |= search_settings(context, settings)
+        asked["stdin"] = own_input(["advise", *context.meta["words"]], command)
     else:
         options.refuse_given(context, _OF_PROGRAMS, "programs (after --)")
-
-
-def print_advice_json(found: Advice, request: AdviceRequest) -> None:
-    """Print the answer as JSON."""
-    print_json({"asked": asdict(request), **found.to_json()})
+        asked |= {**search_settings(context, settings), "network": subject[0]}
+    scenario = advised_scenario(command or subject[0], asked["memory"], asked)
+    budget_s, lossy = parse_duration(asked["budget"]), asked["lossy"]
+    with shown_progress(verbose) as progress:
+        try:
+            found = find_advice(scenario, where, progress, budget_s=budget_s, lossy=lossy)
+        except KeyboardInterrupt:
+            progress.report("the same command continues this search (--fresh: a new one)")
+            raise
+    if as_json:
+        print_json({"asked": asked, **found.to_json()})
+    else:
+        print_advice(found, asked["board"], verbose=verbose)
 
 
 def print_advice(found: Advice, board: str | None, *, verbose: bool) -> None:

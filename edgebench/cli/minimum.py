@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgebench.cli import options
-from edgebench.cli.minimum_output import print_minimum, print_minimum_json
+from edgebench.cli.minimum_output import print_minimum
 from edgebench.cli.options import offer_networks, search_settings
+from edgebench.cli.output import print_json
 from edgebench.errors import EdgebenchError, MachineError, MemoryBudgetError, UsageError
 from edgebench.layers.references import is_model_file
 from edgebench.processes import find_program
+from edgebench.scenario.flags import NETWORK_KEYS
 from edgebench.text import printable
 from edgebench.units import format_duration
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from edgebench.cli.progress import LineProgress
     from edgebench.records import TrialRecord
     from edgebench.run.search.folder_changes import FolderChanges
-    from edgebench.run.search.requests import MinimumRequest, ProgramRequest
+    from edgebench.run.search.minimum import Search
     from edgebench.run.sweep.sweep import SweepOptions
 
 #: So many changed files are named.
@@ -125,73 +127,66 @@ def minimum(
     """
     from edgebench.run.search.minimum import find_minimum
 
-    wanted = minimum_request(context, network, search_settings(context, settings))
-    with _kept(wanted, where.results, context.meta["words"], verbose) as progress:
-        found = find_minimum(wanted, where, progress)
+    search = _search(context, network, search_settings(context, settings))
+    with _kept(search, where.results, context.meta["words"], verbose) as progress:
+        found = find_minimum(search, where, progress)
     if as_json:
-        print_minimum_json(found, wanted)
+        print_json({"asked": search.asked, **found.to_json()})
     else:
-        print_minimum(found, wanted, context.meta["words"], verbose=verbose)
+        print_minimum(found, search.asked, context.meta["words"], verbose=verbose)
+    within = search.asked["within"]
     if found.fits is False:
-        raise MemoryBudgetError(f"it needs more than {wanted.within}")
-    if wanted.within and found.fits is None:
-        raise MemoryBudgetError(f"whether it fits in {wanted.within} can't be told")
+        raise MemoryBudgetError(f"it needs more than {within}")
+    if within and found.fits is None:
+        raise MemoryBudgetError(f"whether it fits in {within} can't be told")
 
 
 @contextlib.contextmanager
 def _kept(
-    wanted: MinimumRequest | ProgramRequest, results: Path, flags: Sequence[str], verbose: bool
+    search: Search, results: Path, flags: Sequence[str], verbose: bool
 ) -> Iterator[_FolderProgress]:
     """Progress that is shown; after Ctrl-C the answer as far as it is known."""
     from edgebench.cli.progress import shown_progress
     from edgebench.run.search.folder_changes import FolderChanges
+    from edgebench.run.search.minimum import read_minimum
 
     with contextlib.ExitStack() as stack:
         # What a --reset undoes is no surprise.
-        changes = None if getattr(wanted, "reset", wanted) else FolderChanges(Path.cwd(), results)
+        is_watched = search.is_program and not search.asked["reset"]
+        changes = FolderChanges(Path.cwd(), results) if is_watched else None
         shown = stack.enter_context(shown_progress(verbose))
-        progress = _FolderProgress(shown, changes, partial(_time_words, wanted))
+        progress = _FolderProgress(shown, changes, partial(_time_words, search.asked))
         try:
             yield progress
         except UsageError as error:
-            name = getattr(wanted, "network", "")
+            name = search.asked.get("network", "")
             if find_program(name) and not is_model_file(name):
                 raise UsageError(error.what, remedy=with_dashes((name,))) from None
             raise
         except (KeyboardInterrupt, MachineError):
             # Also where only the clean-up failed: what was measured is printed first.
             stack.close()
-            _print_so_far(wanted, progress.folder, flags, verbose)
+            with contextlib.suppress(EdgebenchError):
+                if progress.folder:
+                    found = read_minimum(search, progress.folder)
+                    print_minimum(found, search.asked, flags, verbose=verbose)
+            if progress.folder:
+                again = "the same command continues this search (--fresh: a new one)"
+                click.echo(again, err=True)
             raise
 
 
-def _print_so_far(
-    wanted: MinimumRequest | ProgramRequest,
-    folder: Path | None,
-    flags: Sequence[str],
-    verbose: bool,
-) -> None:
-    from edgebench.run.search.minimum import minimum_so_far
-
-    with contextlib.suppress(EdgebenchError):
-        if folder and (found := minimum_so_far(wanted, folder)):
-            print_minimum(found, wanted, flags, verbose=verbose)
-    if folder:
-        click.echo("the same command continues this search (--fresh: a new one)", err=True)
-
-
-def _time_words(wanted: MinimumRequest | ProgramRequest, record: TrialRecord) -> str | None:
-    """How long the search may take by its first trial, and why; None where that is not long."""
-    from edgebench.run.search.requests import ProgramRequest
+def _time_words(asked: Mapping[str, Any], record: TrialRecord) -> str | None:
+    """Return how long the search may take by its first trial; None where that is not long."""
     from edgebench.run.search.search import MOST_NETWORK_TRIALS, usual_budget_s
     from edgebench.run.walk.pace import start_of_rounds
 
     seconds = record.wall_s or 0.0
-    if wanted.within or record.outcome != "ok":
+    if asked["within"] or record.outcome != "ok":
         return None
-    if isinstance(wanted, ProgramRequest):
+    if "command" in asked:
         most_s = usual_budget_s(seconds)
-        if wanted.soak or wanted.budget or most_s <= _LONG_S:
+        if asked["soak"] or asked["budget"] or most_s <= _LONG_S:
             return None
         return (
             f"one run takes {format_duration(seconds)}, so the search may take up to "
@@ -251,15 +246,13 @@ class _FolderProgress:
         self._shown.begin(folder, total, done)
 
 
-def minimum_request(
-    context: click.Context, network: tuple[str, ...], settings: dict[str, Any]
-) -> MinimumRequest | ProgramRequest:
+def _search(context: click.Context, network: tuple[str, ...], settings: dict[str, Any]) -> Search:
     """Return what is searched for.
 
     Raises:
         UsageError: neither a network nor a program, or a flag that doesn't fit it.
     """
-    from edgebench.run.search.requests import PROGRAM_KEYS, MinimumRequest, ProgramRequest
+    from edgebench.run.search.minimum import PROGRAM_ONLY, search_of
     from edgebench.run.trial.command import own_input
 
     command: tuple[str, ...] | None = context.meta.get("command")
@@ -270,16 +263,14 @@ def minimum_request(
             "name a network, or a program after --",
             remedy="edgebench minimum -- python3 train.py",
         )
-    refused = options.NETWORK_KEYS if command else PROGRAM_KEYS
+    refused = NETWORK_KEYS if command else PROGRAM_ONLY
     options.refuse_given(context, refused, "networks" if command else "programs (after --)")
-    settings = {key: value for key, value in settings.items() if key not in refused}
+    given = {key: value for key, value in settings.items() if key not in refused}
     if not command:
-        timeout = settings.pop("timeout")
-        more = {"timeout": timeout} if timeout else {}
-        return MinimumRequest(network=network[0], **settings, **more)
-    reset = settings.pop("reset")
-    stdin = own_input(["minimum", *context.meta["words"]], command)
-    return ProgramRequest(command, reset=reset or None, stdin=stdin, **settings)
+        return search_of(network[0], given)
+    given["reset"] = given["reset"] or None
+    given["stdin"] = own_input(["minimum", *context.meta["words"]], command)
+    return search_of(command, given)
 
 
 def with_dashes(words: tuple[str, ...]) -> str:

@@ -103,8 +103,6 @@ files_option = click.option(
 reset_option = click.option(
     "--reset", metavar="COMMAND", help="Run this before each trial, to undo what the last changed."
 )
-#: What sets how a network is run, where a verb takes programs too.
-NETWORK_KEYS = ("schedule", "loader", "batch", "image", "prompt", "new_tokens", "input")
 fresh_option = click.option(
     "--fresh", is_flag=True, help="Measure anew: neither show a finished search nor go on with one."
 )
@@ -273,7 +271,7 @@ _OF_NETWORKS = (
 
 
 def network_options(command: _Command) -> _Command:
-    """Return the flags of :data:`NETWORK_KEYS`."""
+    """Return the flags of :data:`~edgebench.scenario.flags.NETWORK_KEYS`."""
     return _with(_OF_NETWORKS, command)
 
 

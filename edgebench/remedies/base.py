@@ -13,8 +13,6 @@ from edgebench.workloads.training.names import PYTORCH
 #: What a remedy takes to be set: a variable or a flag; a library or a line of code; a change of
 #: how a network is trained or executed.
 FLAG, LINE, REWRITE = 0, 1, 2
-#: Schedules that execute a network several times before they load it again.
-_HOLDING = ("bulk", STREAM, WHOLE)
 
 
 @dataclass(frozen=True)
@@ -23,14 +21,12 @@ class RemedyTarget:
 
     Args:
         settings: the workload's, as a point has them.
-        swap_kind: the kind of swap that it may use; ``none``: it has none.
         cores: how many it may use.
         environment: the variables that its process gets.
         limit_bytes: its limit of memory; None: there is none.
     """
 
     settings: Mapping[str, Any]
-    swap_kind: str = "none"
     cores: int = 1
     environment: Mapping[str, str] = field(default_factory=dict)
     limit_bytes: int | None = None
@@ -51,7 +47,7 @@ class RemedyTarget:
     @property
     def executions(self) -> int:
         """How often a network is executed each time that it is loaded."""
-        holds = self.settings.get("schedule") in _HOLDING
+        holds = self.settings.get("schedule") in ("bulk", STREAM, WHOLE)
         return 1 + int(self.settings.get("warm") or 0) if holds else 1
 
 
@@ -71,17 +67,9 @@ class RemedySetting:
     code: tuple[str, ...] = ()
     work: float = 1.0
 
-    def with_other(self, other: RemedySetting) -> RemedySetting | None:
-        """Both at once; None if they set the same thing."""
-        pairs = (self.env, other.env), (self.settings, other.settings)
-        if any(one.keys() & another.keys() for one, another in pairs):
-            return None
-        return RemedySetting(
-            {**self.env, **other.env},
-            {**self.settings, **other.settings},
-            (*self.code, *other.code),
-            self.work * other.work,
-        )
+
+Check = Callable[[RemedyTarget], str | None]
+Setting = Callable[[RemedyTarget], RemedySetting]
 
 
 @dataclass(frozen=True)
@@ -90,7 +78,6 @@ class Remedy:
 
     Args:
         name: as it is typed.
-        group: what it is about; two remedies of one group are never tried together.
         title: what it does.
         costs: its cost where memory is no limit.
         source: where both are documented.
@@ -106,25 +93,57 @@ class Remedy:
     """
 
     name: str
-    group: str
     title: str
     costs: str
     source: str
-    unfit: Callable[[RemedyTarget], str | None]
-    setting: Callable[[RemedyTarget], RemedySetting]
+    unfit: Check
+    setting: Setting
     effort: int = FLAG
     changes: str = ""
     lossy: bool = False
     promise: int = 0
     tolerance: float = 1e-3
 
+    def reason_against(self, target: RemedyTarget) -> str | None:
+        """Return why it can't help a workload; None: it can be tried."""
+        if reason := self.unfit(target):
+            return reason
+        setting = self.setting(target)
+        return None if setting.env or setting.settings else "it does so already"
 
-def with_settings(line: str, **settings: object) -> Callable[[RemedyTarget], RemedySetting]:
-    """Return a remedy that sets edgebench's own workloads, of which only what differs is set.
 
-    Args:
-        line: what does the same in a program of one's own.
-        settings: keys of a scenario and their values.
+def first_reason(*checks: Check) -> Check:
+    """Refuse a workload for the first reason of several."""
+    return lambda target: next((reason for check in checks if (reason := check(target))), None)
+
+
+def refuse(reason: str, test: Callable[[RemedyTarget], object]) -> Check:
+    """Refuse a workload of which the test is true."""
+    return lambda target: reason if test(target) else None
+
+
+def refuse_set(reason: str, key: str, *values: object) -> Check:
+    """Refuse where a setting has one of the values; without any, where it is set."""
+
+    def test(target: RemedyTarget) -> bool:
+        value = target.settings.get(key)
+        return value in values if values else bool(value)
+
+    return refuse(reason, test)
+
+
+def only(kind: str, engine: str | None = None, title: str = "PyTorch") -> Check:
+    """Refuse what is of another kind, or runs in another engine."""
+    return refuse(
+        f"it is no {kind} in {title}" if engine else f"it is no {kind}",
+        lambda target: target.kind != kind or (engine and target.runtime != engine),
+    )
+
+
+def with_keys(line: str, **settings: object) -> Setting:
+    """Set keys of edgebench's own workloads, those that differ.
+
+    ``line`` does the same in a program of one's own.
     """
 
     def setting(target: RemedyTarget) -> RemedySetting:

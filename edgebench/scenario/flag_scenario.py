@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from edgebench.boards.storage import parse_storage
 from edgebench.errors import UsageError
 from edgebench.scenario.faults import faults_of, flag_error
+from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS, PROGRAM_KEYS
 from edgebench.scenario.keys import network_name
 from edgebench.scenario.limits import GRID, WALK
 from edgebench.scenario.scenario import SCHEMA, Scenario, scenario_of
@@ -47,16 +48,43 @@ def scenario_from_flags(
         raise flag_error(faults, verb) from error
 
 
-def inference_workload(request: object, **keys: Any) -> dict[str, Any]:
-    """Return the workload of a request that has its keys as attributes, with further keys."""
-    named = (*("network", "schedule", "loader", "batch", "image", "input", "prompt", "new_tokens"),)
-    return {"kind": "inference", **{key: getattr(request, key, None) for key in named}, **keys}
+def tried_scenario(
+    verb: str,
+    subject: str | Sequence[str],
+    memory: Sequence[str],
+    given: Mapping[str, Any],
+    **fixed: Any,
+) -> Scenario:
+    """Return the scenario of a verb that tries limits.
 
+    Args:
+        verb: its name.
+        subject: a network, or a program's words.
+        memory: the limits.
+        given: the flags' keys of the workload and the limits, and ``timeout``; None: not given.
+        fixed: keys of the workload that the verb sets itself.
 
-def requested_limits(request: object, memory: Sequence[str]) -> dict[str, Any]:
-    """Return the limits of a request that has swap, storage and board as attributes."""
-    named = {key: getattr(request, key) for key in ("swap", "storage", "board")}
-    return {"memory": memory, **{key: value for key, value in named.items() if value is not None}}
+    Raises:
+        UsageError: a value is not possible; names the flag that sets it.
+    """
+    if isinstance(subject, str):
+        workload: dict[str, Any] = {"kind": "inference", "network": subject}
+        workload |= {key: given.get(key) for key in NETWORK_KEYS}
+        if not (workload["schedule"] or workload["new_tokens"] or file_engine(subject)):
+            workload["schedule"] = "bulk"
+    else:
+        workload = {"kind": "command", "command": list(subject), "cwd": str(Path.cwd())}
+        for key in PROGRAM_KEYS:
+            value = given.get(key)
+            workload[key] = list(value) or None if isinstance(value, tuple) else value
+    places = {key: given[key] for key in PLACE_KEYS if given.get(key) is not None}
+    return scenario_from_flags(
+        verb,
+        {**workload, **fixed},
+        {"memory": memory, **places},
+        repeats=1,
+        timeout=given.get("timeout") or "2m",
+    )
 
 
 def layer_scenario(

@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,18 @@ def test_where_the_limit_costs_nothing_nothing_is_tried(tmp_path: Path):
     assert "<-" not in done.stdout
     (trials,) = tmp_path.glob("results/*/*-advise-sleep-*/trials.jsonl")
     assert len(trials.read_text().splitlines()) == 4
+
+
+def test_the_budget_is_kept(tmp_path: Path):
+    """No trial begins that would not end in it; one without a limit is not let run beyond it."""
+    began = time.monotonic()
+    done = advise(tmp_path, "--memory", "500M", "--budget", "5s", "--", "sleep", "2")
+    assert done.returncode == 0, done.stderr
+    assert "2 trials" in done.stdout
+    done = advise(tmp_path, "--memory", "500M", "--budget", "3s", "--", "sleep", "60")
+    assert done.returncode == 1
+    assert "--budget 10m" in done.stderr
+    assert time.monotonic() - began < 20
 
 
 @pytest.mark.long

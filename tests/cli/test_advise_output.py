@@ -9,7 +9,7 @@ import pytest
 
 from edgebench.cli.advise import print_advice
 from edgebench.results.derived import TriedRemedy
-from edgebench.run.advise.answer import Advice, BestRemedy
+from edgebench.run.advise.advice import Advice, BestRemedy
 
 BEST = BestRemedy(
     name="stream",
@@ -23,7 +23,6 @@ BEST = BestRemedy(
     high=0.45,
     pairs=5,
     seconds=2.5,
-    unlimited_ratio=1.0,
     changes="",
     costs="next to nothing",
     confirmed=True,

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from edgebench.cli import cli
 from edgebench.cli.minimum import _FolderProgress, _time_words
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.search.requests import MinimumRequest, ProgramRequest
+from edgebench.run.search.minimum import search_of
 
 pytestmark = pytest.mark.own_cgroup
 
@@ -150,24 +150,24 @@ def test_a_program_that_leaves_a_file_is_warned_of(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "seconds", "words"),
+    ("subject", "given", "seconds", "words"),
     [
-        (ProgramRequest(("a",)), 12.0, "one run takes 12.0 s, so the search may take up to 2 min"),
-        (ProgramRequest(("a",)), 2.0, None),
-        (ProgramRequest(("a",), budget="1m"), 12.0, None),
-        (MinimumRequest("lenet"), 12.0, "at most: if none is slower, that takes up to 4 min 48 s"),
-        (MinimumRequest("lenet"), 2.0, None),
-        (MinimumRequest("lenet", within="80M"), 12.0, None),
+        (("a",), {}, 12.0, "one run takes 12.0 s, so the search may take up to 2 min"),
+        (("a",), {}, 2.0, None),
+        (("a",), {"budget": "1m"}, 12.0, None),
+        ("lenet", {}, 12.0, "at most: if none is slower, that takes up to 4 min 48 s"),
+        ("lenet", {}, 2.0, None),
+        ("lenet", {"within": "80M"}, 12.0, None),
     ],
 )
 def test_a_long_search_says_so_after_its_first_trial(
-    wanted: ProgramRequest | MinimumRequest, seconds: float, words: str | None
+    subject: str | tuple[str, ...], given: dict[str, str], seconds: float, words: str | None
 ):
     """By how long one takes; once, and not where only one limit is tried or the time is given."""
     reports: list[str] = []
     names = ("stage", "trial", "moved", "planned", "finished")
     shown = SimpleNamespace(report=reports.append, **dict.fromkeys(names, lambda *_: None))
-    progress = _FolderProgress(shown, None, partial(_time_words, wanted))
+    progress = _FolderProgress(shown, None, partial(_time_words, search_of(subject, given).asked))
     record = TrialRecord("0", "p", 0, 0, {}, LimitSetting(), "ok", "", wall_s=seconds)
     for _ in range(2):
         progress.finished(record)

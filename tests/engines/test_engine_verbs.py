@@ -16,7 +16,7 @@ from shared_sweeps import SharedSweep
 from edgebench.cli import cli
 from edgebench.errors import EdgebenchError
 from edgebench.results.results import load
-from edgebench.run.search.requests import MinimumRequest, minimum_scenario
+from edgebench.run.search.minimum import search_of
 from edgebench.scenario.flag_scenario import layer_scenario
 
 pytestmark = [pytest.mark.torch, pytest.mark.own_cgroup]
@@ -109,8 +109,8 @@ def test_minimum_of_a_file_loads_it_as_a_whole(tmp_path: Path, monkeypatch: pyte
     """As a program does that uses the engine."""
     monkeypatch.chdir(tmp_path)
     Path("small.tflite").touch()
-    asked = MinimumRequest("small.tflite", 3.0, within="300M")
-    (settings,) = minimum_scenario(asked).workload_settings()
+    asked = search_of("small.tflite", {"slowdown": 3.0, "within": "300M"})
+    (settings,) = asked.scenario.workload_settings()
     assert (settings["schedule"], settings["engine"]) == ("whole", "litert")
     # As ``model_path`` has it.
-    assert settings["loader"] == asked.used_loader == "mmap"
+    assert settings["loader"] == "mmap"

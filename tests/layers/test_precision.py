@@ -14,7 +14,7 @@ from edgebench.layers.pipeline import Int8Linear, Pipeline, build_pipeline, with
 from edgebench.layers.samples import some_values
 from edgebench.layers.tensor_files import loaded_bytes
 from edgebench.layers.weights import manifest
-from edgebench.run.advise.trials import relative_distance
+from edgebench.run.advise.planner import relative_distance
 from edgebench.scenario.scenario import scenario_of
 
 pytestmark = pytest.mark.torch

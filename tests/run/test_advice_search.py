@@ -1,26 +1,26 @@
-"""The race of remedies, in worlds where what each of them buys is known."""
+"""The trials of ``advise``, in worlds where what each remedy buys is known."""
 
 from __future__ import annotations
 
 import os
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from edgebench.records import TrialRecord
-from edgebench.run.advise.candidates import PLAIN, candidates_of
-from edgebench.run.advise.planner import AdvicePlanner
-from edgebench.run.advise.request import AdviceRequest, advice_scenario, both_points
-from edgebench.run.advise.trials import (
-    COMBINING,
-    MEASURING,
+from edgebench.run.advise.advice import advised_scenario, both_points, candidates_of
+from edgebench.run.advise.planner import (
+    CONFIRMING,
+    PLAIN,
     SCREENING,
-    UNLIMITED,
-    AdviceTrials,
+    AdvicePlanner,
     outputs_differ,
+    whole_s,
 )
 from edgebench.run.walk.pace import pace_of_program
 from edgebench.scenario.points import PlannedTrial, Point
@@ -29,33 +29,28 @@ pytestmark = pytest.mark.process
 
 #: Candidate's name, and whether it is under the limit → seconds; None: killed.
 World = Callable[[str, bool], float | None]
-PROGRAM = AdviceRequest("100M", command=("true",), swap="1G")
-#: What most remedies fit: a network whose weights are used again, and results may change.
-NETWORK = AdviceRequest("100M", network="alexnet", warm=2, swap="1G", lossy=True)
+PROGRAM = advised_scenario(("true",), "100M", {"swap": "1G"})
+#: What most remedies fit: a network whose weights are used again.
+NETWORK = advised_scenario("alexnet", "100M", {"warm": 2, "swap": "1G"})
 
 
 @dataclass
-class Raced:
-    """A race that is over."""
+class Searched:
+    """A search that is over."""
 
     planner: AdvicePlanner
     planned: list[PlannedTrial]
     records: dict[str, TrialRecord]
     names: dict[str, tuple[str, bool]]
 
-    @property
-    def seen(self) -> AdviceTrials:
-        """All trials."""
-        return self.planner.trials(self.planned, self.records)
-
-    @property
-    def winner(self) -> str | None:
-        """What was measured anew."""
-        return self.planner.winner(self.seen)
-
     def blocks(self, first: int, end: int) -> list[tuple[str, bool]]:
         """The trials of these blocks, in order."""
         return [self.names[p.point_id] for p in self.planned if first <= p.block < end]
+
+    @property
+    def confirmed(self) -> set[str]:
+        """What was tried beside the plain workload at the end."""
+        return {name for name, _ in self.blocks(CONFIRMING, 1000)} - {PLAIN}
 
 
 @pytest.fixture(autouse=True)
@@ -66,24 +61,26 @@ def _plain_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
 
 
-def race(
+def search(
     world: World,
     budget_s: float = 1e6,
     notes: Callable[[str], dict[str, Any]] = lambda name: {},
-    request: AdviceRequest = PROGRAM,
-) -> Raced:
+    scenario: Any = PROGRAM,
+    lossy: bool = False,
+    prepared_s: float = 0.0,
+) -> Searched:
     """Run the planner to its end; each time it is asked twice, and must say the same."""
-    scenario = advice_scenario(request)
-    candidates, _ = candidates_of(*both_points(scenario), lossy=request.lossy)
-    planner = AdvicePlanner(candidates, pace_of_program, budget_s)
-    by_point = {one.unlimited.id: (one, False) for one in candidates}
-    by_point |= {one.limited.id: (one, True) for one in candidates}
+    unlimited, limited = both_points(scenario)
+    candidates, _ = candidates_of(unlimited, limited, lossy=lossy)
+    began_s = time.monotonic() - prepared_s
+    planner = AdvicePlanner(unlimited, candidates, pace_of_program, budget_s, began_s=began_s)
+    names = {one.point.id: (one.name, True) for one in candidates}
+    names[unlimited.id] = PLAIN, False
+    points = {one.point.id: one.point for one in candidates} | {unlimited.id: unlimited}
     planned, records = planner.first(), dict[str, TrialRecord]()
     while True:
         one = planned[-1]
-        candidate, limited = by_point[one.point_id]
-        point = candidate.limited if limited else candidate.unlimited
-        seconds = world(candidate.name, limited)
+        point, seconds = points[one.point_id], world(*names[one.point_id])
         late = seconds is not None and one.timeout_s is not None and seconds > one.timeout_s
         records[one.trial] = TrialRecord(
             *(one.trial, point.id, one.block, one.repeat, point.settings, point.limits),
@@ -91,156 +88,194 @@ def race(
             started_utc="",
             wall_s=one.timeout_s if late else seconds or 0.1,
             harness_s=0.1,
-            notes=notes(candidate.name),
+            notes=notes(names[one.point_id][0]),
         )
         further = planner.further(planned, records)
         assert further == planner.further(planned, records)
         if not further:
-            names = {name: (one.name, limited) for name, (one, limited) in by_point.items()}
-            return Raced(planner, planned, records, names)
+            return Searched(planner, planned, records, names)
         planned = planned + further
-        assert len(planned) < 100
+        assert len(planned) < 120
 
 
-def world_of(seed: int = 0, noise: float = 0.02, **factors: float) -> World:
+def world_of(seed: int = 0, noise: float = 0.02, scale: float = 1.0, **factors: float) -> World:
     """Plain takes 1 s without and 4 s with the limit; remedies that factor of it there."""
     chance = random.Random(seed)
 
     def seconds(name: str, limited: bool) -> float:
-        factor = 1.0
-        for one in name.split("+"):
-            factor *= factors.get(one.replace("-", "_"), 1.0)
-        return (4.0 * factor if limited else 1.0) * chance.lognormvariate(0, noise)
+        factor = 4.0 * factors.get(name.replace("-", "_"), 1.0) if limited else 1.0
+        return scale * factor * chance.lognormvariate(0, noise)
 
     return seconds
 
 
 def test_no_pressure_no_trials():
     """Where the limit costs nothing, the plain workload is run twice with and without it."""
-    raced = race(lambda name, limited: 1.05 if limited else 1.0)
-    assert raced.blocks(0, 1000) == [(PLAIN, False), (PLAIN, True)] * 2
-    assert not raced.planner.pressed(raced.seen)
-
-
-def test_noise_is_no_pressure():
-    """Five workloads whose times differ by 5 % by chance: nothing is tried of any."""
+    found = search(lambda name, limited: 1.05 if limited else 1.0)
+    assert found.blocks(0, 1000) == [(PLAIN, False), (PLAIN, True)] * 2
+    assert not found.planner.pressed
+    # Nor is anything tried where times differ by chance.
     for seed in range(5):
         chance = random.Random(seed)
-        raced = race(lambda name, limited, c=chance: c.lognormvariate(0, 0.05))  # type: ignore[misc]
-        assert raced.winner is None
+        found = search(lambda name, limited, c=chance: c.lognormvariate(0, 0.05))  # type: ignore[misc]
+        assert not found.blocks(SCREENING, 1000)
 
 
-def test_the_remedy_that_helps_is_found_and_measured_anew():
-    """Three times faster: five fresh pairs under the limit, two without, in turns."""
-    raced = race(world_of(mmap_threshold=0.3))
-    assert raced.winner == "mmap-threshold"
-    measured = raced.blocks(MEASURING, UNLIMITED)
-    assert measured.count((PLAIN, True)) == measured.count(("mmap-threshold", True)) == 5
-    assert raced.blocks(UNLIMITED, UNLIMITED + 9).count(("mmap-threshold", False)) == 2
-    first = [name for name, _ in measured[::2]]
-    assert {PLAIN, "mmap-threshold"} == set(first)
+def test_the_best_two_are_measured_anew():
+    """Five fresh trials of each, in turns with the plain workload; the faster is the answer."""
+    found = search(world_of(mmap_threshold=0.3, trim_threshold=0.4, one_thread=0.8))
+    assert found.confirmed == {"mmap-threshold", "trim-threshold"}
+    assert found.planner.easiest(sorted(found.confirmed)) == "mmap-threshold"
+    measured = found.blocks(CONFIRMING, 1000)
+    assert len(measured) == 15
+    assert {name for name, _ in measured[::3]} == {PLAIN, *found.confirmed}
 
 
 def test_what_loses_is_not_tried_again():
-    """One trial of what is slower than plain, and it is stopped early."""
-    raced = race(world_of(mmap_threshold=0.3, one_thread=3.0))
-    assert raced.blocks(0, UNLIMITED).count(("one-thread", True)) == 1
-    (lost,) = raced.seen.records("one-thread").values()
+    """One trial of what is slower than plain, or far slower than the fastest; it is stopped."""
+    found = search(world_of(mmap_threshold=0.3, arena_max=0.8, one_thread=3.0))
+    for name in ("one-thread", "arena-max"):
+        assert found.blocks(0, 1000).count((name, True)) == 1
+    (lost,) = found.planner.records("one-thread").values()
     assert lost.outcome == "timeout"
     assert lost.wall_s < 7
+
+
+def test_a_remedy_that_the_fastest_beats_by_far_is_stopped():
+    """At 1.5 times the fastest one's time, though it is faster than plain."""
+    world = world_of(scale=5.0, stream=0.4, mapped_weights=0.8)
+    found = search(world, scenario=NETWORK)
+    (lost,) = found.planner.records("mapped-weights").values()
+    (first, *_) = found.planner.records("stream").values()
+    assert lost.outcome == "timeout"
+    assert lost.wall_s == pytest.approx(1.5 * (first.wall_s or 0.0))
+    assert "stream" in found.confirmed
+
+
+@pytest.mark.parametrize(
+    ("plain_s", "tried", "stopped_s"),
+    [
+        # 1.25 times the plain one's time, and at least two seconds later.
+        (20.0, {}, 25.0),
+        (1.0, {}, 3.0),
+        # 1.5 times the fastest, which does a third of the work in a round.
+        (20.0, {"layer-by-layer": 4.0}, 18.0),
+        (20.0, {"layer-by-layer": 4.0, "mapped-weights": 6.0}, 9.0),
+    ],
+)
+def test_when_a_trial_has_lost(plain_s: float, tried: dict[str, float], stopped_s: float):
+    """The trial of ``stream`` is stopped then."""
+    factors = {name.replace("-", "_"): s / plain_s for name, s in tried.items()}
+    found = search(world_of(noise=0.0, scale=plain_s / 4, **factors), scenario=NETWORK)
+    wanted = {found.planner.records(name)[SCREENING].trial for name in tried}
+    kept = [p for p in found.planned if p.block < SCREENING or p.trial in wanted]
+    found.planner.read(kept, found.records)
+    assert found.planner._stop_s("stream", SCREENING) == pytest.approx(stopped_s)
+    assert found.planner._stop_s(PLAIN, SCREENING) is None
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_where_nothing_helps_nothing_wins(seed: int):
     """Pressure, and remedies that do nothing: none is measured anew, or it fails there."""
-    raced = race(world_of(seed, noise=0.03))
-    winner = raced.winner
-    if winner is not None:
-        logs = raced.seen.logs(winner, MEASURING, UNLIMITED)
+    found = search(world_of(seed, noise=0.03))
+    for name in found.confirmed:
+        logs = found.planner.logs(name, CONFIRMING, 1000)
         assert sum(logs) / len(logs) > -0.06
 
 
-def test_two_that_add_up_are_tried_at_once():
-    """Of different groups; the pair wins if it is faster than either."""
-    raced = race(world_of(mmap_threshold=0.6, one_thread=0.7))
-    assert raced.winner == "mmap-threshold+one-thread"
-    assert raced.blocks(COMBINING, MEASURING).count(("mmap-threshold+one-thread", True)) == 2
-
-
 def test_killed_even_plain():
-    """What makes it finish wins; the plain workload is tried again only beside the winner."""
-    raced = race(lambda name, limited: None if limited and "mmap" not in name else 1.0)
-    assert raced.winner == "mmap-threshold"
-    assert raced.seen.plain_end == "oom-killed"
-    assert (PLAIN, True) not in raced.blocks(SCREENING, MEASURING)
-    assert raced.blocks(MEASURING, UNLIMITED).count((PLAIN, True)) == 5
-
-
-def test_a_remedy_that_changes_results_is_out():
-    """However fast it is, other outputs are no answer."""
-    raced = race(
-        world_of(mmap_threshold=0.3, trim_threshold=0.6),
-        notes=lambda name: {"output_sha256": {"net": "a" if name != "mmap-threshold" else "b"}},
-    )
-    assert raced.seen.end("mmap-threshold") == "changed"
-    assert raced.winner == "trim-threshold"
-
-
-def test_a_started_race_goes_on_as_it_would_have():
-    """From any number of its trials on, the next one is the same: a resumed search changes none."""
-    raced = race(world_of(mmap_threshold=0.5, one_thread=0.6, trim_threshold=0.8))
-    for count in range(1, len(raced.planned)):
-        before = raced.planned[:count]
-        records = {one.trial: raced.records[one.trial] for one in before}
-        (following,) = raced.planner.further(before, records)
-        assert following == raced.planned[count]
-
-
-@pytest.mark.parametrize("request_", [PROGRAM, NETWORK], ids=["program", "network"])
-def test_a_search_holds_its_budget(request_: AdviceRequest):
-    """Five minutes for a workload whose trials take ten seconds under the limit, with all steps."""
-    factors = {"mmap_threshold": 0.3, "trim_threshold": 0.32, "arena_max": 0.9, "one_thread": 0.8}
-    for seed in range(2):
-        quick = world_of(seed, **factors)
-
-        def slow(name: str, limited: bool, quick: World = quick) -> float:
-            return 2.5 * (quick(name, limited) or 0.0)
-
-        raced = race(slow, 300.0, request=request_)
-        assert raced.seen.took_s() <= 300
-        assert raced.winner is not None
-        assert "threshold" in raced.winner
-        measured = raced.blocks(MEASURING, UNLIMITED)
-        assert measured.count((raced.winner, True)) == 5
+    """What makes it finish wins; the plain workload is tried again only beside the best."""
+    found = search(lambda name, limited: None if limited and "mmap" not in name else 1.0)
+    assert found.confirmed == {"mmap-threshold", "mmap-threshold-1m"}
+    assert found.planner.plain_end == "oom-killed"
+    assert (PLAIN, True) not in found.blocks(SCREENING, CONFIRMING)
+    assert found.blocks(CONFIRMING, 1000).count((PLAIN, True)) == 5
 
 
 def test_outputs_may_be_off_as_far_as_a_remedy_says():
-    """``one-thread`` may change the last digits, and no more than those."""
+    """Other outputs are no answer, however fast; ``one-thread`` may change the last digits."""
+    found = search(
+        world_of(mmap_threshold=0.3, trim_threshold=0.6),
+        notes=lambda name: {"output_sha256": {"net": "a" if name != "mmap-threshold" else "b"}},
+    )
+    assert found.planner.end_of("mmap-threshold") == "changed"
+    assert found.confirmed == {"trim-threshold"}
     for shift, end in ((1e-5, "ok"), (0.01, "changed")):
-        raced = race(
+        found = search(
             world_of(one_thread=0.3),
             notes=lambda name, s=shift: {  # type: ignore[misc]
                 "output_sha256": {"net": name},
                 "output_values": [1.0, 2.0 + (s if name == "one-thread" else 0.0)],
             },
         )
-        assert raced.seen.end("one-thread") == end
+        assert found.planner.end_of("one-thread") == end
+
+
+def test_a_started_search_goes_on_as_it_would_have():
+    """From any number of its trials on, the next one is the same: a resumed search changes none."""
+    found = search(world_of(mmap_threshold=0.5, one_thread=0.6, trim_threshold=0.8))
+    for count in range(1, len(found.planned)):
+        before = found.planned[:count]
+        records = {one.trial: found.records[one.trial] for one in before}
+        (following,) = found.planner.further(before, records)
+        assert following == found.planned[count]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "best"),
+    [(PROGRAM, "mmap_threshold"), (NETWORK, "mmap_threshold"), (NETWORK, "stream")],
+)
+def test_five_minutes_are_enough_for_trials_of_ten_seconds(scenario: Any, best: str):
+    """With 12 s of preparation; the best is measured five times."""
+    for seed in range(2):
+        world = world_of(seed, scale=2.5, **{best: 0.3, "arena_max": 0.9, "one_thread": 0.8})
+        found = search(world, 300.0, scenario=scenario, prepared_s=12.0)
+        assert found.planner.outside_s + found.planner.took_s() <= 300
+        assert best.replace("_", "-") in found.confirmed
+        measured = found.blocks(CONFIRMING, 1000)
+        assert measured.count((best.replace("_", "-"), True)) == 5
+
+
+@pytest.mark.parametrize("budget_s", [8.0, 25.0, 50.0, 120.0, 400.0])
+@pytest.mark.parametrize("scale", [0.5, 3.0, 20.0])
+@pytest.mark.parametrize("factors", [{}, {"mmap_threshold": 0.5}, {"jemalloc": 0.9}])
+def test_no_search_takes_longer_than_its_budget(
+    budget_s: float, scale: float, factors: dict[str, float]
+):
+    """Whatever a trial takes and whatever helps, its preparation included."""
+    found = search(world_of(scale=scale, noise=0.2, **factors), budget_s, prepared_s=5.0)
+    harness_s = 0.1
+    assert found.planner.outside_s + found.planner.took_s() <= budget_s + harness_s + 0.1
+    # What was cut short by the budget is no evidence.
+    assert "timeout" not in [r.outcome for r in found.planner.records(PLAIN, CONFIRMING).values()]
+
+
+def test_preparation_is_what_the_trials_of_this_start_did_not_take():
+    """Trials of an earlier start, which this one goes on with, were not made in its time."""
+    now = datetime.now(UTC)
+    unlimited, limited = both_points(PROGRAM)
+    candidates, _ = candidates_of(unlimited, limited, lossy=False)
+    began_s = time.monotonic() - 20.0
+    planner = AdvicePlanner(unlimited, candidates, pace_of_program, 300.0, began_s=began_s)
+    about = (unlimited.id, 0, 0, unlimited.settings, unlimited.limits, "ok")
+    ago = [(now - timedelta(seconds=s)).isoformat() for s in (3600, 9)]
+    earlier = TrialRecord("0001", *about, started_utc=ago[0], wall_s=50.0)
+    own = TrialRecord("0002", *about, started_utc=ago[1], wall_s=8.0)
+    planner.further([], {"0001": earlier, "0002": own})
+    assert planner.outside_s == pytest.approx(12.0, abs=1.0)
+    assert whole_s(own) == 8.0
 
 
 def test_a_loss_may_differ_where_that_was_asked_for():
     """Of remedies that may change something, as accumulation with batch normalisation; else not."""
-    scenario = advice_scenario(AdviceRequest("100M", command=("true",)))
+
+    def record(point: Point, loss: float) -> TrialRecord:
+        about = ("0001", point.id, 0, 0, point.settings, point.limits)
+        return TrialRecord(*about, outcome="ok", started_utc="", notes={"loss": loss})
+
     for lossy in (False, True):
-        candidates, _ = candidates_of(*both_points(scenario), lossy=lossy)
+        candidates, _ = candidates_of(*both_points(PROGRAM), lossy=lossy)
         found = {one.name: one for one in candidates}
-        assert found["one-thread"].lossy is lossy
-        assert not found["mmap-threshold"].lossy
-        plain, own = (record(candidates[0].limited, loss) for loss in (2.0, 3.0))
+        plain, own = (record(candidates[0].point, loss) for loss in (2.0, 3.0))
         assert outputs_differ(found["one-thread"], own, [plain]) is not lossy
         assert outputs_differ(found["mmap-threshold"], own, [plain])
-
-
-def record(point: Point, loss: float) -> TrialRecord:
-    """A trial of it that finished with this loss."""
-    about = ("0001", point.id, 0, 0, point.settings, point.limits)
-    return TrialRecord(*about, outcome="ok", started_utc="", notes={"loss": loss})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import replace as changed
 from pathlib import Path
 
 import pytest
@@ -18,19 +19,8 @@ from edgebench.results.limit_to_give import (
     given_bracket,
     viable_bracket,
 )
-from edgebench.run.search.requests import (
-    MinimumRequest,
-    ProgramRequest,
-    minimum_scenario,
-    program_scenario,
-)
-from edgebench.run.search.search import (
-    MOST_NETWORK_TRIALS,
-    PRECISION,
-    LimitSearch,
-    SearchGoal,
-    TrialRules,
-)
+from edgebench.run.search.minimum import search_of
+from edgebench.run.search.search import MOST_NETWORK_TRIALS, PRECISION, LimitSearch, SearchRules
 from edgebench.run.walk.pace import pace_of_rounds
 from edgebench.scenario.points import PlannedTrial, Point, points
 from edgebench.units import MIB
@@ -40,13 +30,18 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scenario"))
 from planner_worlds import DEMAND, World, hinge
 
 #: As a search of a network has them: what is compared is made twice without a limit.
-RULES = TrialRules(pace_of_rounds, unlimited=2)
-ALONE = TrialRules(pace_of_rounds)
+RULES = SearchRules(pace_of_rounds, unlimited=2)
+ALONE = SearchRules(pace_of_rounds)
 
 
 def candidates(swap: str = "4G") -> list[Point]:
     """The points of a search."""
-    return points(minimum_scenario(MinimumRequest("lenet", 1.5, swap=swap)))
+    return points(search_of("lenet", {"slowdown": 1.5, "swap": swap}).scenario)
+
+
+def program_points() -> list[Point]:
+    """The points of a program's search."""
+    return points(search_of(("true",), {}).scenario)
 
 
 def search(
@@ -55,8 +50,7 @@ def search(
     """A search in a world that kills below ``edge`` of the demand and slows by the hinge."""
     made = candidates(swap)
     world = World(made, hinge, killed_below=edge)
-    goal = SearchGoal(slowdown, confirm=0, killed=True)
-    planner = LimitSearch(made, goal, RULES)
+    planner = LimitSearch(made, changed(RULES, slowdown=slowdown, confirm=0))
     world.explore(planner)
     tried = planner.tried(world.planned, world.records)
     return world, viable_bracket(tried), given_bracket(tried, slowdown)
@@ -91,14 +85,14 @@ def test_no_search_takes_more_trials_than_are_foretold(
         made = candidates(swap)
         world = World(made, hinge, killed_below=percent / 100)
         rules = RULES if slowdown else ALONE
-        world.explore(LimitSearch(made, SearchGoal(slowdown, killed=killed), rules))
+        world.explore(LimitSearch(made, changed(rules, slowdown=slowdown, killed=killed)))
         assert len(world.records) <= MOST_NETWORK_TRIALS
 
 
 @pytest.mark.parametrize("needs", [403.4, 61.2, 9.31])
 def test_without_swap_the_need_and_the_step_below_it_are_tried(needs: float):
     """Killed with less than it needs: what is printed of the need is the limit to give."""
-    made = points(program_scenario(ProgramRequest(("true",))))
+    made = program_points()
     by_id = {point.id: point.limits.memory_bytes for point in made}
 
     class Killed(World):
@@ -111,7 +105,7 @@ def test_without_swap_the_need_and_the_step_below_it_are_tried(needs: float):
             return replace(made, demand_bytes=None if size else round(needs * MIB))
 
     world = Killed(made, lambda share: 1.0)
-    planner = LimitSearch(made, SearchGoal(), RULES)
+    planner = LimitSearch(made, RULES)
     world.explore(planner)
     found = given_bracket(planner.tried(world.planned, world.records))
     step = 0.125 if needs < 10 else 1
@@ -140,9 +134,9 @@ def thp(planner_points: Sequence[Point], killed_below: float) -> World:
 
 def test_a_kill_at_an_odd_limit_bounds_nothing_that_its_multiple_refutes():
     """Huge pages: 401 and 399 MiB kill, 26 finishes; what bounds the search is a kill at 24."""
-    made = points(program_scenario(ProgramRequest(("true",))))
+    made = program_points()
     world = thp(made, 25.9 * MIB / DEMAND)
-    planner = LimitSearch(made, SearchGoal(), RULES)
+    planner = LimitSearch(made, RULES)
     world.explore(planner)
     tried = planner.tried(world.planned, world.records)
     for found in (viable_bracket(tried), given_bracket(tried)):
@@ -151,9 +145,9 @@ def test_a_kill_at_an_odd_limit_bounds_nothing_that_its_multiple_refutes():
 
 def test_a_heap_sized_from_the_limit_is_given_what_its_trials_need():
     """It fails at 1.3 times its need without a limit: the search goes up to what finishes."""
-    made = points(program_scenario(ProgramRequest(("true",))))
+    made = program_points()
     world = World(made, lambda share: 1.0, killed_below=1.7)
-    planner = LimitSearch(made, SearchGoal(), RULES)
+    planner = LimitSearch(made, RULES)
     world.explore(planner)
     found = given_bracket(planner.tried(world.planned, world.records))
     assert found.is_known_to(PRECISION)
@@ -167,7 +161,7 @@ def test_with_enough_swap_only_the_limit_to_give_is_searched():
     worlds = {killed: World(made, hinge, killed_below=0.05) for killed in (False, True)}
     brackets = {}
     for killed, world in worlds.items():
-        planner = LimitSearch(made, SearchGoal(factor, None, 3, killed), RULES)
+        planner = LimitSearch(made, changed(RULES, slowdown=factor, confirm=3, killed=killed))
         world.explore(planner)
         tried = planner.tried(world.planned, world.records)
         brackets[killed] = given_bracket(tried, factor)
@@ -182,7 +176,7 @@ def test_with_too_little_swap_it_is_killed_and_that_is_searched():
     """Swap that can't hold the demand: it is killed before it is slow, asked for or not."""
     made = candidates("100M")
     world = World(made, lambda share: 1.0, killed_below=0.75)
-    planner = LimitSearch(made, SearchGoal(2.0, killed=False), RULES)
+    planner = LimitSearch(made, changed(RULES, slowdown=2.0, killed=False))
     world.explore(planner)
     assert viable_bracket(planner.tried(world.planned, world.records)).is_known_to(PRECISION)
 
@@ -198,7 +192,7 @@ def test_nothing_is_fast_enough():
     """A factor that no limit meets: the search ends, and says so by having nothing good."""
     made = candidates()
     world = World(made, lambda share: 1.0 if share == math.inf else 2.0)
-    planner = LimitSearch(made, SearchGoal(1.5), RULES)
+    planner = LimitSearch(made, changed(RULES, slowdown=1.5))
     world.explore(planner)
     found = given_bracket(planner.tried(world.planned, world.records), 1.5)
     assert found.good is None
@@ -208,7 +202,7 @@ def test_nothing_is_fast_enough():
 def test_impossible_wishes_are_refused():
     """An unknown network is told before anything runs."""
     with pytest.raises(UsageError, match="did you mean 'alexnet'"):
-        minimum_scenario(MinimumRequest("alexnt"))
+        search_of("alexnt", {})
 
 
 @pytest.mark.promise("Models, planning and searches don't silently use such kills.")
@@ -216,7 +210,7 @@ def test_a_kill_with_swap_free_is_not_enough():
     """Such a limit is not viable: none at or below it is given."""
     made = candidates()
     world = World(made, hinge, killed_below=0.5)
-    planner = LimitSearch(made, SearchGoal(killed=True), ALONE)
+    planner = LimitSearch(made, ALONE)
     world.explore(planner)
     free = KillReport(swap_allowed_bytes=4 << 30, swap_free_bytes=3 << 30)
     for name, record in world.records.items():
@@ -232,7 +226,7 @@ def test_a_kill_with_swap_free_is_not_enough():
 @pytest.mark.parametrize(("needs", "stops"), [(20.3, False), (61.7, False), (61.7, True)])
 def test_a_need_that_was_told_too_small_is_no_end(needs: float, stops: bool):
     """Told 3.2 MiB, it is killed or stopped at all limits up to many times that: it goes up."""
-    made = points(program_scenario(ProgramRequest(("true",))))
+    made = program_points()
     by_id = {point.id: point.limits.memory_bytes for point in made}
 
     class Underestimated(World):
@@ -251,8 +245,7 @@ def test_a_need_that_was_told_too_small_is_no_end(needs: float, stops: bool):
             )
 
     world = Underestimated(made, lambda share: 1.0)
-    rules = TrialRules(pace_of_rounds, unlimited=2, is_hurried=True)
-    planner = LimitSearch(made, SearchGoal(), rules)
+    planner = LimitSearch(made, changed(RULES, is_hurried=True))
     world.explore(planner)
     found = given_bracket(planner.tried(world.planned, world.records))
     assert found.good is not None
@@ -262,7 +255,7 @@ def test_a_need_that_was_told_too_small_is_no_end(needs: float, stops: bool):
 
 def test_a_slow_limit_that_a_smaller_one_refutes_is_tried_again():
     """Once 1.4 times as slow at about half of the need, by chance: less is fast, so it is given."""
-    made = points(program_scenario(ProgramRequest(("true",))))
+    made = program_points()
     by_id = {point.id: point.limits.memory_bytes for point in made}
 
     class Unlucky(World):
@@ -276,7 +269,7 @@ def test_a_slow_limit_that_a_smaller_one_refutes_is_tried_again():
             return replace(made, phases=phases)
 
     world = Unlucky(made, lambda share: 1.0, killed_below=0.2)
-    planner = LimitSearch(made, SearchGoal(killed=False), RULES)
+    planner = LimitSearch(made, changed(RULES, killed=False))
     world.explore(planner)
     assert 1.4 in [phase.wall_s for one in world.records.values() for phase in one.phases]
     found = given_bracket(planner.tried(world.planned, world.records))
@@ -286,7 +279,7 @@ def test_a_slow_limit_that_a_smaller_one_refutes_is_tried_again():
 
 def test_a_lucky_trial_without_a_limit_is_not_the_only_one():
     """The first was twice as fast by chance; what has all that it needs can't be slow."""
-    made = points(minimum_scenario(MinimumRequest("lenet")))
+    made = points(search_of("lenet", {}).scenario)
 
     class Lucky(World):
         """A network's search, which makes one trial without a limit."""
@@ -298,7 +291,7 @@ def test_a_lucky_trial_without_a_limit_is_not_the_only_one():
             return replace(made, phases=phases)
 
     world = Lucky(made, lambda share: 1.0, killed_below=0.98)
-    planner = LimitSearch(made, SearchGoal(), ALONE)
+    planner = LimitSearch(made, ALONE)
     world.explore(planner)
     unlimited = [one for one in world.planned if one.point_id == made[0].id]
     assert len(unlimited) == 2
@@ -317,7 +310,7 @@ def test_a_limit_that_one_trial_made_slightly_too_slow_is_tried_again():
             return replace(made, phases=[replace(made.phases[0], wall_s=late)])
 
     world = Noisy(made, lambda share: 1.0)
-    planner = LimitSearch(made, SearchGoal(killed=False), RULES)
+    planner = LimitSearch(made, changed(RULES, killed=False))
     world.explore(planner)
     found = given_bracket(planner.tried(world.planned, world.records))
     assert found.good is not None

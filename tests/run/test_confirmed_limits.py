@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from edgebench.records import TrialRecord
 from edgebench.results.limit_to_give import LimitBracket, viable_bracket
-from edgebench.run.search.requests import MinimumRequest, minimum_scenario
-from edgebench.run.search.search import PRECISION, LimitSearch, SearchGoal, TrialRules
+from edgebench.run.search.minimum import search_of
+from edgebench.run.search.search import PRECISION, LimitSearch, SearchRules
 from edgebench.run.walk.pace import pace_of_rounds
 from edgebench.scenario.points import PlannedTrial, points
 
@@ -34,10 +34,9 @@ class Sometimes(World):
 
 def search(confirm: int) -> tuple[World, LimitBracket]:
     """A search in that world."""
-    made = points(minimum_scenario(MinimumRequest("lenet", swap="4G")))
+    made = points(search_of("lenet", {"swap": "4G"}).scenario)
     world = Sometimes(made, hinge, killed_below=0.5)
-    goal, rules = SearchGoal(3.0, confirm=confirm), TrialRules(pace_of_rounds)
-    planner = LimitSearch(made, goal, rules)
+    planner = LimitSearch(made, SearchRules(pace_of_rounds, slowdown=3.0, confirm=confirm))
     world.explore(planner)
     return world, viable_bracket(planner.tried(world.planned, world.records))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_sweep import Shape, make
@@ -15,11 +16,11 @@ from edgebench.records import TrialRecord
 from edgebench.results.limit_to_give import given_bracket, viable_bracket
 from edgebench.results.results import load
 from edgebench.results.rounds import trial_times
-from edgebench.run.search.requests import ProgramRequest, program_scenario
-from edgebench.run.search.search import PRECISION, LimitSearch, SearchGoal, TrialRules, needs_of
+from edgebench.run.search.minimum import search_of
+from edgebench.run.search.search import PRECISION, LimitSearch, needs_of
 from edgebench.run.trial import output_rate
 from edgebench.run.trial.output_rate import NO_NUMBER, TOO_LONG, OutputRate
-from edgebench.run.walk.pace import pace_of_program, start_of_rounds
+from edgebench.run.walk.pace import start_of_rounds
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.units import MIB
 
@@ -57,20 +58,14 @@ def explore(
 
 def planner_points(swap: str = "none"):
     """The points of a program's search."""
-    return points(program_scenario(ProgramRequest(("true",), swap=swap)))
+    return points(search_of(("true",), {"swap": swap}).scenario)
 
 
-def search(
-    world: World,
-    demands: list[int],
-    goal: SearchGoal | None = None,
-    swap: str = "none",
-    budget_s: float | None = None,
-):
+def search(world: World, demands: list[int], **given: Any):
     """The planner, what it planned, and the records."""
-    rules = TrialRules(pace_of_program, 2, 4, is_hurried=True, budget_s=budget_s)
-    planner = LimitSearch(planner_points(swap), goal or SearchGoal(confirm=3), rules)
-    return planner, *explore(planner, world, demands, swap)
+    given = {"confirm": 3, "killed": True, **given}
+    planner = search_of(("true",), given).planner
+    return planner, *explore(planner, world, demands, given.get("swap", "none"))
 
 
 def spent(records: dict[str, TrialRecord]) -> float:
@@ -97,8 +92,7 @@ def test_with_swap_it_finds_where_it_gets_slow_within_a_minute():
     def world(mib: float | None, _: int) -> float:
         return 3.0 * max(1.0, (412 / mib) ** 2.2) if mib else 3.0
 
-    goal = SearchGoal(2.0, confirm=3)
-    planner, planned, records = search(world, [412], goal, "2G")
+    planner, planned, records = search(world, [412], slowdown=2.0, swap="2G")
     found = given_bracket(planner.tried(planned, records), 2.0)
     assert found.bad.limit_bytes < 300.7 * MIB <= found.good.limit_bytes
     assert found.good.limit_bytes / found.bad.limit_bytes < 1.15
@@ -117,8 +111,8 @@ def test_with_enough_swap_a_kill_is_searched_only_on_request():
 
     found = {}
     for killed in (False, True):
-        goal = SearchGoal(2.0, None, 3, killed)
-        planner, planned, records = search(world, [412], goal, "2G", 3600)
+        given = {"slowdown": 2.0, "killed": killed, "swap": "2G", "budget": "1h"}
+        planner, planned, records = search(world, [412], **given)
         tried = planner.tried(planned, records)
         assert given_bracket(tried, 2.0).is_known_to(PRECISION)
         found[killed] = min(one.limit_bytes for one in tried)
@@ -143,8 +137,8 @@ def test_a_program_that_fails_is_run_once():
 
 def test_one_limit_is_tried_until_it_fails():
     """--within: once unlimited, then that limit; the first kill ends it."""
-    made = points(program_scenario(ProgramRequest(("true",), within="300M")))
-    planner = LimitSearch(made, SearchGoal(confirm=3), TrialRules(lambda r: r.wall_s))
+    asked = search_of(("true",), {"within": "300M", "confirm": 3})
+    made, planner = points(asked.scenario), asked.planner
     records: dict[str, TrialRecord] = {}
     planned = planner.first()
     while len(records) < len(planned):
@@ -209,4 +203,4 @@ def test_a_pattern_that_never_ends_holds_nobody_up(monkeypatch: pytest.MonkeyPat
 def test_a_pattern_needs_one_number(pattern: str):
     """A pattern without a group, with two, or that is none, is refused by its flag's name."""
     with pytest.raises(UsageError, match="--throughput-pattern"):
-        program_scenario(ProgramRequest(("true",), throughput_pattern=pattern))
+        search_of(("true",), {"throughput_pattern": pattern})

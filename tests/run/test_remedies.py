@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,7 @@ import pytest
 from edgebench.errors import UsageError
 from edgebench.remedies import Remedy, all_remedies
 from edgebench.remedies.base import RemedyTarget
-from edgebench.run.advise.candidates import candidates_of
-from edgebench.run.advise.request import AdviceRequest, advice_scenario, both_points
+from edgebench.run.advise.advice import advised_scenario, both_points
 from edgebench.scenario.scenario import Scenario, scenario_of
 
 TRAINING = {
@@ -37,13 +35,13 @@ def scenario(workload: dict[str, Any]) -> Scenario:
 def target(workload: dict[str, Any], **more: Any) -> RemedyTarget:
     """What remedies are asked about."""
     (settings,) = scenario(workload).workload_settings()
-    return RemedyTarget(settings, **{"swap_kind": "file", "cores": 2, **more})
+    return RemedyTarget(settings, **{"cores": 2, **more})
 
 
 def fitting(workload: dict[str, Any], **more: Any) -> dict[str, Remedy]:
     """The remedies that fit a workload, by name."""
     about = target(workload, **more)
-    return {one.name: one for one in all_remedies() if one.unfit(about) is None}
+    return {one.name: one for one in all_remedies() if one.reason_against(about) is None}
 
 
 @pytest.mark.process
@@ -71,22 +69,18 @@ def test_what_fits_whom():
 
 
 @pytest.mark.process
-def test_remedies_of_engines_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Mapped weights with no packed copies."""
+def test_what_fits_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The remedies of its engine; a plain program maps a TFLite file already."""
     monkeypatch.chdir(tmp_path)
     for name in ("a.onnx", "a.tflite"):
         (tmp_path / name).touch()
-
-    def pairs(network: str) -> set[str]:
-        made = scenario({**INFERENCE, "network": network, "schedule": "whole"})
-        tried, _ = candidates_of(*both_points(made), lossy=False)
-        return {one.name for one in tried}
-
-    onnx, tflite = pairs("a.onnx"), pairs("a.tflite")
-    assert "mapped-weights+no-onnx-prepacking" in onnx
-    # A plain program maps it already.
-    assert {"no-xnnpack"} in [set(name.split("+")) - {"one-thread"} for name in tflite]
-    assert "mapped-weights" not in tflite
+    onnx, tflite = (
+        fitting({**INFERENCE, "network": name, "schedule": "whole"})
+        for name in ("a.onnx", "a.tflite")
+    )
+    assert {"mapped-weights", "no-onnx-prepacking"} <= set(onnx)
+    assert "no-xnnpack" in tflite
+    assert not {"mapped-weights", "no-onnx-arena"} & set(tflite)
 
 
 @pytest.mark.process
@@ -99,7 +93,6 @@ def test_what_is_set_already_is_left_alone():
     assert "one-thread" not in fitting(COMMAND, cores=1)
     assert "checkpointing" not in fitting({**TRAINING, "checkpointing": True})
     assert "frozen-collector" in fitting({**TRAINING, "gc": "default"})
-    assert "page-cluster" not in fitting(COMMAND, swap_kind="none")
 
 
 @pytest.mark.process
@@ -115,28 +108,16 @@ def test_a_batch_is_cut_into_equal_parts():
     assert "half-batch" not in fitting({**TRAINING, "batch": 7})
 
 
-@pytest.mark.process
-def test_two_at_once_set_different_things():
-    """Both settings together, or none where they would set the same."""
-    about = target(TRAINING)
-    for one, other in itertools.combinations(fitting(TRAINING).values(), 2):
-        own, others = one.setting(about), other.setting(about)
-        both = own.with_other(others)
-        same = own.env.keys() & others.env.keys() or own.settings.keys() & others.settings.keys()
-        assert (both is None) == bool(same)
-        assert both is None or both.env == {**own.env, **others.env}
-
-
 @pytest.mark.parametrize("memory", ["75%", "max", "nonsense"])
 def test_a_limit_is_a_size(memory: str):
     """Anything else is refused before the first trial."""
     with pytest.raises(UsageError):
-        both_points(advice_scenario(AdviceRequest(memory, command=("true",))))
+        both_points(advised_scenario(("true",), memory, {}))
 
 
 def test_a_network_is_run_the_same_under_each_schedule():
     """No warm executions, which some schedules have not; a file's limit may be replaced."""
-    free, held = both_points(advice_scenario(AdviceRequest("300M", network="lenet")))
+    free, held = both_points(advised_scenario("lenet", "300M", {}))
     assert (free.settings["warm"], free.settings["schedule"]) == (0, "bulk")
     assert held.limits.memory_bytes == 300 << 20
 

@@ -11,7 +11,7 @@ import pytest
 from edgebench.records import SCHEMA, TrialRecord
 from edgebench.remedies import all_remedies
 from edgebench.results.results import load
-from edgebench.run.advise.candidates import remedy_target
+from edgebench.run.advise.advice import remedy_target
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.planner import grid_planner
 from edgebench.scenario.points import points

@@ -20,9 +20,6 @@ from edgebench.errors import CgroupError
 from edgebench.knee import KneeBracket
 from edgebench.records import Doubt, FilesReport, PhaseSum, TrialRecord, WalkReport, WorkingSet
 from edgebench.results.layout import parse_objects
-from edgebench.run.advise.budget import AdviceBudget, fastest_wall_s, stop_s
-from edgebench.run.advise.candidates import PLAIN
-from edgebench.run.advise.trials import SCREENING
 from edgebench.run.search.asked_limits import asked_limits
 from edgebench.run.trial.controllers import LimitAtBase, SwapCharge
 from edgebench.run.trial.outcome import SystemSwap
@@ -486,54 +483,3 @@ def test_tokens_are_of_all_texts_of_a_batch() -> None:
     assert trial_throughput(settings, None, [*decoded, PhaseSum(0, "m", "load", 1.0)]) == 8.0
     assert trial_throughput({**settings, "new_tokens": None}, None, decoded) is None
     assert trial_throughput({"throughput": True}, 4.0, decoded) == 4.0
-
-
-# The budget of advice
-
-
-def seen_trials(**values: Any) -> Any:
-    """What a search has seen: a plain trial of 20 s, 8 without the limit, remedies of 12 and 15."""
-    limited_s = {PLAIN: 20.0, "fast": 12.0, "slow": 15.0}
-    about: dict[str, Any] = {
-        "plain_end": "ok",
-        "remedies": ["fast", "slow"],
-        "records": lambda name, *_, **__: {"1": record(wall_s=limited_s[name])},
-        "trial_s": lambda name, limited=True: limited_s[name] if limited else 8.0,
-        "longest_s": lambda name, limited=True: limited_s[name] + 1 if limited else 9.0,
-        "plain_wall_s": lambda limited: 20.0 if limited else 8.0,
-        "took_s": lambda *_: 100.0,
-        "work": lambda name: {"fast": 2.0, "slow": 1.0}.get(name, 3.0),
-        "end": lambda *_: "ok",
-    }
-    return SimpleNamespace(**about | values)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "more_s", "helping", "allowed"),
-    [
-        # Five pairs of 21 and 13 s and twice two of 9 s are 206 s, with a reserve 216.3; 130 spent.
-        (366.4, 20, "fast", True),
-        (366.2, 20, "fast", False),
-        # Nothing helps: a remedy of half the plain time is hoped for, 10.5 s: 203.7 with reserve.
-        (1.0, 0, None, True),
-    ],
-)
-def test_trying_leaves_time_to_measure_the_winner(
-    seconds: float, more_s: float, helping: str | None, allowed: bool
-) -> None:
-    """Preparation, trials and the winner's five pairs; three remedies are tried in any case."""
-    assert AdviceBudget(seconds, outside_s=30.0).allows(seen_trials(), more_s, helping) is allowed
-
-
-def test_a_remedys_trial_is_stopped_where_it_has_lost() -> None:
-    """At 1.25 times 20 s; or 1.5 times the fastest, which did twice the work in 12 s."""
-    seen = seen_trials()
-    # A trial that does three times the work may take three times the 6 s of the fastest.
-    assert fastest_wall_s(seen, "third") == 18.0
-    assert stop_s(seen, "third", SCREENING) == 25.0
-    assert fastest_wall_s(seen, "slow") == 6.0
-    assert stop_s(seen, "slow", SCREENING) == 9.0
-    # At least two seconds later.
-    quick = seen_trials(plain_wall_s=lambda limited: 1.0, end=lambda *_: "failed")
-    assert stop_s(quick, "slow", SCREENING) == 3.0
-    assert stop_s(seen, PLAIN, SCREENING) is None

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import json
+import math
+import os
 import shlex
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+from msgspec import to_builtins
 
 from edgebench.distributions import fisher_tail
+from edgebench.errors import UsageError, WorkloadError
 from edgebench.extras import need
-from edgebench.records import TrialRecord
+from edgebench.processes import given_environment
+from edgebench.remedies import all_remedies
+from edgebench.remedies.base import RemedyTarget
 from edgebench.results.derived import TriedRemedy, keep_advice
 from edgebench.results.sweep_reader import read_sweep
-from edgebench.results.unmeasured import unmeasured
-from edgebench.run.advise.answer import (
-    Advice,
-    BestRemedy,
-    by_time,
-    known_bounds,
-    typed_lines,
-)
-from edgebench.run.advise.budget import SearchClock
-from edgebench.run.advise.candidates import PLAIN, Candidate, UntriedRemedy, candidates_of
-from edgebench.run.advise.planner import WORTH, AdvicePlanner
-from edgebench.run.advise.request import AdviceRequest, advice_scenario, both_points
-from edgebench.run.advise.trials import (
-    MEASURING,
-    SCREENING,
-    UNLIMITED,
-    AdviceTrials,
+from edgebench.results.unmeasured import Unmeasured, unmeasured
+from edgebench.run.advise.planner import (
+    CONFIRMING,
+    PLAIN,
+    WORTH,
+    AdvicePlanner,
+    Candidate,
+    PairedRatio,
     paired_ratio,
 )
 from edgebench.run.search.search import most_libraries, needs_of
@@ -35,164 +37,388 @@ from edgebench.run.search.unlimited_trials import check_unlimited
 from edgebench.run.sweep.sweep import SweepOptions, planned_trials, run_sweep
 from edgebench.run.sweep.trials import Progress
 from edgebench.run.trial.command import check_command
-from edgebench.run.walk.pace import Pace, pace_of_program, pace_of_rounds
-from edgebench.scenario.points import Point, libraries
-from edgebench.units import parse_duration
+from edgebench.run.walk.pace import pace_of_program, pace_of_rounds
+from edgebench.scenario.flag_scenario import tried_scenario
+from edgebench.scenario.limits import GRID
+from edgebench.scenario.points import Point, libraries, points
+from edgebench.scenario.scenario import Scenario, load_scenario
+from edgebench.units import parse_share, parse_size
 
-#: Confidence of intervals in the race, and of the winner's.
-_SCREENED, _MEASURED = 0.9, 0.95
+#: Confidence of intervals of each remedy, and of the winner's.
+_TRIED, _MEASURED = 0.9, 0.95
 _LUCK = 0.1
 
 
-def find_advice(request: AdviceRequest, options: SweepOptions, progress: Progress) -> Advice:
-    """Try remedies under the limit, and measure the best anew.
+@dataclass(frozen=True)
+class UntriedRemedy:
+    """A remedy that is not tried, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class BestRemedy:
+    """The winner, measured anew.
+
+    Args:
+        name: its name.
+        titles: what it does.
+        typed: what to type, or write in a program; a line each.
+        finished: trials that finished under the limit, of ``trials``.
+        plain_finished: how many plain ones beside them did.
+        ratio: its time as a part of the plain one; None: plain does not finish.
+        low, high: the ratio's 95 % interval.
+        pairs: how many the ratio comes from.
+        seconds: the median of a round under the limit.
+        changes: what it may change in results.
+        costs: what it costs where memory is no limit, in words.
+        confirmed: whether it is advised: it helps in these fresh trials, too.
+    """
+
+    name: str
+    titles: tuple[str, ...]
+    typed: tuple[str, ...]
+    finished: int
+    trials: int
+    plain_finished: int
+    ratio: float | None
+    low: float | None
+    high: float | None
+    pairs: int
+    seconds: float | None
+    changes: str
+    costs: str
+    confirmed: bool
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What helps under a limit.
+
+    Args:
+        name: of the network or command.
+        kind: of the workload.
+        folder: the sweep that has the trials.
+        limit_bytes: the limit.
+        plain_end: how the plain workload ends there: ``ok`` or another outcome.
+        plain_s: the median of its round there, where it finishes; None: it never does.
+        unlimited_s: the same without the limit.
+        pressed: whether the limit costs anything; False: nothing was tried.
+        best: the winner; None: nothing was faster.
+        tried: each remedy that was tried, the fastest first.
+        untried: those that were not, with the reasons.
+        out_of_time: names of those for which no time was left.
+        trials: of all kinds.
+        total_s: what the search took, its preparation included.
+        trial_s: what a plain trial takes under the limit; None: there is none.
+        budget_s: what the search was to take.
+        finished: False: it was interrupted.
+        unmeasured: what its plain trials without a limit leave open.
+        needed_bytes: the most that one of these needed; None: not known.
+        library_bytes: what they map of libraries, which no limit counts; None: not known.
+    """
+
+    name: str
+    kind: str
+    folder: Path
+    limit_bytes: int
+    plain_end: str
+    plain_s: float | None
+    unlimited_s: float | None
+    pressed: bool
+    best: BestRemedy | None
+    tried: tuple[TriedRemedy, ...]
+    untried: tuple[UntriedRemedy, ...]
+    out_of_time: tuple[str, ...]
+    trials: int
+    total_s: float
+    trial_s: float | None = None
+    budget_s: float | None = None
+    finished: bool = True
+    unmeasured: Unmeasured = field(default_factory=Unmeasured)
+    needed_bytes: float | None = None
+    library_bytes: int | None = None
+
+    @property
+    def slowdown(self) -> float | None:
+        """The plain workload's, at the limit."""
+        return self.plain_s / self.unlimited_s if self.plain_s and self.unlimited_s else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data; the folder is where it is kept."""
+        slowdown, folder = self.slowdown, str(self.folder)
+        facts: dict[str, Any] = to_builtins(
+            {**asdict(self), "slowdown": slowdown, "folder": folder}
+        )
+        return facts
+
+
+def find_advice(
+    scenario: Scenario,
+    options: SweepOptions,
+    progress: Progress,
+    *,
+    budget_s: float,
+    lossy: bool = False,
+) -> Advice:
+    """Try remedies under the scenario's limit, and measure the best two anew.
+
+    Args:
+        scenario: one workload, without a limit and at one.
+        options: where the trials are kept.
+        progress: is told of them.
+        budget_s: what the search may take, in seconds.
+        lossy: try remedies that change results, too.
 
     Raises:
-        UsageError: a value is not possible.
-        WorkloadError: the workload doesn't finish even without a limit.
+        UsageError: the scenario has more than one workload or limit, or none.
+        WorkloadError: the workload doesn't finish even without a limit, or not in this time.
         CgroupError, MachineError, ResultsError: as :func:`~edgebench.run.sweep.sweep.run_sweep`.
     """
-    clock = SearchClock()
-    scenario = advice_scenario(request)
-    if request.command:
-        check_command(request.command)
+    began_s = time.monotonic()
     unlimited, limited = both_points(scenario)
-    candidates, untried = candidates_of(unlimited, limited, lossy=request.lossy)
-    pace: Pace = pace_of_program if limited.settings["kind"] == "command" else pace_of_rounds
-    budget_s = parse_duration(request.budget)
-    planner = AdvicePlanner(candidates, pace, budget_s, scenario.seed, clock)
-    every = [point for one in candidates for point in (one.unlimited, one.limited)]
+    settings, is_program = limited.settings, limited.settings["kind"] == "command"
+    if is_program:
+        check_command(settings["command"])
+    candidates, untried = candidates_of(unlimited, limited, lossy=lossy)
+    planner = AdvicePlanner(
+        unlimited,
+        candidates,
+        pace_of_program if is_program else pace_of_rounds,
+        budget_s,
+        scenario.timeout_s,
+        began_s,
+    )
     # All that is lacking at once, and before the trials rather than after them.
-    need(*libraries(limited.settings))
+    need(*libraries(settings))
+    every = [unlimited, *(one.point for one in candidates)]
     folder = run_sweep(scenario, options, progress, planner, every).folder
-    found = _Reader(planner, candidates, untried).advice(folder, limited)
-    if found.finished:
-        keep_advice(folder, found.to_json())
-    return found
-
-
-class _Reader:
-    """Reads the answer from the trials that the planner chose."""
-
-    def __init__(
-        self,
-        planner: AdvicePlanner,
-        candidates: Sequence[Candidate],
-        untried: Sequence[UntriedRemedy],
-    ) -> None:
-        self._planner, self._untried = planner, untried
-        self._candidates = {one.name: one for one in candidates}
-
-    def advice(self, folder: Path, limited: Point) -> Advice:
-        """Return the answer.
-
-        Raises:
-            WorkloadError: the plain workload fails without a limit.
-            ResultsError: the folder can't be read.
-        """
-        sweep = read_sweep(folder)
-        planned = planned_trials(sweep.resolved.get("plan"), folder)
-        records: Mapping[str, TrialRecord] = {record.trial: record for record in sweep.records}
-        seen, name = self._planner.trials(planned, records), _name_of(limited)
-        unlimited = list(seen.records(PLAIN, limited=False).values())
-        check_unlimited(sweep, name, unlimited)
-        tried = [self._tried(seen, one) for one in self._candidates if one != PLAIN]
-        shown = [one for one in tried if one.trials]
-        pressed = self._planner.pressed(seen)
-        return Advice(
-            name=name,
-            kind=str(limited.settings["kind"]),
-            folder=sweep.path,
-            limit_bytes=limited.limits.memory_bytes or 0,
-            plain_end=seen.plain_end,
-            plain_s=seen.seconds(PLAIN),
-            unlimited_s=seen.seconds(PLAIN, limited=False),
-            pressed=pressed,
-            best=self._best(seen, limited),
-            tried=by_time(shown),
-            untried=tuple(self._untried),
-            out_of_time=tuple(t.name for t in tried if pressed and not t.trials and _is_one(t)),
-            trials=len(records),
-            total_s=self._planner.budget.outside_s + seen.took_s(),
-            trial_s=seen.trial_s(PLAIN),
-            budget_s=self._planner.budget.seconds,
-            finished=not self._planner.further(planned, records),
-            unmeasured=unmeasured(unlimited),
-            needed_bytes=max((n.total_bytes for n in needs_of(unlimited)), default=None),
-            library_bytes=most_libraries(unlimited),
+    sweep = read_sweep(folder)
+    planned = planned_trials(sweep.resolved.get("plan"), folder)
+    records = {record.trial: record for record in sweep.records}
+    is_finished = not planner.further(planned, records)
+    free = list(planner.records(PLAIN, limited=False).values())
+    if is_program:
+        name = shlex.join(settings["command"])
+    else:
+        name = "+".join(
+            settings.get("networks") or [str(settings.get("network", settings["kind"]))]
         )
-
-    def _tried(self, seen: AdviceTrials, name: str) -> TriedRemedy:
-        candidate = self._candidates[name]
-        own = seen.records(name, SCREENING, MEASURING)
-        found = paired_ratio(seen.logs(name, SCREENING, MEASURING), _SCREENED)
-        low, high = known_bounds(found.low, found.high) if found else (None, None)
-        seconds = seen.seconds(name, SCREENING, MEASURING)
-        late = [one.wall_s for one in own.values() if one.outcome == "timeout" and one.wall_s]
-        is_program = candidate.limited.settings["kind"] == "command"
-        return TriedRemedy(
-            name,
-            "; ".join(one.title for one in candidate.remedies),
-            seen.end(name),
-            found.ratio if found else None,
-            low,
-            high,
-            finished=sum(one.outcome == "ok" for one in own.values()),
-            trials=len(own),
-            seconds=seconds,
-            stopped_s=max(late, default=None) if is_program and seconds is None else None,
-            changes=candidate.changes,
-        )
-
-    def _best(self, seen: AdviceTrials, limited: Point) -> BestRemedy | None:
-        """Return the winner; None where there is none, or it was not measured anew yet."""
-        name = self._planner.winner(seen) if seen.has_begun(MEASURING) else None
-        if name is None:
-            return None
-        candidate = self._candidates[name]
-        own = list(seen.records(name, MEASURING, UNLIMITED).values())
-        finished = sum(one.outcome == "ok" for one in own)
-        found = paired_ratio(seen.logs(name, MEASURING, UNLIMITED), _MEASURED)
-        free = paired_ratio(seen.logs(name, UNLIMITED, UNLIMITED + 100, limited=False), _MEASURED)
-        low, high = known_bounds(found.low, found.high) if found else (None, None)
-        plain = [r.outcome == "ok" for r in seen.records(PLAIN, MEASURING, UNLIMITED).values()]
-        same = seen.end(name, MEASURING, UNLIMITED) == "ok"
-        faster = found is not None and found.ratio <= WORTH and found.high < 1
-        return BestRemedy(
-            name=name,
-            titles=tuple(one.title for one in candidate.remedies),
-            typed=tuple(typed_lines(candidate, limited.settings)),
-            finished=finished,
-            trials=len(own),
-            plain_finished=sum(plain),
-            ratio=found.ratio if found else None,
-            low=low,
-            high=high,
-            pairs=found.pairs if found else 0,
-            seconds=seen.seconds(name, MEASURING, UNLIMITED),
-            unlimited_ratio=free.ratio if free else None,
-            changes=candidate.changes,
-            costs="; ".join(one.costs for one in candidate.remedies),
-            confirmed=bool(own) and same and (faster or _fits_more_often(len(own), plain)),
-        )
+    check_unlimited(sweep, name, free, longer="--timeout 10m, or --budget 10m")
+    if not planner.records(PLAIN):
+        what = f"no time was left to run {name} under the limit"
+        raise WorkloadError(what, where=str(folder), remedy="give it more time: --budget 10m")
+    tried = [_tried(planner, one, is_program) for one in candidates if one.remedy]
+    pressed = planner.pressed
+    advice = Advice(
+        name=name,
+        kind=str(settings["kind"]),
+        folder=sweep.path,
+        limit_bytes=limited.limits.memory_bytes or 0,
+        plain_end=planner.plain_end,
+        plain_s=planner.seconds(PLAIN),
+        unlimited_s=planner.seconds(PLAIN, limited=False),
+        pressed=pressed,
+        best=_best(planner, candidates, settings),
+        # Those that help first; what failed or changed results last.
+        tried=tuple(
+            sorted(
+                (one for one in tried if one.trials),
+                key=lambda one: (one.end != "ok", one.ratio or 1.0, one.seconds or math.inf),
+            )
+        ),
+        untried=tuple(untried),
+        out_of_time=tuple(one.name for one in tried if pressed and not one.trials),
+        trials=len(records),
+        total_s=(planner.outside_s or 0.0) + planner.took_s(),
+        trial_s=planner.trial_s(PLAIN),
+        budget_s=budget_s,
+        finished=is_finished,
+        unmeasured=unmeasured(free),
+        needed_bytes=max((needs.total_bytes for needs in needs_of(free)), default=None),
+        library_bytes=most_libraries(free),
+    )
+    if advice.finished:
+        keep_advice(folder, advice.to_json())
+    return advice
 
 
-def _fits_more_often(finished: int, plain: Sequence[bool]) -> bool:
-    """Whether finishing so often, each time, is more than luck beside plain trials that did or not.
+def advised_scenario(
+    subject: str | Sequence[str], memory: str | None, given: Mapping[str, Any]
+) -> Scenario:
+    """Return one workload, without a limit and under one.
 
-    Fisher's exact test, one-sided, at 10 %.
+    Args:
+        subject: a network, a program's words, or the file of a scenario, ``.toml``.
+        memory: the limit, a size; None: the file's.
+        given: the flags' keys, as of :func:`~edgebench.scenario.flag_scenario.tried_scenario`, and
+            ``warm``: executions of a network after the first, each time that it is loaded.
+
+    Raises:
+        UsageError: a value is not possible, or there is no limit.
+        ScenarioError: the file can't be read.
     """
-    return fisher_tail(finished, finished, sum(plain), len(plain)) < _LUCK
+    if isinstance(subject, str) and subject.endswith(".toml"):
+        scenario = load_scenario(subject)
+        if scenario.limits.plan != GRID:
+            scenario = load_scenario(subject, GRID)
+        update: dict[str, object] = {"name": f"advise-{scenario.name}"[:64].strip("-")}
+        if memory is not None:
+            update["limits"] = scenario.limits.model_copy(update={"memory": ("max", memory)})
+        changed = scenario.model_copy(update=update)
+        flag = f" --memory {memory}" if memory is not None else ""
+        changed._text = f"# As edgebench advise{flag} ran it, with remedies.\n{scenario.text}"
+        return changed
+    if memory is None:
+        raise UsageError("which limit? none is given", remedy="--memory 250M, or --board NAME")
+    fixed = {}
+    if isinstance(subject, str):
+        warm = given.get("warm") or 0
+        # With further executions in each round, the one after the start tells enough.
+        fixed = {"warm": warm, "rounds": 2 if warm else 4}
+    return tried_scenario("advise", subject, ["max", memory], given, **fixed)
 
 
-def _is_one(tried: TriedRemedy) -> bool:
-    """Whether it is a remedy by itself, which each is to be tried as."""
-    return "+" not in tried.name
+def both_points(scenario: Scenario) -> tuple[Point, Point]:
+    """Return the point without a limit, and the one with it.
+
+    Raises:
+        UsageError: the scenario has more of them, or no limit.
+    """
+    every = points(scenario)
+    free, held = ([p for p in every if p.unlimited is unlimited] for unlimited in (True, False))
+    if len(free) != 1 or len(held) != 1:
+        what = f"{len(held)} limits" if len(free) == 1 else f"{len(free)} workloads"
+        remedy = (
+            "--memory 250M" if len(free) == 1 else "leave one value of each key in the scenario"
+        )
+        raise UsageError(f"advice is for one workload at one limit; it has {what}", remedy=remedy)
+    label = held[0].limits.label
+    if parse_share(label) is not None or parse_size(label) is None:
+        raise UsageError(f"{label!r} is not a size", remedy="write a size, as --memory 250M")
+    return free[0], held[0]
 
 
-def _name_of(point: Point) -> str:
-    """Return the network's or the program's name."""
-    settings = point.settings
-    if settings["kind"] == "command":
-        return shlex.join(settings["command"])
-    return "+".join(settings.get("networks") or [str(settings.get("network", settings["kind"]))])
+def candidates_of(
+    unlimited: Point, limited: Point, *, lossy: bool
+) -> tuple[list[Candidate], list[UntriedRemedy]]:
+    """Return what is tried, the plain workload first; and what is not, with the reasons.
+
+    ``lossy``: remedies that change results are tried too.
+    """
+    target = remedy_target(limited)
+    candidates, untried = [Candidate(PLAIN, limited)], []
+    for remedy in all_remedies():
+        reason = remedy.reason_against(target)
+        if remedy.lossy and not lossy:
+            reason = reason or "it changes results: --lossy tries it"
+        if reason:
+            untried.append(UntriedRemedy(remedy.name, reason))
+            continue
+        setting = remedy.setting(target)
+        settings = {**limited.settings, **setting.settings, "remedy": remedy.name}
+        if env := {**(limited.settings.get("env") or {}), **setting.env}:
+            settings["env"] = env
+        point = replace(limited, id=f"p{len(candidates) + 2:03d}", settings=settings)
+        candidates.append(Candidate(remedy.name, point, remedy, setting, lossy))
+    return candidates, untried
+
+
+def remedy_target(plain: Point) -> RemedyTarget:
+    """Return what remedies are asked about.
+
+    The point's workload on this machine, as it would be run.
+    """
+    settings, limits = plain.settings, plain.limits
+    cores = limits.cores or len(os.sched_getaffinity(0))
+    environment = {**given_environment(), **(settings.get("env") or {})}
+    return RemedyTarget(settings, cores, environment, limits.memory_bytes)
+
+
+def _tried(planner: AdvicePlanner, candidate: Candidate, is_program: bool) -> TriedRemedy:
+    name = candidate.name
+    records = list(planner.records(name).values())
+    ratio = paired_ratio(planner.logs(name, 0, CONFIRMING + 100), _TRIED)
+    seconds = planner.seconds(name)
+    late = [one.wall_s for one in records if one.outcome == "timeout" and one.wall_s]
+    return TriedRemedy(
+        name,
+        candidate.remedy.title if candidate.remedy else "",
+        planner.end_of(name),
+        *_numbers(ratio),
+        finished=sum(one.outcome == "ok" for one in records),
+        trials=len(records),
+        seconds=seconds,
+        stopped_s=max(late, default=None) if is_program and seconds is None else None,
+        changes=candidate.changes,
+    )
+
+
+def _numbers(ratio: PairedRatio | None) -> tuple[float | None, float | None, float | None]:
+    """Return the ratio and its interval, without ends that are no numbers."""
+    if ratio is None:
+        return None, None, None
+    if math.isinf(ratio.high):
+        return ratio.ratio, None, None
+    return ratio.ratio, ratio.low, ratio.high
+
+
+def _best(
+    planner: AdvicePlanner, candidates: Sequence[Candidate], plain: Mapping[str, Any]
+) -> BestRemedy | None:
+    """Return the winner; None where there is none, or it was not measured anew yet."""
+    stage = CONFIRMING, CONFIRMING + 100
+    measured = {
+        one.name: one for one in candidates if one.remedy and planner.records(one.name, *stage)
+    }
+    others = [one.outcome == "ok" for one in planner.records(PLAIN, *stage).values()]
+
+    def is_confirmed(name: str) -> bool:
+        trials = len(planner.records(name, *stage))
+        ratio = paired_ratio(planner.logs(name, *stage), _MEASURED)
+        is_faster = ratio is not None and ratio.ratio <= WORTH and ratio.high < 1
+        # More than luck beside plain trials that finished or not: Fisher's exact test, one-sided.
+        fits_more = fisher_tail(trials, trials, sum(others), len(others)) < _LUCK
+        return planner.end_of(name, *stage) == "ok" and (is_faster or fits_more)
+
+    confirmed = [name for name in measured if is_confirmed(name)]
+    name = planner.easiest(confirmed or list(measured)) or next(iter(measured), None)
+    if name is None:
+        return None
+    candidate, records = measured[name], planner.records(name, *stage)
+    ratio = paired_ratio(planner.logs(name, *stage), _MEASURED)
+    part, low, high = _numbers(ratio)
+    return BestRemedy(
+        name=name,
+        titles=(candidate.remedy.title,) if candidate.remedy else (),
+        typed=tuple(typed_lines(candidate, plain)),
+        finished=sum(one.outcome == "ok" for one in records.values()),
+        trials=len(records),
+        plain_finished=sum(others),
+        ratio=part,
+        low=low,
+        high=high,
+        pairs=ratio.pairs if ratio else 0,
+        seconds=planner.seconds(name, *stage),
+        changes=candidate.changes,
+        costs=candidate.remedy.costs if candidate.remedy else "",
+        confirmed=name in confirmed,
+    )
+
+
+def typed_lines(candidate: Candidate, plain: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what to type for a candidate, or to write.
+
+    Variables, a program's whole line, keys, code.
+    """
+    setting = candidate.setting
+    variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in setting.env.items())
+    if variables and plain["kind"] == "command":
+        yield f"{variables} {shlex.join(plain['command'])}"
+    elif variables:
+        yield f"export {variables}"
+    for key, value in setting.settings.items():
+        yield f"{key} = {json.dumps(value)}   # in a scenario's [workload]"
+    for line in setting.code:
+        yield f"{line}{',' if '   # ' in line else '   #'} in a program of your own"

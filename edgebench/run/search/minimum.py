@@ -5,25 +5,21 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from edgebench.answers.limits import workload_answer
+import psutil
+
+from edgebench.answers.give import paste_lines
+from edgebench.answers.limits import WorkloadAnswer, needs_words, workload_answer
+from edgebench.answers.table import size
+from edgebench.boards.storage import AS_IS
 from edgebench.errors import UsageError, WorkloadError
-from edgebench.results.facts import sweep_facts
+from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.sweep_reader import read_sweep
-from edgebench.run.search.answer import Minimum
-from edgebench.run.search.requests import (
-    NETWORK_KEYS,
-    PROGRAM_KEYS,
-    MinimumRequest,
-    ProgramRequest,
-    minimum_scenario,
-    program_scenario,
-)
-from edgebench.run.search.search import LimitSearch, SearchGoal, TrialRules, needs_of
+from edgebench.run.search.search import LimitSearch, SearchRules, needs_of
 from edgebench.run.search.unlimited_trials import check_throughput, check_unlimited
 from edgebench.run.sweep.sweep import SweepOptions, planned_trials, run_sweep
 from edgebench.run.sweep.trials import Progress
@@ -31,78 +27,230 @@ from edgebench.run.trial.command import check_command
 from edgebench.run.trial.function import function_settings, name_of
 from edgebench.run.trial.session import scratch_folder
 from edgebench.run.walk.pace import median_pace, pace_of_program, pace_of_rounds
+from edgebench.scenario.flag_scenario import tried_scenario
+from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS, PROGRAM_KEYS
 from edgebench.scenario.points import points
 from edgebench.scenario.scenario import Scenario
-from edgebench.units import parse_duration
+from edgebench.text import shortened
+from edgebench.units import MIB, parse_duration, parse_swap
 
-#: Trials of a program without a limit: so many, and so many if their demands differ.
-_UNLIMITED, _MOST_UNLIMITED = 2, 4
+#: Keys of a search that are no scenario's: of both kinds of workload, and of programs alone.
+_KEYS = ("slowdown", "confirm", "killed", "within", "timeout")
+_OF_PROGRAMS = ("throughput", "soak", "budget")
+#: What can be set of a program alone.
+PROGRAM_ONLY = {*PROGRAM_KEYS, *_OF_PROGRAMS} - {"stdin"}
+#: What each key is where it is not given, if that is not None.
+_USUAL = {"swap": "none", "storage": AS_IS, "killed": False}
 _REMEDY = 'edgebench.minimum("python3 train.py"), or edgebench.minimum(network="resnet18")'
 
 
 @dataclass(frozen=True)
-class _Search:
-    """One search: what is run, who chooses the limits, and what is asked for."""
+class Search:
+    """A search for the limit to give.
+
+    Args:
+        name: of the network, or the command.
+        scenario: the workload, and every limit that may be tried.
+        rules: what is searched for, and how its trials are made and read.
+        asked: what was given, and the usual values of the rest.
+    """
 
     name: str
     scenario: Scenario
-    planner: LimitSearch
-    goal: SearchGoal
-    is_single: bool
+    rules: SearchRules
+    asked: dict[str, Any]
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it is a program's; else it is a network's."""
+        return "command" in self.asked
+
+    @property
+    def planner(self) -> LimitSearch:
+        """What chooses the limits."""
+        return LimitSearch(points(self.scenario), self.rules)
 
 
-def find_minimum(
-    request: MinimumRequest | ProgramRequest,
-    options: SweepOptions,
-    progress: Progress,
-) -> Minimum:
+def search_of(subject: str | Sequence[str], given: Mapping[str, Any]) -> Search:
+    """Return the search for a network, or for a program by its words.
+
+    Args:
+        subject: which.
+        given: sizes and durations as a scenario writes them, None for what was not given:
+
+            - keys of the workload and the limits, as of
+              :func:`~edgebench.scenario.flag_scenario.tried_scenario`; ``timeout`` is a trial's;
+            - ``slowdown``: the factor that it may be slower by; None: 1.1;
+            - ``throughput``: the least that a program must get done in a second, told from the
+              lines that it prints, or from ``throughput_pattern``;
+            - ``confirm``: how many further trials the given limit must finish; None: 3, or fewer
+              once the search has taken long;
+            - ``killed``: also where it is killed, though swap can hold all that it needs;
+            - ``within``: the only limit that is tried;
+            - ``soak``: run a program for this time without a limit, to see whether its memory
+              levels off;
+            - ``budget``: of all of a program's trials; None: derived from its unlimited time.
+
+    Raises:
+        UsageError: a value is not possible, or does not fit the kind of workload.
+    """
+    if isinstance(subject, str):
+        keys, refused, kind = {*_KEYS, *NETWORK_KEYS}, PROGRAM_ONLY, "programs"
+        usual = {**_USUAL, "batch": 1, "timeout": "2m"}
+    else:
+        keys, refused, kind = {*_KEYS, *PROGRAM_ONLY, "stdin"}, {*NETWORK_KEYS}, "networks"
+        usual = {**_USUAL, "files": ()}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    if other := sorted(chosen.keys() & refused):
+        raise UsageError(f"{other[0]} is for {kind} only", remedy=f"leave out {other[0]}=")
+    asked = {name: chosen.get(name, usual.get(name)) for name in sorted({*keys, *PLACE_KEYS})}
+    is_single = asked["within"] is not None
+    memory = ["max", *([asked["within"]] if is_single else candidate_sizes())]
+    common = {name: asked[name] for name in ("slowdown", "confirm", "killed")}
+    if isinstance(subject, str):
+        # Two where a slowdown is looked for, so that no time rests on a single one.
+        is_timed = asked["slowdown"] is not None or parse_swap(asked["swap"])[0] != "none"
+        rounds = 2 if is_timed else 1
+        scenario = tried_scenario("minimum", subject, memory, asked, rounds=rounds, warm=1)
+        rules = SearchRules(pace_of_rounds, **common, unlimited=rounds)
+        return Search(subject, scenario, rules, {"network": subject, **asked})
+    if asked["soak"] and asked["stop_after"]:
+        raise UsageError("--soak already stops it", remedy="leave out --for")
+    stop_after, pattern = asked["stop_after"] or asked["soak"], asked["throughput_pattern"]
+    is_counted = asked["throughput"] is not None or stop_after is not None
+    scenario = tried_scenario(
+        "minimum",
+        subject,
+        memory,
+        asked,
+        stop_after=stop_after,
+        throughput=True if is_counted and not pattern else None,
+    )
+    rules = SearchRules(pace_of_program, throughput=asked["throughput"], **common)
+    if asked["soak"]:
+        rules = replace(rules, confirm=0, searches=False)
+    elif is_single:
+        is_compared = rules.slowdown is not None or rules.throughput is not None
+        rules = replace(rules, unlimited=2 if is_compared else 1)
+    else:
+        rules = replace(
+            rules,
+            unlimited=2,
+            most_unlimited=4,
+            timeout_s=parse_duration(asked["timeout"]) if asked["timeout"] else None,
+            is_hurried=True,
+            budget_s=parse_duration(asked["budget"]) if asked["budget"] else None,
+        )
+    return Search(shlex.join(subject), scenario, rules, {"command": tuple(subject), **asked})
+
+
+def candidate_sizes() -> list[str]:
+    """Return the limits that may be tried: all that can be told apart in print, up to the RAM.
+
+    The step is an eighth of a MiB, a MiB, and from 1 GiB on up to 1.6 %.
+    """
+    most, limit, sizes = psutil.virtual_memory().total, MIB, []
+    while limit <= most:
+        sizes.append(f"{limit // 1024}K" if limit % MIB else f"{limit // MIB}M")
+        step = MIB if limit < 1024 * MIB else 1 << (limit.bit_length() - 7)
+        limit += MIB // 8 if limit < 10 * MIB else step
+    return sizes
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """What the search found, and what it took.
+
+    Args:
+        answer: what it needs, what to give it, and a row for each limit that was tried.
+        folder: the sweep that has its trials.
+        trials: how many there were, those without a limit too.
+        total_s: what all trials took.
+        slowdown: the factor that was asked for, or that the throughput comes to; None: the usual.
+        fits: whether the only limit that was tried is enough; None: a search, or it still grew.
+        finished: whether all questions were answered; False: it was interrupted or out of time.
+        workload: the facts behind the answer.
+    """
+
+    answer: WorkloadAnswer
+    folder: Path
+    trials: int
+    total_s: float
+    slowdown: float | None
+    fits: bool | None
+    finished: bool
+    workload: WorkloadFacts = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """Of the network, or the command."""
+        return self.answer.name
+
+    @property
+    def needs_bytes(self) -> float:
+        """The most that a run without a limit used."""
+        return self.answer.needs_bytes[1] if self.answer.needs_bytes else 0.0
+
+    @property
+    def give_bytes(self) -> int | None:
+        """The least limit at which all trials finished, no slower than allowed; None: at none."""
+        return self.answer.give_bytes
+
+    def __repr__(self) -> str:
+        """Return what it needs, and what to give it; its fields are in ``vars(found)``."""
+        needs, give = needs_words(self.answer), size(self.give_bytes)
+        return f"<Minimum: {shortened(self.name)} {needs}, give {give}>"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data: the answer, and what the search took."""
+        took = {
+            key: value for key, value in vars(self).items() if key not in ("answer", "workload")
+        }
+        return {**took, **asdict(self.answer), "paste": paste_lines(self.answer)}
+
+
+def find_minimum(search: Search, options: SweepOptions, progress: Progress) -> Minimum:
     """Search with as few trials as possible, and keep them as a sweep.
 
     Raises:
-        UsageError: a value is not possible.
         WorkloadError: an unlimited trial didn't finish, so there is nothing to compare with.
         CgroupError, MachineError, ResultsError: as :func:`~edgebench.run.sweep.sweep.run_sweep`.
     """
-    search = _search_of(request)
-    if isinstance(request, ProgramRequest):
-        check_command(request.command)
-    return _found(search, run_sweep(search.scenario, options, progress, search.planner).folder)
+    if search.is_program:
+        check_command(search.asked["command"])
+    folder = run_sweep(search.scenario, options, progress, search.planner).folder
+    return read_minimum(search, folder)
 
 
 def minimum_of(
     workload: str | Sequence[str] | Callable[[], object] | None,
     network: str | None,
-    settings: dict[str, Any],
+    given: Mapping[str, Any],
     where: SweepOptions,
     progress: Progress,
 ) -> Minimum:
-    """Search as the verb does. ``settings`` are the request's, None for what was not given.
+    """Search as the verb does; ``given`` is as of :func:`search_of`.
 
     Raises:
         UsageError: neither or both of a workload and a network, or a setting that does not fit.
         EdgebenchError: as :func:`find_minimum` does.
     """
-    given = {name: value for name, value in settings.items() if value is not None}
     if (workload is None) == (network is None):
         raise UsageError("name a command, a function or a network", remedy=_REMEDY)
     if network is not None:
-        if other := sorted(PROGRAM_KEYS & given.keys()):
-            raise UsageError(f"{other[0]} is for programs only", remedy=f"leave out {other[0]}=")
-        return find_minimum(MinimumRequest(network, **given), where, progress)
-    if other := sorted(NETWORK_KEYS & given.keys()):
-        raise UsageError(f"{other[0]} is for networks only", remedy=f"leave out {other[0]}=")
-    if "files" in given:
-        given["files"] = tuple(map(str, given["files"]))
-    if "reset" in given:
-        given["reset"] = tuple(_words(given["reset"]))
+        return find_minimum(search_of(network, given), where, progress)
+    settings = dict(given)
+    if settings.get("files") is not None:
+        settings["files"] = tuple(map(str, settings["files"]))
+    if settings.get("reset") is not None:
+        settings["reset"] = tuple(_words(settings["reset"]))
     if not callable(workload):
-        command = tuple(_words(workload or ""))
-        return find_minimum(ProgramRequest(command, **given), where, progress)
+        return find_minimum(search_of(_words(workload or ""), settings), where, progress)
     with scratch_folder() as folder:
         stored = function_settings(workload, folder)
         spec = json.dumps({"argument": stored["argument"]})
-        request = ProgramRequest((sys.executable, stored["script"], spec), **given)
-        found = find_minimum(request, where, progress)
+        command = [sys.executable, stored["script"], spec]
+        found = find_minimum(search_of(command, settings), where, progress)
         return replace(found, answer=replace(found.answer, name=name_of(workload)))
 
 
@@ -113,59 +261,26 @@ def _words(command: str | Sequence[str]) -> list[str]:
     return words
 
 
-def minimum_so_far(request: MinimumRequest | ProgramRequest, folder: Path) -> Minimum | None:
-    """Return what an interrupted search found; None if no unlimited trial has finished.
+def read_minimum(search: Search, folder: Path) -> Minimum:
+    """Return what a search found, also one that was interrupted.
 
     Raises:
         ResultsError: the folder can't be read.
-        WorkloadError: an unlimited trial failed.
+        WorkloadError: an unlimited trial failed, or there is none that tells a need.
     """
-    if not any(record.demand_bytes for record in read_sweep(folder).records):
-        return None
-    return _found(_search_of(request), folder)
-
-
-def _search_of(request: MinimumRequest | ProgramRequest) -> _Search:
-    is_single = request.within is not None
-    if isinstance(request, MinimumRequest):
-        goal = SearchGoal(request.slowdown, None, request.confirm, request.killed)
-        scenario, name = minimum_scenario(request), request.network
-        rules = TrialRules(pace_of_rounds, unlimited=request.rounds)
-        return _Search(name, scenario, LimitSearch(points(scenario), goal, rules), goal, is_single)
-    scenario, name = program_scenario(request), shlex.join(request.command)
-    confirm = 0 if request.soak else request.confirm
-    goal = SearchGoal(request.slowdown, request.throughput, confirm, request.killed)
-    if request.soak:
-        rules = TrialRules(pace_of_program, searches=False)
-    elif is_single:
-        is_compared = goal.slowdown is not None or goal.throughput is not None
-        rules = TrialRules(pace_of_program, unlimited=2 if is_compared else 1)
-    else:
-        rules = TrialRules(
-            pace_of_program,
-            unlimited=_UNLIMITED,
-            most_unlimited=_MOST_UNLIMITED,
-            timeout_s=parse_duration(request.timeout) if request.timeout else None,
-            is_hurried=True,
-            budget_s=parse_duration(request.budget) if request.budget else None,
-        )
-    return _Search(name, scenario, LimitSearch(points(scenario), goal, rules), goal, is_single)
-
-
-def _found(search: _Search, folder: Path) -> Minimum:
-    sweep, goal = read_sweep(folder), search.goal
+    sweep, planner = read_sweep(folder), search.planner
     records = {record.trial: record for record in sweep.records}
     unlimited = [r for r in sweep.records if r.limits.label == "max"]
     check_unlimited(sweep, search.name, unlimited)
-    check_throughput(search.name, unlimited, goal.throughput)
+    check_throughput(search.name, unlimited, search.rules.throughput)
     if not needs_of(unlimited):
         what = f"how much memory {search.name} needs is not known"
         raise WorkloadError(what, where=str(sweep.path), remedy="edgebench doctor")
     (workload, *_) = sweep_facts(sweep).workloads
-    slowdown = goal.factor(median_pace(unlimited, search.planner.pace))
+    slowdown = search.rules.factor(median_pace(unlimited, search.rules.pace))
     answer = workload_answer(workload, search.name, slowdown)
     fits = None
-    if search.is_single and not answer.growing:
+    if search.asked["within"] is not None and not answer.growing:
         finished = any(row.limit_bytes and row.all_finished for row in answer.rows)
         fits = finished if slowdown is None else answer.give_bytes is not None
     planned = planned_trials(sweep.resolved.get("plan"), folder)
@@ -176,6 +291,6 @@ def _found(search: _Search, folder: Path) -> Minimum:
         total_s=sum((r.wall_s or 0.0) + (r.harness_s or 0.0) for r in records.values()),
         slowdown=slowdown,
         fits=fits,
-        finished=not search.planner.open_question(planned, records),
+        finished=not planner.open_question(planned, records),
         workload=workload,
     )

@@ -53,20 +53,35 @@ MOST_NETWORK_TRIALS = 24
 
 
 @dataclass(frozen=True)
-class SearchGoal:
-    """What is searched for.
+class SearchRules:
+    """What is searched for, and how the trials of a kind of workload are made and read.
 
     Args:
+        pace: the time that the slowdown is of.
         slowdown: the factor that it may be slower by; None: the usual one.
         throughput: the least that it must get done in a second, instead of a slowdown.
         confirm: how many further trials the given limit must finish; None: as many as usual.
         killed: whether it is also searched for where it is killed if swap can hold all of the need.
+        unlimited: how many trials without a limit are made.
+        most_unlimited: as many, if their needs differ.
+        timeout_s: the time limit of a trial; None: the scenario's.
+        is_hurried: whether a trial at a limit is stopped at a few times the unlimited time (unless
+            ``timeout_s`` is given), and the search ends with its budget.
+        budget_s: of all trials together; None: derived from the unlimited time.
+        searches: whether limits are tried; a single candidate always is.
     """
 
+    pace: Pace
     slowdown: float | None = None
     throughput: float | None = None
     confirm: int | None = None
     killed: bool = True
+    unlimited: int = 1
+    most_unlimited: int = 1
+    timeout_s: float | None = None
+    is_hurried: bool = False
+    budget_s: float | None = None
+    searches: bool = True
 
     def factor(self, unlimited_pace: float | None) -> float | None:
         """Return the slowdown that is asked for.
@@ -78,30 +93,6 @@ class SearchGoal:
         return self.slowdown
 
 
-@dataclass(frozen=True)
-class TrialRules:
-    """How the trials of a kind of workload are made and read.
-
-    Args:
-        pace: the time that the slowdown is of.
-        unlimited: how many trials without a limit are made.
-        most_unlimited: as many, if their needs differ.
-        timeout_s: the time limit of a trial; None: the scenario's.
-        is_hurried: whether a trial at a limit is stopped at a few times the unlimited time (unless
-            ``timeout_s`` is given), and the search ends with its budget.
-        budget_s: of all trials together; None: derived from the unlimited time.
-        searches: whether limits are tried; a single candidate always is.
-    """
-
-    pace: Pace
-    unlimited: int = 1
-    most_unlimited: int = 1
-    timeout_s: float | None = None
-    is_hurried: bool = False
-    budget_s: float | None = None
-    searches: bool = True
-
-
 class LimitSearch(Planner):
     """Searches the limits of one workload, one trial after the other.
 
@@ -109,19 +100,17 @@ class LimitSearch(Planner):
 
     Args:
         points: one unlimited point, and the candidates.
-        goal: what is searched for.
-        rules: how trials are made and read.
+        rules: what is searched for, and how trials are made and read.
     """
 
-    def __init__(self, points: Sequence[Point], goal: SearchGoal, rules: TrialRules) -> None:
+    def __init__(self, points: Sequence[Point], rules: SearchRules) -> None:
         (self._unlimited,) = [point for point in points if point.unlimited]
         self._limits = {p.id: float(p.limits.memory_bytes or 0) for p in points if not p.unlimited}
-        self._goal, self._rules = goal, rules
-        self.pace = rules.pace
+        self.rules, self.pace = rules, rules.pace
 
     def first(self) -> list[PlannedTrial]:
         """One without a limit: if it fails, there is nothing to search for."""
-        return [self._trial([], self._unlimited.id, self._rules.timeout_s)]
+        return [self._trial([], self._unlimited.id, self.rules.timeout_s)]
 
     def further(
         self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
@@ -130,7 +119,7 @@ class LimitSearch(Planner):
 
         The usual budget does not end a search in which no limit was enough yet.
         """
-        rules, unlimited = self._rules, self._unlimited_of(planned, records)
+        rules, unlimited = self.rules, self._unlimited_of(planned, records)
         base_s = _wall_s(unlimited) or 0.0
         if rules.is_hurried and len(unlimited) >= rules.unlimited:
             budget_s = rules.budget_s or usual_budget_s(base_s)
@@ -144,7 +133,7 @@ class LimitSearch(Planner):
         self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
     ) -> list[PlannedTrial]:
         """Return the next trial, whatever time is left; empty once the answers are known."""
-        rules, unlimited = self._rules, self._unlimited_of(planned, records)
+        rules, unlimited = self.rules, self._unlimited_of(planned, records)
         needs = needs_of(unlimited)
         sizes = [need.total_bytes for need in needs]
         if not sizes or any(record.outcome != "ok" for record in unlimited):
@@ -152,7 +141,7 @@ class LimitSearch(Planner):
         base = median_pace(unlimited, self.pace)
         grows = unmeasured(unlimited).growth is not None
         varies = differs(min(sizes), max(sizes)) and not grows
-        tried, factor = self.tried(planned, records), self._goal.factor(base)
+        tried, factor = self.tried(planned, records), self.rules.factor(base)
         # Slow with all that it needs: the one trial without a limit may have been fast by luck.
         roomy = [one for one in tried if one.ok and one.limit_bytes >= max(sizes)]
         is_odd = len(self._limits) > 1 and not all(one.is_fast(factor) for one in roomy)
@@ -213,7 +202,7 @@ class LimitSearch(Planner):
 
     def _next_limit(self, known: _Known, *, is_late: bool) -> float | None:
         """First the limit to give, then confirm it, then where it is killed."""
-        is_single, goal = len(self._limits) == 1, self._goal
+        is_single, rules = len(self._limits) == 1, self.rules
         # At no limit it does more than without one.
         is_hopeless = known.factor is not None and known.factor <= 1
         if is_hopeless or (is_single and known.factor is None):
@@ -229,12 +218,12 @@ class LimitSearch(Planner):
             # A kill above a limit that finished may have been luck.
             low = given.good.limit_bytes
             is_torn = any(one.huge_multiple and one.limit_bytes > low for one in known.tried)
-            usual = 1 if self._rules.is_hurried and is_late and not is_torn else _CONFIRM
-            if given.good.trials <= (usual if goal.confirm is None else goal.confirm):
+            usual = 1 if self.rules.is_hurried and is_late and not is_torn else _CONFIRM
+            if given.good.trials <= (usual if rules.confirm is None else rules.confirm):
                 wanted = low
-        if wanted or is_single or (known.swap_holds_all and not goal.killed):
+        if wanted or is_single or (known.swap_holds_all and not rules.killed):
             return wanted
-        return known.next_viable(is_asked=goal.killed)
+        return known.next_viable(is_asked=rules.killed)
 
     def _unlimited_of(
         self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]

@@ -22,8 +22,15 @@ _TERMINAL = re.compile(
 _AT_ONCE_S = 2.0
 
 
-def check_unlimited(sweep: Sweep, name: str, unlimited: Sequence[TrialRecord]) -> None:
+def check_unlimited(
+    sweep: Sweep,
+    name: str,
+    unlimited: Sequence[TrialRecord],
+    longer: str = "--timeout 10m; if it never ends: --for 20s",
+) -> None:
     """Check that every unlimited trial finished: there is nothing to search for otherwise.
+
+    ``longer`` is what gives a program more time.
 
     Raises:
         WorkloadError: one didn't; says how it ended, with its last lines.
@@ -36,8 +43,7 @@ def check_unlimited(sweep: Sweep, name: str, unlimited: Sequence[TrialRecord]) -
         raise WorkloadError(
             f"{name} did not end within {format_duration(failed.wall_s or 0.0)}, without any limit",
             where=where,
-            remedy="give it more time: --timeout 10m"
-            + ("; if it never ends: --for 20s" if _is_command(failed) else ""),
+            remedy=f"give it more time: {longer if _is_command(failed) else '--timeout 10m'}",
         )
     if not _is_command(failed):
         reason = f" ({failed.reason})" if failed.reason else ""

@@ -1,0 +1,377 @@
+"""Remedies of edgebench's networks: how weights are held and ordered, and how they are trained."""
+
+from __future__ import annotations
+
+from edgebench.layers.names import ADMISSION, CUDA, GENERATE, INT8, STREAM
+from edgebench.remedies.base import (
+    LINE,
+    REWRITE,
+    Check,
+    Remedy,
+    RemedySetting,
+    RemedyTarget,
+    first_reason,
+    only,
+    refuse,
+    refuse_set,
+    with_keys,
+)
+from edgebench.workloads.engines.engine import TORCH, engine_of
+from edgebench.workloads.training.names import LAST, LSTM, WHOLE
+
+#: Accumulation cuts a batch into the first of these numbers of parts that divides it.
+_PARTS = (4, 3, 2)
+_MAPPED, _COPIED = "mmap", "copy"
+_READ_AGAIN = "weights are read from storage in every pass, even where they would fit"
+_NO_INSTRUCTIONS = "slower on a processor without instructions for it"
+_NEXT_TO_NOTHING = "next to nothing: a system call for each layer"
+
+
+def _has_loader(loader: str) -> Check:
+    def check(target: RemedyTarget) -> str | None:
+        if loader in engine_of(target.settings.get("engine")).loaders:
+            return None
+        return f"{target.runtime} has no loader {loader}"
+
+    return first_reason(only("inference"), check)
+
+
+_converts = first_reason(
+    only("inference", TORCH),
+    refuse_set("the schedule stream reads weights as they are in their files", "schedule", STREAM),
+    refuse_set("a precision is chosen already", "precision"),
+)
+
+
+def _precision(
+    name: str,
+    precision: str,
+    line: str,
+    *,
+    title: str,
+    costs: str,
+    source: str,
+    digits: str,
+    tolerance: float,
+) -> Remedy:
+    """Hold weights in another precision. They are copied: files are larger."""
+    on_gpu = refuse(
+        "it is computed on the accelerator",
+        lambda target: precision == INT8 and target.settings.get("accelerator") == CUDA,
+    )
+    return Remedy(
+        name,
+        title,
+        costs=costs,
+        source=source,
+        changes=f"outputs: about {digits} digits are left of each value",
+        lossy=True,
+        tolerance=tolerance,
+        unfit=first_reason(on_gpu, _converts),
+        setting=with_keys(line, precision=precision, loader=_COPIED),
+        effort=LINE,
+    )
+
+
+_is_advised = first_reason(
+    only("inference", TORCH),
+    refuse(
+        "its schedule gives weights back, or advises the kernel itself",
+        lambda target: target.settings.get("schedule") != "bulk",
+    ),
+    refuse_set("its weights are copied to the accelerator", "accelerator", CUDA),
+    refuse_set("its weights are converted, so they are in no file", "precision"),
+    refuse_set("the kernel is advised already", "page_advice"),
+)
+
+
+def _advice(name: str, advice: str, line: str, *, title: str, costs: str) -> Remedy:
+    """Advise the kernel on weights that edgebench maps layer by layer and that stay mapped."""
+    return Remedy(
+        name,
+        f"maps the weights, and {title}",
+        costs=costs,
+        source=f"madvise(2), MADV_{advice.upper()}",
+        unfit=_is_advised,
+        setting=with_keys(line, page_advice=advice, loader=_MAPPED),
+        effort=REWRITE,
+    )
+
+
+_by_layer = first_reason(
+    only("inference", TORCH),
+    refuse_set("it makes one token after the other of the same weights", "schedule", GENERATE),
+)
+
+
+def _order(name: str, schedule: str, line: str, *, title: str, source: str) -> Remedy:
+    """Load weights anew for each execution, which a round has one of."""
+
+    def setting(target: RemedyTarget) -> RemedySetting:
+        executions = target.executions
+        settings = {"schedule": schedule, **({"warm": 0} if executions > 1 else {})}
+        return RemedySetting(settings=settings, code=(line,), work=1 / executions)
+
+    same = refuse_set("it does so already", "schedule", schedule)
+    return Remedy(
+        name,
+        title,
+        costs=_READ_AGAIN,
+        source=source,
+        unfit=first_reason(_by_layer, same),
+        setting=setting,
+        effort=REWRITE,
+    )
+
+
+def _parts(target: RemedyTarget) -> int:
+    """Return the parts of a batch in all; 0: no further cut is possible."""
+    now = int(target.settings.get("accumulation") or 1)
+    size = int(target.settings["batch"]) // now
+    return next((now * parts for parts in _PARTS if size >= parts and size % parts == 0), 0)
+
+
+def _accumulation(target: RemedyTarget) -> RemedySetting:
+    parts = _parts(target)
+    line = f"backward for each of {parts} parts of the batch, then one optimizer.step()"
+    return RemedySetting(settings={"accumulation": parts}, code=(line,))
+
+
+def _half_batch(target: RemedyTarget) -> RemedySetting:
+    """Compare the time of as many examples: two steps of it with one without."""
+    half = int(target.settings["batch"]) // 2
+    return RemedySetting(settings={"batch": half}, code=(f"batch_size={half}",), work=0.5)
+
+
+REMEDIES = (
+    # Clean pages of a file are dropped where others have to be written to swap first.
+    Remedy(
+        "mapped-weights",
+        "weights are mapped from their file, so nothing of them is written to swap",
+        costs="each first touch of a page is a fault",
+        source="mmap(2); torch.load, mmap",
+        unfit=_has_loader(_MAPPED),
+        setting=with_keys(
+            'weights = torch.load("weights.pt", mmap=True)   # then load_state_dict(assign=True)',
+            loader=_MAPPED,
+        ),
+        effort=LINE,
+        promise=2,
+    ),
+    # Swap may be read in larger pieces than a mapped file.
+    Remedy(
+        "copied-weights",
+        "weights are read into memory, from where they go to swap",
+        costs="weights that have to leave memory are written first",
+        source="torch.load, mmap",
+        unfit=_has_loader(_COPIED),
+        setting=with_keys('weights = torch.load("weights.pt", mmap=False)', loader=_COPIED),
+        effort=LINE,
+    ),
+    # The range of float32 with fewer digits.
+    _precision(
+        "bfloat16-weights",
+        "bfloat16",
+        "network.to(torch.bfloat16)   # the input too",
+        title="holds weights and activations in bfloat16: half the memory",
+        costs=_NO_INSTRUCTIONS,
+        source="torch.nn.Module.bfloat16",
+        digits="three",
+        tolerance=0.1,
+    ),
+    # More digits than bfloat16, but a small range: large values become infinite.
+    _precision(
+        "float16-weights",
+        "float16",
+        "network.to(torch.float16)   # the input too",
+        title="holds weights and activations in float16: half the memory",
+        costs=f"much {_NO_INSTRUCTIONS}",
+        source="torch.nn.Module.half",
+        digits="four",
+        tolerance=0.02,
+    ),
+    # Dynamic quantisation: no data are needed to calibrate it. Convolutions stay as they are.
+    _precision(
+        "int8-weights",
+        INT8,
+        "torch.ao.quantization.quantize_dynamic(network, {torch.nn.Linear})",
+        title="holds the weights of linear layers in integers of one byte: a quarter of the memory",
+        costs="activations are converted in each execution",
+        source="PyTorch's dynamic quantisation, torch.ao.quantization.quantize_dynamic",
+        digits="two",
+        tolerance=0.1,
+    ),
+    # More is read at once, and what was read is dropped sooner.
+    _advice(
+        "sequential-weights",
+        "sequential",
+        "weights.madvise(mmap.MADV_SEQUENTIAL)   # an mmap.mmap of the file",
+        title="tells the kernel that they are read in order",
+        costs="more is read ahead than may be used",
+    ),
+    # Storage works while the processor does.
+    _advice(
+        "next-layer-ahead",
+        "willneed",
+        "weights.madvise(mmap.MADV_WILLNEED, start, length)   # of the next layer, before this",
+        title="has the next layer's read while this one runs",
+        costs=_NEXT_TO_NOTHING,
+    ),
+    # If weights are used again and again in the same order, the last used is needed last.
+    _advice(
+        "cold-behind",
+        "cold",
+        "libc.madvise(start, length, 20)   # MADV_COLD, of a layer's weights, after it",
+        title="has the kernel evict those that were just used first",
+        costs=_NEXT_TO_NOTHING,
+    ),
+    # The memory of the layer that has run is free for activations and the runtime.
+    _advice(
+        "pageout-behind",
+        "pageout",
+        "libc.madvise(start, length, 21)   # MADV_PAGEOUT, of a layer's weights, after it",
+        title="has the kernel drop each layer's as soon as it has run",
+        costs="all weights are read again in each pass, even where they would fit",
+    ),
+    # The least memory: one layer's weights.
+    _order(
+        "layer-by-layer",
+        "linear",
+        "for each layer: load its weights, run it, delete them",
+        title="loads a layer, executes it and frees it before the next one",
+        source="edgebench's schedule linear; accelerate's cpu_offload does the same",
+    ),
+    # Loading runs ahead of execution as far as the limit lets it.
+    _order(
+        "load-what-fits",
+        ADMISSION,
+        "in a second thread: load the next layers' weights while they fit beside this one",
+        title="loads layers ahead while the limit has room, and frees each after its execution",
+        source="edgebench's schedule admission",
+    ),
+    # A network that is executed again and again reads all weights each time if some don't fit.
+    Remedy(
+        "stream",
+        "maps the weights, locks as many as fit, and reads only the others in each pass",
+        costs="next to nothing where all weights fit; "
+        "to lock memory needs root, or ulimit -l raised",
+        source="edgebench's schedule stream; mlock(2); madvise(2); Belady (1966)",
+        unfit=first_reason(
+            _by_layer,
+            refuse(
+                "it uses its weights once each time they are loaded",
+                lambda target: target.executions == 1,
+            ),
+            refuse_set("it does so already", "schedule", STREAM),
+        ),
+        setting=with_keys(
+            "mlock the first layers' mapped weights; read each later layer's just before it runs",
+            schedule=STREAM,
+            loader=_MAPPED,
+        ),
+        effort=REWRITE,
+        promise=3,
+    ),
+    # Only the activations of one part are held at a time.
+    Remedy(
+        "accumulation",
+        "trains on a batch in parts, and adds up their gradients",
+        costs="smaller parts use cores and caches less well",
+        source="PyTorch's automatic mixed precision examples, gradient accumulation",
+        changes="batch normalisation, which sees each part alone; the last digits of gradients",
+        unfit=first_reason(
+            only("training"),
+            refuse_set("a compiled step trains on its batch as a whole", "compiled"),
+            refuse("its batch can't be cut into equal parts", lambda target: not _parts(target)),
+        ),
+        setting=_accumulation,
+        effort=REWRITE,
+    ),
+    Remedy(
+        "half-batch",
+        "trains on half a batch in each step",
+        costs="twice as many updates for the same examples",
+        source="docs/studies/cnn-batch.md",
+        changes="what is learnt: twice as many steps, each on noisier gradients",
+        lossy=True,
+        unfit=first_reason(
+            only("training"),
+            # Accumulation must divide the half, too.
+            refuse(
+                "its batch is not even",
+                lambda target: (
+                    int(target.settings["batch"])
+                    % (2 * int(target.settings.get("accumulation") or 1))
+                ),
+            ),
+        ),
+        setting=_half_batch,
+        effort=REWRITE,
+    ),
+    # Parameters, gradients, the optimizer's state and activations take half the memory.
+    Remedy(
+        "bfloat16",
+        "trains in bfloat16: all tensors are half as large",
+        costs=_NO_INSTRUCTIONS,
+        source="torch.nn.Module.bfloat16",
+        changes="results: about three digits are left of each value",
+        lossy=True,
+        unfit=only("training", TORCH),
+        setting=with_keys(
+            "network.to(torch.bfloat16)   # before the optimizer is made; the images too",
+            precision="bfloat16",
+        ),
+        effort=REWRITE,
+    ),
+    # Only the input of each block is kept until the backward pass.
+    Remedy(
+        "checkpointing",
+        "drops activations, and computes them again in the backward pass",
+        costs="about a third more time where memory is no limit: a second forward pass",
+        source="Chen et al., Training Deep Nets with Sublinear Memory Cost (2016)",
+        changes="running averages of batch normalisation, which see each batch twice",
+        unfit=first_reason(
+            only("training", TORCH),
+            refuse_set("an lstm has no blocks to checkpoint", "network", LSTM),
+        ),
+        setting=with_keys(
+            "x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",
+            checkpointing=True,
+        ),
+        effort=REWRITE,
+    ),
+    # For networks that were trained before, on other data.
+    Remedy(
+        "last-layer",
+        "trains the last layer alone: no gradients, state or activations of the others",
+        costs="nothing: a step is faster; but the network learns less",
+        source="Yosinski et al., How transferable are features in deep neural networks? (2014)",
+        changes="what is learnt: all layers but the last stay as they are",
+        lossy=True,
+        unfit=first_reason(
+            only("training", TORCH),
+            refuse(
+                "a part alone is trained already",
+                lambda target: target.settings["trained"] != WHOLE,
+            ),
+        ),
+        setting=with_keys(
+            "network.requires_grad_(False); network.fc.requires_grad_(True)", trained=LAST
+        ),
+        effort=REWRITE,
+    ),
+    # Adam keeps two numbers for each parameter, the others one.
+    Remedy(
+        "sgd",
+        "updates parameters by plain gradient descent, which keeps no state",
+        costs="more steps to the same accuracy, as a rule; it needs another learning rate",
+        source="Kingma and Ba, Adam: A Method for Stochastic Optimization (2015); torch.optim.SGD",
+        changes="what is learnt: another optimizer, whose learning rate has to be chosen anew",
+        lossy=True,
+        unfit=only("training"),
+        setting=with_keys(
+            "optimizer = torch.optim.SGD(network.parameters(), lr=…)", optimizer="sgd"
+        ),
+        effort=REWRITE,
+    ),
+)
