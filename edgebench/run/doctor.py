@@ -12,10 +12,10 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from edgebench.answers.warnings import warned, warning_lines
 from edgebench.boards.storage import StorageSpeed, format_speed
@@ -37,7 +37,6 @@ from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from edgebench.cgroups.kernel_checks import Finding
-    from edgebench.cgroups.leftovers import Ownership
     from edgebench.cgroups.parent import ParentCgroup
 
 #: ``fail``: a sweep can't run, or would measure nonsense. ``warn``: its numbers need care.
@@ -190,10 +189,16 @@ def gpu_memory_check(target: CheckTarget) -> Observation:
         return Observation(f"{card}: no limit covers GPU memory, no peak counts it", GPU_REMEDY)
     if not board:
         raise UnreadableError("no GPU found")
-    told = ", ".join(_figures(target.machine))
-    says = f"{board}: it takes RAM that no limit covers and no peak counts"
+    figures = []
+    for name, figure in SYSTEM_FIGURES.items():
+        with suppress(UnreadableError, ValueError):
+            figures.append(f"{name} {format_size(figure.read(target.machine))}")
+    if match := _TEGRA_RAM.search(_tegrastats()):
+        figures.append(f"{_TEGRASTATS} {match[1]} of {match[2]} MB of RAM")
+    now = f"; now {', '.join(figures)}" if figures else ""
+    says = f"{board}: it takes RAM that no limit covers and no peak counts{now}"
     # On a Raspberry Pi nothing here computes on it: only a screen or a camera takes memory.
-    return Observation(f"{says}; now {told}" if told else says, GPU_REMEDY if jetson else None)
+    return Observation(says, GPU_REMEDY if jetson else None)
 
 
 def _first(machine: SystemFiles, patterns: tuple[str, ...]) -> str | None:
@@ -201,21 +206,10 @@ def _first(machine: SystemFiles, patterns: tuple[str, ...]) -> str | None:
     return next((str(path) for path in found), None)
 
 
-def _figures(machine: SystemFiles) -> list[str]:
-    """Return what the whole machine tells of such memory."""
-    told = []
-    for name, figure in SYSTEM_FIGURES.items():
-        with suppress(UnreadableError, ValueError):
-            told.append(f"{name} {format_size(figure.read(machine))}")
-    if (line := _tegrastats()) and (match := _TEGRA_RAM.search(line)):
-        told.append(f"{_TEGRASTATS} {match[1]} of {match[2]} MB of RAM")
-    return told
-
-
-def _tegrastats() -> str | None:
-    """Its first line; None where there is no such program, or it prints none."""
+def _tegrastats() -> str:
+    """Read its first line; empty where there is no such program, or it prints none."""
     if (program := shutil.which(_TEGRASTATS)) is None:
-        return None
+        return ""
     command = ["timeout", f"{_PATIENCE_S:g}", program, "--interval", str(_EACH_MS)]
     nothing = subprocess.DEVNULL
     try:
@@ -225,8 +219,8 @@ def _tegrastats() -> str | None:
             line = started.stdout.readline() if started.stdout else ""
             started.terminate()
     except OSError:
-        return None
-    return line or None
+        return ""
+    return line
 
 
 @registered_check("limits enforced")
@@ -244,15 +238,20 @@ def enforcement_check(target: CheckTarget) -> Observation:
 @registered_check("observer effect")
 def observer_check(target: CheckTarget) -> Observation:
     """Tell whether this kernel kills although swap is free, unless ``memory.stat`` is read."""
-    from edgebench.cgroups.kernel_checks import measure_stat_effect
+    from edgebench.cgroups.kernel_checks import SWAP_BYTES, measure_stat_effect
+    from edgebench.cgroups.swap import SwapControl
 
     if target.parent is None:
         raise UnreadableError("can't be tried without a cgroup")
-    has_swap = _has_swap(target.machine)
-    if not has_swap and os.geteuid() != 0:
+    free = sum(swap["size_bytes"] - swap["used_bytes"] for swap in _own_swap(target.machine))
+    if free < SWAP_BYTES and os.geteuid() != 0:
         raise UnreadableError("can't be tried without free swap")
     try:
-        with _swap_file(None if has_swap else target.parent.ownership):
+        with ExitStack() as stack:
+            if free < SWAP_BYTES and target.parent.ownership:
+                swap = stack.enter_context(SwapControl(target.parent.ownership))
+                # A swap file's first page is not swap.
+                swap.use("file", SWAP_BYTES + (1 << 20))
             seen = measure_stat_effect(target.parent)
     except EdgebenchError as error:
         raise UnreadableError(f"can't be tried: {error.what}") from error
@@ -263,30 +262,11 @@ def observer_check(target: CheckTarget) -> Observation:
     )
 
 
-def _has_swap(machine: SystemFiles) -> bool:
-    from edgebench.cgroups.kernel_checks import SWAP_BYTES
-
+def _own_swap(machine: SystemFiles) -> list[dict[str, Any]]:
     try:
-        devices = swap_devices(machine)
+        return swap_devices(machine)
     except UnreadableError:
-        return False
-    free: int = sum(swap["size_bytes"] - swap["used_bytes"] for swap in devices)
-    return free >= SWAP_BYTES
-
-
-@contextmanager
-def _swap_file(ownership: Ownership | None) -> Iterator[None]:
-    """Yield a swap file while the tries run; none without an owner for it."""
-    from edgebench.cgroups.kernel_checks import SWAP_BYTES
-    from edgebench.cgroups.swap import SwapControl
-
-    if ownership is None:
-        yield
-        return
-    with SwapControl(ownership) as swap:
-        # A swap file's first page is not swap.
-        swap.use("file", SWAP_BYTES + (1 << 20))
-        yield
+        return []
 
 
 @registered_check("RAM")
@@ -323,18 +303,10 @@ def swap_check(target: CheckTarget) -> Observation:
     sbin = os.pathsep.join([os.environ.get("PATH", os.defpath), "/sbin", "/usr/sbin"])
     can_make = os.geteuid() == 0 and shutil.which("mkswap", path=sbin) is not None
     file = "can be made" if can_make else "can't be made (needs root and mkswap)"
-    return Observation(
-        f"machine's own: {_own_swap(target.machine) or 'none'}; a temporary swap file {file}",
-        None if can_make else SWAP_REMEDY,
-    )
-
-
-def _own_swap(machine: SystemFiles) -> str:
-    try:
-        devices = swap_devices(machine)
-    except UnreadableError:
-        return ""
-    return ", ".join(f"{swap['kind']} of {format_size(swap['size_bytes'])}" for swap in devices)
+    devices = _own_swap(target.machine)
+    own = ", ".join(f"{swap['kind']} of {format_size(swap['size_bytes'])}" for swap in devices)
+    says = f"machine's own: {own or 'none'}; a temporary swap file {file}"
+    return Observation(says, None if can_make else SWAP_REMEDY)
 
 
 @registered_check("disk space")
@@ -522,9 +494,15 @@ def storage_check(target: CheckTarget) -> Observation:
 def check_machine() -> Iterator[CheckResult]:
     """Yield the result of every check of this machine, one by one; those of cgroups come first."""
     from edgebench.cgroups.kernel_checks import check_support
+    from edgebench.cgroups.leftovers import Ownership
+    from edgebench.cgroups.parent import find_parent
 
     yield from map(finding_result, check_support())
-    with _parent() as parent:
+    with Ownership() as ownership:
+        parent = None
+        with suppress(CgroupError):
+            # Without one, the findings above say why.
+            parent = find_parent(ownership)
         target = CheckTarget(parent=parent)
         yield from (check.result(target) for check in CHECKS)
 
@@ -538,19 +516,6 @@ def finding_result(finding: Finding) -> CheckResult:
         status = "warn"
     remedy = None if status == "ok" else finding.remedy or "see docs/verbs/doctor.md"
     return CheckResult(finding.name, status, finding.says, remedy)
-
-
-@contextmanager
-def _parent() -> Iterator[ParentCgroup | None]:
-    """Yield the parent cgroup; None if there is none: `check_support` then says why."""
-    from edgebench.cgroups.leftovers import Ownership
-    from edgebench.cgroups.parent import find_parent
-
-    with Ownership() as ownership:
-        parent = None
-        with suppress(CgroupError):
-            parent = find_parent(ownership)
-        yield parent
 
 
 def is_fit(results: Sequence[CheckResult]) -> bool:

@@ -36,7 +36,7 @@ from edgebench.run.walk.pace import (
     visited,
 )
 from edgebench.run.walk.records import walk_records
-from edgebench.scenario.walk import Visit, Visited
+from edgebench.run.walk.walk import Visit, Visited
 from edgebench.swap_areas import SwapArea
 
 SECOND = 10**9

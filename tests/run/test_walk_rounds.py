@@ -15,8 +15,8 @@ from edgebench.results.results import load
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.run.walk.control import MOST_ROUNDS, WalkStep
 from edgebench.run.walk.pace import visited
+from edgebench.run.walk.walk import Visit
 from edgebench.scenario.scenario import scenario_of
-from edgebench.scenario.walk import Visit
 from edgebench.spans import finished_spans
 from tests.own_path import python_path
 from tests.quiet import Quiet

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from edgebench.knee import KneeBracket
-from edgebench.scenario.walk import MOST_LIMITS, Visit, Visited, _between, _near, walk
+from edgebench.run.walk.walk import MOST_LIMITS, Visit, Visited, _between, _near, walk
 
 MIB = 1 << 20
 LIMITS = [500 * MIB, 400 * MIB, 300 * MIB, 200 * MIB]

@@ -163,28 +163,21 @@ def _is_changed(settings: Mapping[str, Any], results: Path, began_s: float) -> b
     folder = Path(settings.get("cwd") or Path.cwd())
     named = [*map(str, settings["command"]), *settings.get("files", ())]
     named += [one for one in (find_program(named[0]), settings.get("stdin")) if one]
-    paths = itertools.chain((folder / one for one in named), _files_below(folder, results))
-    return any(_changed_s(path) > began_s for path in paths)
-
-
-def _files_below(folder: Path, results: Path) -> Iterator[Path]:
-    """Files of the program's folder, as its modules, but for results."""
-    found = (
+    # Files of the program's folder, as its modules, but for results.
+    below = (
         top / name
         for top, names in walk(folder)
         if not real_path(top).is_relative_to(results)
         for name in names
     )
-    return itertools.islice(found, _MOST_FILES)
-
-
-def _changed_s(path: Path) -> float:
-    # No file, no right to see it, or a name that is too long.
-    with contextlib.suppress(OSError, ValueError):
-        seen = path.stat()
-        if stat.S_ISREG(seen.st_mode):
-            return seen.st_mtime
-    return 0.0
+    named_paths = (folder / one for one in named)
+    for path in itertools.chain(named_paths, itertools.islice(below, _MOST_FILES)):
+        # No file, no right to see it, or a name that is too long.
+        with contextlib.suppress(OSError, ValueError):
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode) and status.st_mtime > began_s:
+                return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -422,12 +415,12 @@ class SweepUnderWay:
         left = [planned for planned in self.plan if planned.trial not in self.resumed]
         if left:
             self._made.warm()
-        self._make(left)
+        self._loop.run(map(self._request, left), self._trial, self._keep)
         while further := self._planner.further(self.plan, StoredRecords(self._folder.records)):
             self.plan += further
             self._folder.replan([asdict(planned) for planned in self.plan])
             self._progress.planned(len(self.plan))
-            self._make(further)
+            self._loop.run(map(self._request, further), self._trial, self._keep)
         # What the harness could not make, the next start makes.
         if self._folder.finished_trials() >= {planned.trial for planned in self.plan}:
             self._finish()
@@ -437,9 +430,6 @@ class SweepUnderWay:
         # Before the mark: nobody comes back to a complete sweep to take it down.
         remove_live_trial(self._folder.live_path)
         self._folder.finish({"trials": len(self.plan), "outcomes": self._trials.outcomes()})
-
-    def _make(self, left: list[PlannedTrial]) -> None:
-        self._loop.run(map(self._request, left), self._trial, self._keep)
 
     def _keep(self, record: TrialRecord) -> None:
         further = self._further.pop(record.trial, [])

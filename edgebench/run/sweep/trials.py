@@ -155,19 +155,15 @@ class ScenarioTrials:
         }
         for kind, size in sorted(kinds, key=str):
             loop.session.swap.use(kind, size)
-        self.unavailable = self._unavailable()
+        reasons = {name: with_own_trial()[name].unavailable() for name in scenario.strategies}
+        self.unavailable = {name: reason for name, reason in reasons.items() if reason}
+        for name, reason in self.unavailable.items():
+            loop.progress.stage(f"strategy {name} is left out: {reason}")
         self.manifest = network_manifest(
             scenario, points.values(), loop.session.setup.identity, loop.progress
         )
         loop.session.reserve_ram_disk(points.values(), self.manifest)
         loop.session.prove_storage(points.values(), self.manifest, loop.progress.stage)
-
-    def _unavailable(self) -> dict[str, str]:
-        asked = {name: with_own_trial()[name].unavailable() for name in self._scenario.strategies}
-        found = {name: reason for name, reason in asked.items() if reason}
-        for name, reason in found.items():
-            self._loop.progress.stage(f"strategy {name} is left out: {reason}")
-        return found
 
     def environment(self) -> dict[str, Any]:
         """Where the trials run, as it is now."""
@@ -197,6 +193,15 @@ class ScenarioTrials:
         """
         point = self._points[planned.point_id]
         own_s = self._scenario.memory.timeout_s if planned.strategy else planned.timeout_s
+        walked = None
+        if planned.walk:
+            own = workload_points(point, list(self._points.values()))
+            points = own[:1] if planned.unlimited else own
+            target, moved = self._scenario.limits.knee_target, self._loop.progress.moved
+            walked = WalkedLimits(points, demand_bytes, target, moved=moved)
+            if not planned.unlimited:
+                again = planned.repeat >= self._scenario.repeats
+                walked = walked.after(records, again=again)
         return TrialRequest(
             trial=planned.trial,
             point=point.id,
@@ -211,18 +216,8 @@ class ScenarioTrials:
             code=self.manifest.get("code", {}),
             strategy=planned.strategy,
             dump_every_bytes=self._scenario.memory.dump_every_bytes,
-            walk=self._walked_limits(planned, demand_bytes, records) if planned.walk else None,
+            walk=walked,
         )
-
-    def _walked_limits(
-        self, planned: PlannedTrial, demand_bytes: int, records: Sequence[TrialRecord]
-    ) -> WalkedLimits:
-        own = workload_points(self._points[planned.point_id], list(self._points.values()))
-        target, moved = self._scenario.limits.knee_target, self._loop.progress.moved
-        if planned.unlimited:
-            return WalkedLimits(own[:1], demand_bytes, target, moved=moved)
-        limits = WalkedLimits(own, demand_bytes, target, moved=moved)
-        return limits.after(records, again=planned.repeat >= self._scenario.repeats)
 
     def make(self, request: TrialRequest, files: TrialFiles) -> list[TrialRecord]:
         """Make a trial: its record, and those of further limits that its walk visited."""

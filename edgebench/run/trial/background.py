@@ -38,7 +38,16 @@ def background_activity(settings: Mapping[str, Any], trial: str) -> Iterator[dic
     notes: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:
         if most := settings.get(BACKGROUND):
-            _check_room(most)
+            import psutil
+
+            available = psutil.virtual_memory().available
+            if most > available * (1 - _LEFT_SHARE):
+                raise MachineError(
+                    f"a background of {most >> 20} MiB leaves too little of the "
+                    f"{available >> 20} MiB that this machine has available",
+                    where="key around.background",
+                    remedy='write a smaller one, as background = "64M", or end other programs',
+                )
             stack.enter_context(_program("background_load.py", most, trial))
         if intervals := settings.get(INTERVALS):
             reader = stack.enter_context(_program("system_poll.py", *intervals))
@@ -68,28 +77,11 @@ def _program(name: str, *words: object) -> Iterator[subprocess.Popen[str]]:
             raise MachineError(f"{name} did not start: {last}")
         yield process
     finally:
-        _end(process)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe:
-            pipe.close()
-    try:
-        process.wait(timeout=_WAIT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _check_room(most: int) -> None:
-    import psutil
-
-    available = psutil.virtual_memory().available
-    if most > available * (1 - _LEFT_SHARE):
-        raise MachineError(
-            f"a background of {most >> 20} MiB leaves too little of the {available >> 20} MiB "
-            "that this machine has available",
-            where="key around.background",
-            remedy='write a smaller one, as background = "64M", or end other programs',
-        )
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe:
+                pipe.close()
+        try:
+            process.wait(timeout=_WAIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -56,7 +56,9 @@ def measure_command(
     Raises:
         MachineError, CgroupError: no such command, no GNU time, no swap; no cgroup with limits.
     """
-    _check(command, samples)
+    check_command(command)
+    if samples and not samples.parent.is_dir():
+        raise MachineError(f"no folder {samples.parent} to keep the samples in")
     settings: dict[str, Any] = {"kind": "command", "command": list(command)}
     if stop_after_s is not None:
         settings["stop_after_s"] = stop_after_s
@@ -112,12 +114,6 @@ def measure_once(
             with made.samples.open("rb") as packed, created(samples) as kept:
                 shutil.copyfileobj(packed, kept)
         return record
-
-
-def _check(command: Sequence[str], samples: Path | None) -> None:
-    check_command(command)
-    if samples and not samples.parent.is_dir():
-        raise MachineError(f"no folder {samples.parent} to keep the samples in")
 
 
 def own_input(words: Sequence[str], command: Sequence[str]) -> str | None:

@@ -11,8 +11,9 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from edgebench.errors import UsageError
@@ -65,14 +66,14 @@ def _pickled(function: Callable[[], object]) -> bytes:
 
     By name if a module has it, else (in a notebook, say) by value.
     """
-    by_value = _cloudpickle()
+    by_value = find_spec("cloudpickle") is not None
     try:
-        if by_value is not None:
-            return bytes(by_value.dumps(function))
+        if by_value:
+            return bytes(import_module("cloudpickle").dumps(function))
         data = pickle.dumps(function)
     except Exception as error:
         remedy = _NO_PICKLE
-        if by_value is None:
+        if not by_value:
             remedy = _BY_REFERENCE.format(install=install("cloudpickle"))
         raise UsageError(
             f"{name_of(function)} can't be sent to another process: {error}", remedy=remedy
@@ -84,15 +85,6 @@ def _pickled(function: Callable[[], object]) -> bytes:
             remedy=_BY_REFERENCE.format(install=install("cloudpickle")),
         )
     return data
-
-
-def _cloudpickle() -> ModuleType | None:
-    try:
-        import cloudpickle
-    except ModuleNotFoundError:
-        return None
-    found: ModuleType = cloudpickle
-    return found
 
 
 _NO_COMMAND = 'give a command, as "python3 train.py" or ["python3", "train.py"], or a function'
@@ -114,8 +106,16 @@ def measure_workload(
         WorkloadError: its demand is unknown, so no share can be taken of it.
         MachineError, CgroupError: as :func:`edgebench.run.trial.command.measure_command` does.
     """
+    if callable(workload):
+        measure: Callable[..., TrialRecord]
+        measure = partial(measure_once, partial(function_settings, workload))
+    else:
+        words = shlex.split(workload) if isinstance(workload, str) else list(map(str, workload))
+        if not words:
+            raise UsageError("no command to measure", remedy=_NO_COMMAND)
+        measure = partial(measure_command, words)
     measured = partial(
-        _measured_by(workload),
+        measure,
         timeout_s=None if timeout is None else parse_duration(timeout),
         interval_s=None if interval is None else parse_duration(interval),
         echo=None if quiet else echo_to(sys.stderr),
@@ -128,14 +128,3 @@ def measure_workload(
         files = unlimited.files.paths if unlimited.files else []
     kept = None if samples is None else Path(samples)
     return measured(limits=limits, samples=kept, files=files)
-
-
-def _measured_by(
-    workload: str | Sequence[str] | Callable[[], object],
-) -> Callable[..., TrialRecord]:
-    if callable(workload):
-        return partial(measure_once, partial(function_settings, workload))
-    words = shlex.split(workload) if isinstance(workload, str) else [str(w) for w in workload]
-    if not words:
-        raise UsageError("no command to measure", remedy=_NO_COMMAND)
-    return partial(measure_command, words)

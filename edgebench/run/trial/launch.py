@@ -85,25 +85,18 @@ def _worker(settings: Settings, descriptors: Descriptors) -> Launch:
 
 def _command(settings: Settings, descriptors: Descriptors) -> Launch:
     cwd, stdin = settings.get("cwd"), settings.get("stdin")
+    evicted: list[Path] = []
+    for path in map(Path, settings.get("files", ())):
+        if not (found := files_at(path)):
+            raise GoneError(f"{path} is gone, which was to be evicted from the page cache")
+        evicted += found
     return Launch(
         tuple(settings["command"]),
         env=dict(settings.get("env") or {}),
         cwd=Path(cwd) if cwd else None,
-        evict=tuple(file for path in settings.get("files", ()) for file in _files_in(Path(path))),
+        evict=tuple(evicted),
         stdin=Path(stdin) if stdin else None,
     )
-
-
-def _files_in(path: Path) -> list[Path]:
-    """Return the file, or every file below the folder.
-
-    Raises:
-        GoneError: it is gone.
-    """
-    found = files_at(path)
-    if not found:
-        raise GoneError(f"{path} is gone, which was to be evicted from the page cache")
-    return found
 
 
 def _function(settings: Settings, descriptors: Descriptors) -> Launch:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TextIO
 
 from edgebench.processes import SYSTEM_ENVIRONMENT
@@ -62,17 +63,14 @@ class OutputRate:
         self._first_s: float | None = None
         self._first_lines = self._lines = 0
 
-    def _feed(self, data: bytes) -> None:
-        count = data.count(b"\n")
-        if self._first_s is None and count:
-            self._first_s, self._first_lines = time.monotonic() - self._began, count
-        self._lines += count
-
     def beside(self, echo: Callable[[bytes], None] | None) -> Callable[[bytes], None]:
         """Return what is called with output as it comes: it is counted, and echoed."""
 
         def both(data: bytes) -> None:
-            self._feed(data)
+            count = data.count(b"\n")
+            if self._first_s is None and count:
+                self._first_s, self._first_lines = time.monotonic() - self._began, count
+            self._lines += count
             if echo:
                 echo(data)
 
@@ -111,15 +109,12 @@ def _searched_rate(pattern: str, output: str) -> tuple[float | None, str]:
         )
     except subprocess.TimeoutExpired:
         return None, TOO_LONG
-    rates = [number for text in json.loads(done.stdout) if (number := _number(text))]
+    rates: list[float] = []
+    for text in json.loads(done.stdout):
+        with suppress(ValueError):
+            rates.append(float(text.replace(",", "")))
+    rates = [rate for rate in rates if rate]
     return (statistics.median(rates), "") if rates else (None, NO_NUMBER)
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        return None
 
 
 def echo_to(stream: TextIO) -> Callable[[bytes], None]:
@@ -128,24 +123,20 @@ def echo_to(stream: TextIO) -> Callable[[bytes], None]:
     A pipe or a file gets the same bytes. A terminal would obey the control codes in them: it gets
     those as ``\\x1b``, but for newlines, tabs, and the carriage returns of progress bars.
     """
-    if not stream.isatty():
-        return lambda data: _write(stream, data)
     # A character may come in two pieces.
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    binary = getattr(stream, "buffer", None)
 
     def show(data: bytes) -> None:
-        stream.write("\r".join(map(printable, decoder.decode(data).split("\r"))))
+        if stream.isatty():
+            stream.write("\r".join(map(printable, decoder.decode(data).split("\r"))))
+        elif binary is None:
+            # A notebook's stream has none: text it is.
+            stream.write(decoder.decode(data))
+        else:
+            stream.flush()
+            binary.write(data)
+            binary.flush()
         stream.flush()
 
     return show
-
-
-def _write(stream: TextIO, data: bytes) -> None:
-    stream.flush()
-    if (binary := getattr(stream, "buffer", None)) is None:
-        # A notebook's has none: text it is.
-        stream.write(data.decode(errors="replace"))
-        stream.flush()
-        return
-    binary.write(data)
-    binary.flush()

@@ -267,7 +267,14 @@ class WorkloadProcess:
             end(process.pid)
             process.kill()
             returncode = process.wait()
-            self._drain_the_rest()
+            self._drain()
+            # What the worker had recorded and not written at its end.
+            tail = bytes(self.events.data[-PIPE_BYTES:])
+            written = set(tail.splitlines(keepends=True))
+            pending = [line for line in self.records.lines() if line not in written]
+            if pending and not self.events.is_whole:
+                pending.insert(0, b"\n")
+            self.events.add(b"".join(pending))
         return ProcessEnd(returncode, timed_out, started_ns, wall_s)
 
     def _wait(
@@ -300,7 +307,14 @@ class WorkloadProcess:
 
     def _drain(self, selector: selectors.BaseSelector | None = None) -> bool:
         """Read both pipes; whether something was in them."""
-        events = self._drain_events()
+        now = time.monotonic()
+        events = bool(self.events.drain())
+        if events:
+            self._shown_s = now
+        elif self.events.takes_more and now - self._shown_s > _SHOWN_EACH_S:
+            # Who watches also sees what has been pending for a while.
+            self._shown_s = now
+            self.events.show(self.records.fresh())
         fresh = self.output.drain()
         if fresh and self._echo:
             self._echo(fresh)
@@ -309,27 +323,6 @@ class WorkloadProcess:
             with contextlib.suppress(KeyError):
                 selector.unregister(self.output.read_fd)
         return events or bool(fresh)
-
-    def _drain_events(self) -> bool:
-        """Read the pipe; who watches also sees what has been pending for a while."""
-        now = time.monotonic()
-        if self.events.drain():
-            self._shown_s = now
-            return True
-        if self.events.takes_more and now - self._shown_s > _SHOWN_EACH_S:
-            self._shown_s = now
-            self.events.show(self.records.fresh())
-        return False
-
-    def _drain_the_rest(self) -> None:
-        """Read the last of all, also what the worker had recorded and not written at its end."""
-        self._drain()
-        tail = bytes(self.events.data[-PIPE_BYTES:])
-        written = set(tail.splitlines(keepends=True))
-        pending = [line for line in self.records.lines() if line not in written]
-        if pending and not self.events.is_whole:
-            pending.insert(0, b"\n")
-        self.events.add(b"".join(pending))
 
     def close(self) -> None:
         """Close the pipes. Safe to call twice."""
@@ -354,15 +347,9 @@ class WorkloadProcess:
 
 def events_of(lines: bytes) -> tuple[list[dict[str, Any]], int]:
     """Return the events in lines, and how many lines were none."""
-    read = [_event(line) for line in lines.splitlines()]
-    events = [event for event in read if event is not None]
+    read = list(map(parse_line, lines.splitlines()))
+    events = [event for event in read if event and isinstance(event.get("event"), str)]
     return events, len(read) - len(events)
-
-
-def _event(line: bytes) -> dict[str, Any] | None:
-    """Return the event in a line, safe to print and to keep; None if it is none."""
-    event = parse_line(line)
-    return event if event is not None and isinstance(event.get("event"), str) else None
 
 
 def next_wait_s(wait_s: float, longest_s: float, *, came: bool) -> float:

@@ -302,7 +302,11 @@ class OutsideReader(Reader[OutsideReport]):
         deadline = time.monotonic() + _GRACE_S
         while (alive := running(self._cgroup)) and time.monotonic() < deadline:
             time.sleep(_PAUSE_S)
-        self._left = [_process_name(pid) for pid in alive]
+        for pid in alive:
+            name = b"unknown"
+            with contextlib.suppress(OSError):
+                name = (_PROC / str(pid) / "comm").read_bytes()
+            self._left.append(printable(name.decode(errors="replace").strip()))
 
     def stop(self, finished: Finished) -> OutsideReport:
         """Return what still ran, and the shared memory that stays."""
@@ -313,14 +317,6 @@ class OutsideReader(Reader[OutsideReport]):
 def running(cgroup: Cgroup) -> list[int]:
     """List the cgroup's processes that still run."""
     return [pid for pid in cgroup.pids() if _is_running(pid)]
-
-
-def _process_name(pid: int) -> str:
-    try:
-        name = (_PROC / str(pid) / "comm").read_bytes()
-    except OSError:
-        return "unknown"
-    return printable(name.decode(errors="replace").strip())
 
 
 def _is_running(pid: int) -> bool:

@@ -153,6 +153,9 @@ def record_of(
         demand += seen.files.late_bytes + seen.files.reread_bytes
     phases, rounds = events_to_phases(seen.events), seen.recorded_rounds
     notes, notes_left_out = _notes(seen.events)
+    # No layer is imported, so the many spans of layers need not be looked at.
+    whole = finished_spans(event for event in seen.events if event.get("layer") is None)
+    imports = (span for span in whole if span.phase == "import")
     return TrialRecord(
         trial=request.trial,
         point=request.point,
@@ -183,7 +186,7 @@ def record_of(
         demand_source=source,
         undroppable_bytes=samples.undroppable_bytes if shows_demand else None,
         library_bytes=seen.library_bytes if is_plain else None,
-        base_bytes=_base(seen.events),
+        base_bytes=next((span.usage_after_bytes for span in imports), None),
         gnu_time_maxrss_bytes=gnu.maxrss_bytes if gnu else None,
         gnu_time=asdict(gnu) if gnu else {},
         major_faults=counters.major_faults,
@@ -237,14 +240,6 @@ def _peak(seen: Measured) -> tuple[int | None, str, bool | None]:
     if limit is None or (peak is not None and peak >= limit):
         return peak, source, limit is not None
     return peak, source, None if counters.limit_hits is None else counters.limit_hits > 0
-
-
-def _base(events: list[dict[str, Any]]) -> int | None:
-    """Usage when the runtime was imported and no model existed yet."""
-    # No layer is imported, so the many spans of layers need not be looked at.
-    whole = finished_spans(event for event in events if event.get("layer") is None)
-    imports = (span for span in whole if span.phase == "import")
-    return next((span.usage_after_bytes for span in imports), None)
 
 
 def _notes(events: list[dict[str, Any]]) -> tuple[dict[str, Any], int]:

@@ -8,6 +8,7 @@ swap depends on where the swap lies.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,11 @@ def round_sources(
         stat = machine.root / f"sys/block/{swap.device.name}/stat"
         return _from(stat, ONLY_SWAP, told)
     own = swap.device if swap.kind == "file" else None
-    if not _others(machine, own):
+    areas = None
+    with suppress(UnreadableError, ValueError):
+        areas = set(parse_swap_areas(machine.text("proc/swaps")))
+    # Of the machine's own areas all are the trial's.
+    if areas is not None and (own is None or areas == {own}):
         return _from(machine.root / "proc/vmstat", VMSTAT, told)
     unknown = dict.fromkeys(("swap_in_bytes", "file_in_bytes"), _OTHER_AREAS)
     if own and ram_disk and ram_disk in own.parents:
@@ -137,15 +142,6 @@ def round_sources(
         stat = machine.root / f"sys/block/{disk.name}/stat"
         return RoundSources(stat, SWAP_WRITES, True, {**told, "out_bytes": _name(stat)}, unknown)
     return RoundSources(sources=told, missing={**unknown, "out_bytes": _OTHER_AREAS})
-
-
-def _others(machine: SystemFiles, own: Path | None) -> bool:
-    """Whether there is an area beside the trial's own; of the machine's own all are the trial's."""
-    try:
-        areas = parse_swap_areas(machine.text("proc/swaps"))
-    except (UnreadableError, ValueError):
-        return True
-    return own is not None and set(areas) != {own}
 
 
 def _from(file: Path, kind: str, told: Mapping[str, str]) -> RoundSources:

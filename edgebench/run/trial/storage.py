@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,9 +96,25 @@ class StorageControl:
         speed = parse_storage(label)
         if speed.as_is:
             return HeldStorage()
-        if speed.ram:
-            self._check_ram_disk(places)
-        found = self._disks(places)
+        areas, folder = swap_areas(self.machine, self.swap.state), self.ram_disk.folder
+        for place in (*areas, *places.needed) if speed.ram else ():
+            if folder is None or folder not in place.parents:
+                raise MachineError("it is not on the disk in memory", where=str(place))
+        found = _Found()
+        needed = [("swap", area) for area in areas]
+        needed += [("weights", place) for place in places.needed]
+        for what, place in needed:
+            try:
+                disk = whole_disk(self.machine, place)
+            except UnreadableError as reason:
+                raise _refused(place, what, reason) from None
+            found.disks.setdefault(disk, place)
+            found.needed.add(disk)
+        for place in places.others:
+            try:
+                found.disks.setdefault(whole_disk(self.machine, place), place)
+            except UnreadableError as reason:
+                found.none[str(place)] = str(reason)
         if speed.held.as_is:
             return HeldStorage((), StorageReport(ram=True, disks=_about(found.disks)))
         held, not_held = self._prove_each(found, speed)
@@ -165,31 +181,6 @@ class StorageControl:
             return dict(weights)
         return {name: str(self.ram_disk.copy(Path(folder))) for name, folder in weights.items()}
 
-    def _check_ram_disk(self, places: StoragePlaces) -> None:
-        """All that must be on the disk in memory is there."""
-        folder = self.ram_disk.folder
-        for place in (*swap_areas(self.machine, self.swap.state), *places.needed):
-            if folder is None or folder not in place.parents:
-                raise MachineError("it is not on the disk in memory", where=str(place))
-
-    def _disks(self, places: StoragePlaces) -> _Found:
-        found = _Found()
-        needed = [("swap", area) for area in swap_areas(self.machine, self.swap.state)]
-        needed += [("weights", place) for place in places.needed]
-        for what, place in needed:
-            try:
-                disk = whole_disk(self.machine, place)
-            except UnreadableError as reason:
-                raise _refused(place, what, reason) from None
-            found.disks.setdefault(disk, place)
-            found.needed.add(disk)
-        for place in places.others:
-            try:
-                found.disks.setdefault(whole_disk(self.machine, place), place)
-            except UnreadableError as reason:
-                found.none[str(place)] = str(reason)
-        return found
-
     def _proof(self, limit: DiskLimit, place: Path, speed: StorageSpeed) -> list[SpeedProof]:
         from edgebench.cgroups.storage import prove_storage
 
@@ -198,14 +189,11 @@ class StorageControl:
             writes = limit.speed.write_bps is not None or limit.speed.write_iops is not None
             folders = [one for one in (SWAP_FILES, self.ram_disk.folder) if one]
             where = limit.number, place, folders
+            in_memory = f"use a disk in memory: --storage {replace(speed, ram=True).label}"
+            otherwise = AS_IS_REMEDY if speed.ram else in_memory
             with proof_file(self.machine, self.ownership, *where, writes=writes) as file:
-                self._proved[key] = prove_storage(self.parent, limit, file, _otherwise(speed))
+                self._proved[key] = prove_storage(self.parent, limit, file, otherwise)
         return self._proved[key]
-
-
-def _otherwise(speed: StorageSpeed) -> str:
-    in_memory = f"use a disk in memory: --storage {replace(speed, ram=True).label}"
-    return AS_IS_REMEDY if speed.ram else in_memory
 
 
 def _about(disks: Mapping[WholeDisk, Path]) -> list[dict[str, Any]]:
@@ -238,7 +226,12 @@ class StoragePlaces:
             return cls(tuple(Path(folder) for folder in weights.values()), (Path(sys.prefix),))
         program, *words = settings["command"]
         found = shutil.which(program)
-        files = [Path(word) for word in words if _is_file(word)]
+        files = []
+        for word in words:
+            # Too long for a path, or with a NUL in it.
+            with suppress(OSError, ValueError):
+                if Path(word).is_file():
+                    files.append(Path(word))
         return cls((), (*([Path(found)] if found else []), Path.cwd(), *files))
 
 
@@ -246,14 +239,6 @@ def weights_of(settings: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict
     """Network → the folder of its weights, of a workload's networks."""
     made = manifest.get("networks", {})
     return {name: made[name]["folder"] for name in settings.get("networks", ())}
-
-
-def _is_file(word: str) -> bool:
-    try:
-        return Path(word).is_file()
-    except (OSError, ValueError):
-        # Too long for a path, or with a NUL in it.
-        return False
 
 
 def swap_areas(machine: SystemFiles, state: SwapState) -> list[Path]:
@@ -297,7 +282,10 @@ def proof_file(
         MachineError: the temporary file can't be written.
     """
     for folder in folders:
-        if _is_on(machine, folder, number):
+        on_disk = False
+        with suppress(UnreadableError):
+            on_disk = whole_disk(machine, folder).number == number
+        if on_disk:
             with _temporary(ownership, folder) as file:
                 yield file
             return
@@ -310,13 +298,6 @@ def proof_file(
     if found is None:
         raise UnreadableError(f"no file of {format_size(_LEAST_BYTES)} is there to prove it with")
     yield found
-
-
-def _is_on(machine: SystemFiles, folder: Path, number: str) -> bool:
-    try:
-        return whole_disk(machine, folder).number == number
-    except UnreadableError:
-        return False
 
 
 @contextmanager
@@ -349,13 +330,9 @@ def _largest(place: Path) -> Path | None:
     """Return the largest file in the place (of the first ones found), if it is large enough."""
     below = (top / name for top, names in walk(place) for name in names)
     files = [place] if place.is_file() else itertools.islice(below, _MOST_FILES)
-    sizes = {file: _size(file) for file in files}
-    best = max(sizes, key=lambda file: sizes[file], default=None)
-    return best if best is not None and sizes[best] >= _LEAST_BYTES else None
-
-
-def _size(file: Path) -> int:
-    try:
-        return 0 if file.is_symlink() else file.stat().st_size
-    except OSError:
-        return 0
+    best, most = None, _LEAST_BYTES - 1
+    for file in files:
+        with suppress(OSError):
+            if not file.is_symlink() and (size := file.stat().st_size) > most:
+                best, most = file, size
+    return best

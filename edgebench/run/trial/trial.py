@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import os
 import time
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,7 +144,11 @@ def _recorded_trials(
 ) -> list[TrialRecord]:
     """Make the trial in a cgroup of its own, and return its records."""
     began, started_utc = time.monotonic(), utc_now()
-    observer = _observer(request, files)
+    observer = None
+    if request.strategy and files.reading:
+        from edgebench.run.trial.strategy_trial import StrategyTrial
+
+        observer = StrategyTrial.of(request, files.work / f"{request.trial}-own", files.reading)
     run_reset(request.settings, setup.identity)
     places = StoragePlaces.of(request.settings, request.weights)
     held = setup.storage.hold(request.limits.storage, places)
@@ -165,24 +169,6 @@ def _recorded_trials(
         rounds = measured.recorded_rounds
         return walk_records(record, measured.walk, request.walk, files.events, rounds)
     return [record]
-
-
-def _surroundings(request: TrialRequest) -> AbstractContextManager[dict[str, Any]]:
-    """Run what the settings want beside a trial; yield what its notes keep of that."""
-    if not (request.settings.get(BACKGROUND) or request.settings.get(INTERVALS)):
-        return nullcontext({})
-    from edgebench.run.trial.background import background_activity
-
-    return background_activity(request.settings, request.trial)
-
-
-def _observer(request: TrialRequest, files: TrialFiles) -> StrategyTrial | None:
-    """Return the strategy whose own trial this is; None of a timed one."""
-    if request.strategy is None or files.reading is None:
-        return None
-    from edgebench.run.trial.strategy_trial import StrategyTrial
-
-    return StrategyTrial.of(request, files.work / f"{request.trial}-own", files.reading)
 
 
 class _Measurement:
@@ -228,9 +214,16 @@ class _Measurement:
         self.process = WorkloadProcess(self.rate.beside(setup.echo), events_copy)
         self.readers = TrialReaders.of(setup, request, cgroup, limited=self.is_limited)
         self.charge = self._swap_charge()
-        self.walk = self._walk()
-        self.control: LimitControl | None = self.walk
-        if self.walk is None and ROOM in settings:
+        self.walk: WalkControl | None = None
+        self.control: LimitControl | None = None
+        if request.walk:
+            from edgebench.layers.names import COPY
+            from edgebench.run.walk.control import WalkControl
+
+            maps = settings.get("loader") not in (None, COPY)
+            parts = cgroup, request.walk, self.asked.swap_bytes, self.process, self.rounds
+            self.control = self.walk = WalkControl(*parts, maps_weights=maps)
+        elif ROOM in settings:
             self.control = LimitAtBase(cgroup, settings[ROOM], self.asked.swap_bytes)
 
     def _swap_charge(self) -> SwapCharge:
@@ -256,20 +249,16 @@ class _Measurement:
             not_charged=FAST_DISK if self.request.walk else None,
         )
 
-    def _walk(self) -> WalkControl | None:
-        if self.request.walk is None:
-            return None
-        from edgebench.layers.names import COPY
-        from edgebench.run.walk.control import WalkControl
-
-        maps = self.request.settings.get("loader") not in (None, COPY)
-        parts = self.cgroup, self.request.walk, self.asked.swap_bytes, self.process, self.rounds
-        return WalkControl(*parts, maps_weights=maps)
-
     def make(self) -> Measured:
         """Measure the workload from outside; keep its samples, events and log."""
         request, files, sampler = self.request, self.files, self.sampler
-        with _surroundings(request) as surroundings:
+        surroundings: dict[str, Any] = {}
+        with ExitStack() as stack:
+            if request.settings.get(BACKGROUND) or request.settings.get(INTERVALS):
+                from edgebench.run.trial.background import background_activity
+
+                activity = background_activity(request.settings, request.trial)
+                surroundings = stack.enter_context(activity)
             sampler.start()
             try:
                 if files.live:
@@ -336,7 +325,12 @@ class _Measurement:
             descriptors, fds = stack.enter_context(
                 open_descriptors(kind, self.hot, self.rounds, *ours, worker_fd)
             )
-            start = launch(self._worker_settings(), descriptors)
+            worker = worker_settings(request)
+            if worker.get("node_times"):
+                profile = self.files.work / f"{request.trial}-profile"
+                make_folder(profile, exist_ok=True)
+                worker["profile_folder"] = str(profile)
+            start = launch(worker, descriptors)
             check_start(start)
             if kind in PROGRAMS:
                 self.setup.files.add_named(settings)
@@ -450,14 +444,6 @@ class _Measurement:
             rounds=self.rounds,
             walk=self.walk,
         )
-
-    def _worker_settings(self) -> dict[str, Any]:
-        settings = worker_settings(self.request)
-        if settings.get("node_times"):
-            folder = self.files.work / f"{self.request.trial}-profile"
-            settings["profile_folder"] = str(folder)
-            make_folder(folder, exist_ok=True)
-        return settings
 
     def _changed_limits(self) -> list[Doubt]:
         """Compare memory's limits with those that were set: the cgroup's owner can change them."""

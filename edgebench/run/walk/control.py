@@ -34,8 +34,8 @@ from edgebench.run.trial.record import utc_now
 from edgebench.run.trial.round_sources import RoundSources
 from edgebench.run.trial.trial_readers import group_swap
 from edgebench.run.walk.pace import visited
+from edgebench.run.walk.walk import Visit, Visited, walk
 from edgebench.scenario.points import Point, limits_of, series_of
-from edgebench.scenario.walk import Visit, Visited, walk
 from edgebench.spans import NO_ROUND, events_to_phases, finished_spans
 from edgebench.units import MIB
 from edgebench.workloads.events import GO, STOP

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from edgebench.knee import settled
 from edgebench.records import FINAL_OUTCOMES, PhaseSum, RoundCounts, TrialRecord
 from edgebench.results.rounds import START, STEADY, reads_of, steadiness, trial_times
-from edgebench.scenario.walk import Visited
+from edgebench.run.walk.walk import Visited
 from edgebench.spans import BEFORE_ROUNDS
 from edgebench.throughput import reads_throughput
 
