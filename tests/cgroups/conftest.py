@@ -23,7 +23,6 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """A folder for claims of the test's own."""
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)
     return folder
@@ -31,14 +30,12 @@ def state(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ownership(state: Path) -> Iterator[Ownership]:
-    """Claims of the test's own; what they still hold at the end is cleared."""
     with Ownership(state) as ownership:
         yield ownership
 
 
 @pytest.fixture
 def parent(ownership: Ownership) -> ParentCgroup:
-    """The parent cgroup here; skips where there is none."""
     try:
         return find_parent(ownership)
     except CgroupError as error:
@@ -47,7 +44,6 @@ def parent(ownership: Ownership) -> ParentCgroup:
 
 @pytest.fixture
 def cgroup(parent: ParentCgroup) -> Iterator[Cgroup]:
-    """A fresh cgroup."""
     made = parent.create(f"{os.getpid()}-test")
     yield made
     made.remove()
@@ -55,8 +51,6 @@ def cgroup(parent: ParentCgroup) -> Iterator[Cgroup]:
 
 @pytest.fixture
 def run(cgroup: Cgroup) -> Run:
-    """Run a command in the cgroup."""
-
     def run_command(*command: str, **options: object) -> subprocess.CompletedProcess[str]:
         words = join_command(cgroup, command, options.get("identity"), options.get("cores"))
         return subprocess.run(
@@ -68,8 +62,6 @@ def run(cgroup: Cgroup) -> Run:
 
 @pytest.fixture
 def python(run: Run) -> Run:
-    """Run lines of Python in the cgroup."""
-
     def run_python(code: str, *words: str, **options: object) -> subprocess.CompletedProcess[str]:
         return run(sys.executable, "-I", "-S", "-c", code, *words, **options)
 

@@ -72,7 +72,6 @@ V2_FILES = {
 
 
 def write_files(folder: Path, texts: dict[str, str]) -> Path:
-    """Write these files into the folder and return it."""
     folder.mkdir(exist_ok=True)
     for name, text in texts.items():
         (folder / name).write_text(text)
@@ -94,7 +93,6 @@ def plain_cgroup(folder: Path, version: int, **texts: str) -> V1Cgroup | V2Cgrou
 
 
 def plain_hot_files(folder: Path, version: int, **texts: str) -> HotFiles:
-    """The files of such a cgroup that are sampled."""
     hot = plain_cgroup(folder, version, **texts).hot_files()
     if hot.peak and version == 2:
         # A plain file keeps the word that resets a kernel's.

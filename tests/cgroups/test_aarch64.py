@@ -26,7 +26,6 @@ MOST = 10 * MIB
 
 
 def run_in_machine(suite: str, options: list[str]) -> list[dict[str, Any]]:
-    """What the commands print, in turn."""
     done = subprocess.run(
         ["scripts/vm", "--arch", "aarch64", *options, "sh", "-c", COMMAND],
         cwd=REPOSITORY,
@@ -58,7 +57,6 @@ def run_in_machine(suite: str, options: list[str]) -> list[dict[str, Any]]:
 def test_a_programs_need_on_an_aarch64_kernel(
     suite: str, options: list[str], release: str, page_bytes: int, version: int
 ) -> None:
-    """The need is what the program holds, and with less it is killed."""
     measured, found, environment = run_in_machine(suite, options)
     assert environment["kernel"].startswith(release)
     assert (environment["page_bytes"], environment["cgroup"]["version"]) == (page_bytes, version)

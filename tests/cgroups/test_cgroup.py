@@ -32,7 +32,6 @@ for offset in range(0, size, mmap.PAGESIZE):
 
 @pytest.fixture
 def asleep(cgroup: Cgroup) -> Iterator[subprocess.Popen[bytes]]:
-    """A process asleep in the cgroup."""
     with subprocess.Popen(join_command(cgroup, ["sleep", "1000"], None, None)) as process:
         while process.pid not in cgroup.pids():
             time.sleep(0.001)
@@ -42,13 +41,11 @@ def asleep(cgroup: Cgroup) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def all_limits(parent: ParentCgroup) -> None:
-    """Skips where only memory was passed down to us, as some containers have it."""
     if missing := {"cpu", "pids"} - parent.bases.keys():
         pytest.skip(f"these controllers are not available here: {', '.join(sorted(missing))}")
 
 
 def settled(cgroup: Cgroup) -> Counters:
-    """The counters, once a process that ended has been charged for its last steps."""
     before, now = None, cgroup.read()
     while before is None or before.cpu_ns != now.cpu_ns:
         before, now = now, cgroup.read()
@@ -83,12 +80,10 @@ def test_no_limits_at_all(all_limits: None, cgroup: Cgroup):
 
 
 def test_no_swap_without_a_memory_limit(cgroup: Cgroup):
-    """An unlimited trial can be kept out of swap too."""
     assert cgroup.set_limits(Limits(None, 0)) == Limits(None, 0)
 
 
 def test_a_refused_limit_names_the_value(cgroup: Cgroup):
-    """A core that doesn't exist is one clear error."""
     with pytest.raises(CgroupError) as caught:
         cgroup.set_limits(Limits(cores=(4000,)))
     assert "4000" in caught.value.what
@@ -96,7 +91,6 @@ def test_a_refused_limit_names_the_value(cgroup: Cgroup):
 
 
 def test_cores_that_only_an_affinity_holds(parent: ParentCgroup):
-    """Without a cpuset the cores are checked all the same."""
     made = parent.create(f"{os.getpid()}-cores", accounting=False)
     try:
         if made.version == 1:
@@ -109,7 +103,6 @@ def test_cores_that_only_an_affinity_holds(parent: ParentCgroup):
 
 
 def test_a_limit_that_does_not_take_is_an_error(cgroup: Cgroup):
-    """Less than a page rounds down to nothing; the next trial can still be limited."""
     assert cgroup.set_limits(Limits(PAGE)).memory_bytes == PAGE
     assert cgroup.set_limits(Limits(PAGE - 1)).memory_bytes == 0
 
@@ -144,7 +137,6 @@ def test_the_peak_is_the_command_s_alone(cgroup: Cgroup, python: Run):
 
 
 def test_the_counters_tell_what_happened(cgroup: Cgroup, python: Run):
-    """Faults, CPU time and its parts are there, and what is None has a reason."""
     python(TOUCH, "16")
     counters = cgroup.read()
     assert counters.minor_faults is not None
@@ -157,7 +149,6 @@ def test_the_counters_tell_what_happened(cgroup: Cgroup, python: Run):
 
 
 def test_the_hot_files_hold_what_read_tells(cgroup: Cgroup, python: Run):
-    """Each is readable and, once all is quiet, agrees with the counters."""
     python(TOUCH, "8")
     hot, counters = cgroup.hot_files(), settled(cgroup)
     for path in (hot.usage, hot.peak, hot.swap, hot.swap_peak, hot.stat, hot.cpu, hot.pressure):
@@ -170,7 +161,6 @@ def test_the_hot_files_hold_what_read_tells(cgroup: Cgroup, python: Run):
 
 
 def test_kill_ends_all_of_a_tree(cgroup: Cgroup, asleep: subprocess.Popen[bytes]):
-    """Processes that left their session and parent are killed too; a second kill does nothing."""
     tree = "for i in 1 2 3 4 5; do setsid sleep 1000 & done; wait"
     with subprocess.Popen(join_command(cgroup, ["sh", "-c", tree], None, None)) as shell:
         while len(cgroup.pids()) < 7:
@@ -182,7 +172,6 @@ def test_kill_ends_all_of_a_tree(cgroup: Cgroup, asleep: subprocess.Popen[bytes]
 
 
 def test_kill_outruns_a_process_that_forks(all_limits: None, cgroup: Cgroup):
-    """A shell that keeps starting children doesn't get away."""
     forks = "while :; do (sleep 1000 &) ; done"
     cgroup.set_limits(Limits(pids=50))
     with subprocess.Popen(
@@ -195,7 +184,6 @@ def test_kill_outruns_a_process_that_forks(all_limits: None, cgroup: Cgroup):
 
 
 def test_remove_takes_all_away(cgroup: Cgroup, asleep: subprocess.Popen[bytes]):
-    """What runs is killed, cgroups the workload made below go too; twice is no error."""
     # More than Python's stack holds calls.
     for depth in range(1, 1101):
         Path(f"{cgroup.path}{'/a' * depth}").mkdir()
@@ -217,7 +205,6 @@ def test_memory_alone(parent: ParentCgroup):
 
 
 def test_two_of_a_name(parent: ParentCgroup, cgroup: Cgroup):
-    """A cgroup that is there already is not taken over, and stays."""
     with pytest.raises(CgroupError, match="already"):
         parent.create(cgroup.path.name.removeprefix("edgebench-"))
     assert cgroup.path.exists()

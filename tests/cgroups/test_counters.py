@@ -47,7 +47,6 @@ OWN = {
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_each_counter_has_its_file_and_unit(tmp_path: Path, version: int) -> None:
-    """Bytes of pages, nanoseconds, sums over devices; what a version lacks has a reason."""
     cgroup = plain_cgroup(tmp_path / "own", version)
     write_files(tmp_path / "own" / "below", {"memory.oom_control": "oom_kill 6\n"})
     assert cgroup.read() == Counters(**BOTH, **OWN[version])
@@ -110,7 +109,6 @@ def test_the_files_that_are_watched(tmp_path: Path) -> None:
     ],
 )
 def test_every_shape_of_file(text: str, numbers: dict[str, int]) -> None:
-    """One number, keyed numbers, and both kinds of lines by device are told apart and added up."""
     assert parse_counters(text) == numbers
 
 

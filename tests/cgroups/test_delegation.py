@@ -46,20 +46,17 @@ def plain(folder: Path, **files: str) -> Path:
 
 
 def test_the_real_root_is_a_base(tmp_path: Path):
-    """The root is exempt from the rule."""
     root = plain(tmp_path / "root", controllers="cpu hugetlb memory")
     assert find_base(root, tmp_path) == DelegatedFolder(root, frozenset({"cpu", "memory"}))
 
 
 def test_beside_the_leaf_of_another_harness(tmp_path: Path):
-    """A harness started by a shell that an earlier one moved aside uses the same base."""
     base = plain(tmp_path / "scope", type="domain")
     leaf = plain(base / LEAF, type="domain", controllers="")
     assert find_base(leaf, tmp_path).folder == base
 
 
 def test_memory_is_not_passed_down(tmp_path: Path):
-    """Writable, but without the memory controller."""
     folder = plain(tmp_path / "scope", type="domain", controllers="pids")
     with pytest.raises(CgroupError, match="not enabled") as caught:
         find_base(folder, tmp_path)
@@ -71,7 +68,6 @@ def test_memory_is_not_passed_down(tmp_path: Path):
     "delegated."
 )
 def test_root_in_a_cgroup_of_systemd_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Root can write everywhere; what systemd has not delegated is left alone all the same."""
     folder = plain(tmp_path / "session.scope", type="domain")
     monkeypatch.setattr(delegation, "systemd_runs", lambda: True)
     monkeypatch.setattr("os.geteuid", lambda: 0)
@@ -81,7 +77,6 @@ def test_root_in_a_cgroup_of_systemd_s(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_it_is_left_as_it_was(tmp_path: Path, state: Path):
-    """What was switched on is switched off again, and nothing that was on already."""
     root = plain(tmp_path / "root", controllers="memory pids", subtree_control="pids")
     with Ownership(state) as ownership:
         enable_controllers(find_base(root, tmp_path), ownership)
@@ -131,7 +126,6 @@ def test_only_memory_must_be_enabled(
 @pytest.mark.process
 @pytest.mark.quick
 def test_only_what_called_us_steps_aside(tmp_path: Path, state: Path):
-    """We, our session and our callers go into the leaf, each one written there, and back."""
     base, us = plain(tmp_path / "scope", type="domain"), [os.getpid(), os.getppid()]
     with (
         subprocess.Popen(["sleep", "1000"]) as piped,
@@ -161,7 +155,6 @@ def test_only_what_called_us_steps_aside(tmp_path: Path, state: Path):
 @pytest.mark.process
 @pytest.mark.quick
 def test_another_harness_of_another_session_steps_aside_too(tmp_path: Path, state: Path):
-    """It is known by its state file; what it was started with goes with it."""
     base = plain(tmp_path / "scope", type="domain")
     program = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"]
     with subprocess.Popen(program, stdin=subprocess.PIPE, start_new_session=True) as other:
@@ -214,7 +207,6 @@ class Unwritable:
 
     @property
     def subtree_control(self) -> list[str]:
-        """Nothing is passed down yet."""
         return []
 
     @subtree_control.setter
@@ -256,14 +248,12 @@ def scope(cgroup: Cgroup) -> Iterator[Path]:
 
 
 def inside(state: Path) -> tuple[str, ...]:
-    """The command that finds the parent cgroup from inside and keeps its claims in this folder."""
     words = (json.dumps([str(REPOSITORY), *sys.path]), str(state))
     return (sys.executable, "-c", _INSIDE, *words)
 
 
 @pytest.mark.own_cgroup
 def test_the_harness_steps_aside_and_back(scope: Path, run: Run, tmp_path: Path):
-    """It waits in a leaf, trials are made beside it, and the shell that called it is back after."""
     script = '"$@"; cat /proc/self/cgroup'
     done = run("sh", "-c", script, "sh", *inside(tmp_path))
     assert done.returncode == 0, done.stderr
@@ -277,7 +267,6 @@ def test_the_harness_steps_aside_and_back(scope: Path, run: Run, tmp_path: Path)
 
 @pytest.mark.own_cgroup
 def test_others_in_the_way(scope: Path, cgroup: Cgroup, run: Run, tmp_path: Path):
-    """Processes that did not call the harness are not moved: it says who they are, and how to."""
     command = join_command(cgroup, ["sleep", "1000"], None, None)
     with subprocess.Popen(command, start_new_session=True) as other:
         while not cgroup.pids():

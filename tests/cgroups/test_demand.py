@@ -58,7 +58,6 @@ def test_each_page_counts_once(sizes: dict[str, int], look: tuple[int, int], nee
 
 
 def test_the_nearest_look_counts() -> None:
-    """What was charged at the beginning says nothing of the end."""
     table = {
         "t_ns": [0, 100],
         "anon_bytes": [1, 1],
@@ -121,7 +120,6 @@ def test_what_comes_and_goes_between_samples_counts(
 
 
 def test_no_more_than_processes_held_counts() -> None:
-    """A file that came and went between two samples is in the mark, and in no process."""
     table = rows(anon=[6, 6], shmem=[0, 3], file=[0, 3], peak=[6, 90])
     assert demand_of(table, resident_bytes=20 * MIB).total_bytes == (20 + 3) * MIB
     assert demand_of(table, resident_bytes=200 * MIB).total_bytes == 90 * MIB
@@ -184,7 +182,6 @@ SHARED, WEIGHTS, CACHED = (20 + 16 + 12 + 28) * MIB, 40 * MIB, 36 * MIB
 
 @contextmanager
 def generations(cgroup: Cgroup, disk: Path, memory: str) -> Iterator[None]:
-    """The three hold their memory while the block runs."""
     words = [sys.executable, "-I", "-S", "-c", GENERATIONS, str(disk), memory]
     command = join_command(cgroup, words, None, None)
     with subprocess.Popen(
@@ -198,7 +195,6 @@ def generations(cgroup: Cgroup, disk: Path, memory: str) -> Iterator[None]:
 @pytest.mark.own_cgroup
 @pytest.mark.v2_core
 def test_every_kind_of_memory_counts_once(cgroup: Cgroup, tmp_path: Path) -> None:
-    """Of a child of a child too; a tmpfs file that nothing maps counts, a cached file does not."""
     sampler, reader = SamplerProcess(cgroup.hot_files(), tmp_path), MapsReader(cgroup)
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -31,7 +31,6 @@ WAYS = ("read", "write")
 
 
 def held(name: str, speed: StorageSpeed = _SPEED) -> DiskLimit:
-    """The disk of swap files, held."""
     try:
         disk = whole_disk(SystemFiles(), SWAP_FILES)
     except UnreadableError as reason:
@@ -52,7 +51,6 @@ def limit(cgroup: Cgroup) -> DiskLimit:
 
 @pytest.fixture
 def file(limit: DiskLimit, ownership: Ownership) -> Iterator[Path]:
-    """A file on that disk."""
     place = limit.number, SWAP_FILES, [SWAP_FILES]
     with proof_file(SystemFiles(), ownership, *place, writes=True) as file:
         yield file
@@ -61,7 +59,6 @@ def file(limit: DiskLimit, ownership: Ownership) -> Iterator[Path]:
 @pytest.mark.own_cgroup
 @pytest.mark.root
 def test_the_kernel_has_what_was_set(cgroup: Cgroup, limit: DiskLimit) -> None:
-    """All four speeds are read back, beside the other limits; a speed can be set again."""
     applied = cgroup.set_limits(Limits(memory_bytes=64 << 20, disks=(limit,)))
     assert applied.disks == (limit,)
     other = DiskLimit(limit.number, limit.name, StorageSpeed(read_bps=5_000_000))
@@ -87,7 +84,6 @@ def test_without_the_controller_it_says_which_one(tmp_path: Path) -> None:
 
 
 def test_a_speed_that_the_kernel_ignores_is_refused(tmp_path: Path) -> None:
-    """A file that takes the words and keeps others: nothing is measured under such a limit."""
     file = tmp_path / "io.max"
     file.write_text("")
     file.chmod(0o600)
@@ -165,7 +161,6 @@ def test_a_held_disk_is_proved(parent: ParentCgroup, limit: DiskLimit, file: Pat
 def test_requests_and_writes_are_proved_too(
     parent: ParentCgroup, limit: DiskLimit, file: Path
 ) -> None:
-    """Requests a second bind where they allow less than the bytes do; direct writes are held."""
     slow = DiskLimit(limit.number, limit.name, parse_storage("read_iops=100,write=10MB/s"))
     proofs = prove_storage(parent, slow, file)
     assert {proof.direction for proof in proofs} == {"read", "write"}
@@ -237,7 +232,6 @@ def test_a_speed_that_can_not_be_written_is_told(tmp_path: Path) -> None:
 
 
 def test_version_2_lifts_all_four_speeds(tmp_path: Path) -> None:
-    """Of each disk that is held; where nothing is held there is nothing to write."""
     (tmp_path / "io.max").write_text("8:0 rbps=5 wbps=max riops=max wiops=max\n")
     lift_disk_limits(tmp_path)
     assert (tmp_path / "io.max").read_text() == "8:0 rbps=max wbps=max riops=max wiops=max"

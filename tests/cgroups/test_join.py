@@ -39,7 +39,6 @@ def helper(
 
 @pytest.mark.own_cgroup
 def test_the_command_is_in_all_hierarchies(cgroup: Cgroup, run: Run):
-    """The command finds itself in the cgroup in every hierarchy that was joined."""
     seen = run("cat", "/proc/self/cgroup").stdout
     assert seen.count(cgroup.path.name) == len(cgroup.join_files())
 
@@ -47,7 +46,6 @@ def test_the_command_is_in_all_hierarchies(cgroup: Cgroup, run: Run):
 @pytest.mark.own_cgroup
 @pytest.mark.root
 def test_rights_are_dropped(run: Run):
-    """User, group and groups are the caller's, and no set-user-id program can bring root back."""
     status = run("cat", "/proc/self/status", identity=NOBODY).stdout
     lines = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     assert set(lines["Uid"].split()) == set(lines["Gid"].split()) == {"65534"}
@@ -58,7 +56,6 @@ def test_rights_are_dropped(run: Run):
 
 @pytest.mark.own_cgroup
 def test_the_cores_are_kept_to(run: Run):
-    """Only the given cores are left to the command."""
     core = min(os.sched_getaffinity(0))
     status = run("cat", "/proc/self/status", cores=(core,)).stdout
     assert f"Cpus_allowed_list:\t{core}\n" in status
@@ -66,7 +63,6 @@ def test_the_cores_are_kept_to(run: Run):
 
 @pytest.mark.process
 def test_no_shell_looks_at_the_words():
-    """Spaces, quotes and metacharacters reach the command as they are."""
     words = ["a b", "$HOME", "; rm -rf x", "'\"", "", "*"]
     done = helper(sys.executable, "-c", "import sys; print(sys.argv[1:])", *words)
     assert done.stdout.strip() == str(words)
@@ -99,7 +95,6 @@ def test_a_cgroup_that_is_gone(tmp_path: Path):
 @pytest.mark.root
 @pytest.mark.promise("The folder that a workload runs in is entered with its user's rights.")
 def test_a_folder_is_entered_as_the_user(tmp_path: Path):
-    """A folder of root's alone is refused, and nothing runs in it."""
     tmp_path.chmod(0o700)
     words = [sys.executable, "-I", "-S", join.__file__, "user=65534,65534", f"cwd={tmp_path}"]
     done = subprocess.run([*words, "--", "pwd"], capture_output=True, text=True, check=False)
@@ -133,13 +128,11 @@ def test_the_command_gets_signals_and_locale_as_they_were(monkeypatch: pytest.Mo
 
 @pytest.mark.process
 def test_a_command_with_a_double_dash_of_its_own():
-    """Only the first ends the helper's words."""
     assert helper("echo", "--", "join=x").stdout == "-- join=x\n"
 
 
 @pytest.mark.process
 def test_the_command_alone_gets_its_variables():
-    """Exactly those, whatever they hold; the helper leaves no descriptor of them behind."""
     given = {"PATH": "/usr/bin:/bin", "A": "b=c\nd", "NONE": "", "B\udcff": "\udcfe"}
     done = helper("sh", "-c", "cat /proc/$$/environ; ls -l /proc/self/fd", env=given)
     *variables, files = done.stdout.encode(errors="surrogateescape").split(b"\0")

@@ -35,15 +35,12 @@ KILLED = -signal.SIGKILL
 
 
 class Cgroup:
-    """Keeps its limits, and what became of it; of each kill it has one counted."""
-
     def __init__(self, kills: int = 0, stat: Path | None = None) -> None:
         self.path = Path("/sys/fs/cgroup/edgebench-1")
         self.limits: Limits | None = None
         self.removed, self._kills, self._stat = False, kills, stat
 
     def set_limits(self, limits: Limits) -> Limits:
-        """As asked for."""
         self.limits = limits
         return limits
 
@@ -52,11 +49,9 @@ class Cgroup:
         return SimpleNamespace(peak_bytes=7, oom_kills=self._kills)
 
     def hot_files(self) -> Any:
-        """Its statistics."""
         return SimpleNamespace(stat=self._stat)
 
     def remove(self) -> None:
-        """It is gone."""
         self.removed = True
 
 
@@ -113,7 +108,6 @@ def test_less_than_the_limit_ends_well_and_more_is_killed(monkeypatch: pytest.Mo
 def test_a_limit_that_does_not_hold_is_told(
     monkeypatch: pytest.MonkeyPatch, codes: tuple[int | None, ...], words: str
 ) -> None:
-    """Which program ended how, in which cgroup, and what shows its limits."""
     error, cgroup, _ = checked(monkeypatch, *codes)
     assert words in error.what
     assert error.where == str(cgroup.path)
@@ -123,7 +117,6 @@ def test_a_limit_that_does_not_hold_is_told(
 def test_programs_run_alternately_without_a_reader_and_with_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As many of each, in fresh cgroups; kills are counted apart."""
     made: list[Cgroup] = []
     read: list[bool] = []
     running: list[str] = []
@@ -175,7 +168,6 @@ def test_programs_run_alternately_without_a_reader_and_with_one(
 def test_why_the_effect_of_reading_can_not_be_measured(
     monkeypatch: pytest.MonkeyPatch, code: int | None, stat: Path | None, words: str
 ) -> None:
-    """With the cgroup, which goes."""
     cgroup = Cgroup(stat=stat)
     monkeypatch.setattr(kernel_checks, "run_in", lambda *_: code)
     with pytest.raises(CgroupError) as failed:
@@ -186,7 +178,6 @@ def test_why_the_effect_of_reading_can_not_be_measured(
 
 @pytest.mark.own_cgroup
 def test_a_limit_is_enforced(parent: ParentCgroup):
-    """The allocator above the limit is killed at the limit; nothing is left."""
     proof = check_limit(parent)
     assert proof.outcome == "oom-killed"
     assert proof.peak_bytes is None or proof.peak_bytes <= proof.limit_bytes < proof.touched_bytes
@@ -194,7 +185,6 @@ def test_a_limit_is_enforced(parent: ParentCgroup):
 
 
 def uses_lists_of_generations() -> bool:
-    """Multi-generation lists don't look at the statistics in question."""
     enabled = Path("/sys/kernel/mm/lru_gen/enabled")
     return enabled.exists() and int(enabled.read_text(), 16) & 1 == 1
 
@@ -234,7 +224,6 @@ def test_what_is_killed_unread_lives_while_it_is_read(parent: ParentCgroup, swap
 
 
 def test_without_a_cgroup_it_is_absent():
-    """Nothing is claimed where nothing can be tried."""
     answer = observer_check.result(CheckTarget())
     assert answer.status == "absent"
     assert "without a cgroup" in answer.says
@@ -291,7 +280,6 @@ PLACE: dict[str, Any] = {
     ],
 )
 def test_what_a_place_lacks_is_found(changed: dict[str, Any], lacking: str | None) -> None:
-    """Alone, with a remedy; and sweeps run."""
     findings = {one.name: one for one in support_findings({**PLACE, **changed})}
     assert len(findings) == 8
     found = {name: one for name, one in findings.items() if one.ok is not True}
@@ -302,7 +290,6 @@ def test_what_a_place_lacks_is_found(changed: dict[str, Any], lacking: str | Non
 
 @pytest.mark.parametrize(("peak", "needed"), [(True, "Linux 6.12"), (False, "Linux 5.19")])
 def test_which_kernel_has_exact_peaks(peak: bool, needed: str) -> None:
-    """One that resets its mark; where there is none at all, one that keeps it."""
     findings = support_findings({**PLACE, "peak": peak, "peak_resets": False})
     (remedy,) = (one.remedy for one in findings if one.name == "kernel's peak")
     assert needed in str(remedy)

@@ -49,7 +49,6 @@ def lines(*texts: str) -> list[bytes]:
 
 
 def test_version_1s_lines() -> None:
-    """Swap is told from memory and swap together; what lies in both takes space too."""
     (kill,) = parse_kills(lines(V1))
     assert kill.at_s == 627.188854
     assert kill.struck == "/some/where/edgebench-8597-0001"
@@ -73,7 +72,6 @@ def test_version_1s_lines() -> None:
     ],
 )
 def test_how_much_swap_was_left(changes: tuple[str, str, str], left_kib: int | None) -> None:
-    """By the limit and what was used of it; None where there was no such limit."""
     text, old, new = changes
     (kill,) = parse_kills(lines(text.replace(old, new)))
     assert kill.swap_left_bytes == (None if left_kib is None else left_kib << 10)
@@ -88,7 +86,6 @@ def test_version_2s_lines() -> None:
 
 
 def test_torn_and_mixed_lines() -> None:
-    """A block without its beginning is left out; one without its end takes nothing of the next."""
     first, second = lines(V1), lines(V2)
     assert [kill.at_s for kill in parse_kills(first[4:] + second)] == [5.0]
     (kill,) = parse_kills(first[:-3] + second)
@@ -98,13 +95,11 @@ def test_torn_and_mixed_lines() -> None:
 
 
 def test_paths_of_other_cgroups() -> None:
-    """Names are whole parts of a path, wherever a container sees it begin."""
     assert is_in("/a/edgebench-1-0002/below", "edgebench-1-0002")
     assert not is_in("/a/edgebench-1-00021", "edgebench-1-0002")
 
 
 def test_a_log_that_can_not_be_read_says_why(tmp_path: Path) -> None:
-    """No log, no kills, but the reason."""
     log = KillLog(tmp_path / "kmsg")
     assert log.kills_in("edgebench-1-0002") == []
     assert "No such file" in str(log.reason)

@@ -32,21 +32,18 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder for state files."""
     path = tmp_path / "claims"
     path.mkdir(mode=0o700)
     return path
 
 
 def die(folder: Path, *words: str) -> None:
-    """A harness process that claims these things and is then killed with SIGKILL."""
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     done = subprocess.run([sys.executable, "-c", _DIE, str(folder), *words], env=env, check=False)
     assert done.returncode == -9
 
 
 def test_the_end_takes_away_what_is_still_claimed(folder: Path, tmp_path: Path):
-    """Leaving the context clears what was claimed and not released, and the state file."""
     kept, left = tmp_path / "edgebench-kept", tmp_path / "edgebench-left"
     for path in (kept, left):
         path.mkdir()
@@ -60,7 +57,6 @@ def test_the_end_takes_away_what_is_still_claimed(folder: Path, tmp_path: Path):
 
 
 def test_the_state_folder_goes_with_the_last(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """Of two harnesses the first to end leaves the folder to the other."""
     monkeypatch.setattr("edgebench.cgroups.leftovers.state_folder", lambda: _made(tmp_path / "s"))
     with Ownership():
         with Ownership():
@@ -74,7 +70,6 @@ def test_the_state_folder_goes_with_the_last(monkeypatch: pytest.MonkeyPatch, tm
     "a running harness."
 )
 def test_a_file_of_a_start_that_died_at_once_goes(folder: Path):
-    """A killed process had not locked its state file yet; a living one's stays."""
     (folder / "1-dead.new").touch()
     living = folder / "2-living.new"
     with living.open("w") as file:
@@ -111,7 +106,6 @@ def _made(folder: Path) -> Path:
 @pytest.mark.process
 @pytest.mark.promise("Nothing that a running harness has created is touched.")
 def test_a_dead_harness_is_cleared_and_a_living_one_is_not(folder: Path, tmp_path: Path):
-    """Only a state file that nobody holds locked is cleared, with a sentence for each thing."""
     dead, living = tmp_path / "edgebench-dead", tmp_path / "edgebench-living"
     for path in (dead, living):
         path.mkdir()
@@ -140,7 +134,6 @@ def test_nothing_without_our_name_is_touched(folder: Path, tmp_path: Path):
 
 
 def test_a_torn_last_line_loses_nothing_else(tmp_path: Path):
-    """A process that died while writing a claim had not made that thing yet."""
     file = tmp_path / "1.claims"
     file.write_text('["claim", "zram", "/dev/zram0"]\n["claim", "cgroup", "/a"]\n["relea')
     assert claims(file) == [("zram", "/dev/zram0"), ("cgroup", "/a")]
@@ -150,7 +143,6 @@ def test_a_torn_last_line_loses_nothing_else(tmp_path: Path):
 def test_a_dead_harness_s_cgroup_goes_with_all_in_it(
     folder: Path, parent: ParentCgroup, cgroup: Cgroup
 ):
-    """Processes still running in a dead harness's cgroup are killed, then it is taken away."""
     words = join_command(cgroup, ["sleep", "1000"], None, None)
     with subprocess.Popen(words) as process:
         while not cgroup.pids():
@@ -164,7 +156,6 @@ def test_a_dead_harness_s_cgroup_goes_with_all_in_it(
 @pytest.mark.promise("A cgroup is recorded in the state file before it is created.")
 @pytest.mark.own_cgroup
 def test_a_cgroup_is_claimed_before_it_is_made(ownership: Ownership, parent: ParentCgroup):
-    """Its claim stands while it is there, and goes with it."""
     (file,) = ownership.path.parent.glob("*.claims")
     made = parent.create(f"{os.getpid()}-claimed")
     assert ("cgroup", str(made.path)) in claims(file)
@@ -221,7 +212,6 @@ def test_with_few_files_a_start_leaves_nothing(tmp_path: Path):
 
 
 def test_what_two_dead_harnesses_left_is_told_of_both(folder: Path, tmp_path: Path):
-    """A sentence for each thing, of the one and of the other; their state files are gone."""
     left = [tmp_path / "edgebench-1", tmp_path / "edgebench-2"]
     for number, path in enumerate(left):
         path.mkdir()

@@ -62,7 +62,6 @@ def test_a_refusal_names_file_and_value():
     ("got", "fits"), [(8192, True), (4097, True), (8193, False), (4096, False), (None, False)]
 )
 def test_a_limit_is_rounded_down_to_whole_pages(tmp_path: Path, got: int | None, fits: bool):
-    """Less than a page below what was asked for; without a limit any is right."""
     check_applied(None, got, tmp_path)
     if fits:
         check_applied(8192, got, tmp_path)
@@ -138,7 +137,6 @@ def test_each_limit_is_written_in_its_file(
 
 
 def test_cores_are_written_where_there_is_a_file_of_them(tmp_path: Path) -> None:
-    """Without a limit of cores an older one goes."""
     cgroup = plain_cgroup(tmp_path, 2, cpuset__cpus="0-3\n")
     cgroup.set_limits(Limits(cores=(0, 2, 3)))
     assert (tmp_path / "cpuset.cpus").read_text() == "0,2-3"
@@ -158,7 +156,6 @@ def test_cores_are_written_where_there_is_a_file_of_them(tmp_path: Path) -> None
 def test_memory_is_held_at_the_lower_of_limit_and_throttle(
     limits: Limits, lowest: int | None
 ) -> None:
-    """Whichever of them there is."""
     assert limits.lowest_bytes == lowest
 
 
@@ -333,6 +330,5 @@ def test_the_tightest_limit_at_or_above_counts(
 
 @pytest.mark.parametrize(("limit", "ceiling"), [(4096, 4096), (v1.UNLIMITED, None)])
 def test_the_kernel_tells_version_1_s_own_ceiling(tmp_path: Path, limit: int, ceiling: int | None):
-    """Its largest number means none."""
     (tmp_path / "memory.stat").write_text(f"cache 1\nhierarchical_memory_limit {limit}\n")
     assert memory_limit_above(1, tmp_path) == ceiling

@@ -25,7 +25,6 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, *found: Hierarchy) -> None:
-    """A machine with these hierarchies."""
     monkeypatch.setattr(parent_module, "hierarchies", lambda: list(found))
 
 
@@ -36,7 +35,6 @@ def v1(folder: Path | None, *controllers: str, read_only: bool = False) -> Hiera
 
 
 def parent_here(folder: Path) -> ParentCgroup:
-    """The parent cgroup of that machine; the claims are kept in this folder."""
     with Ownership(folder) as ownership:
         return find_parent(ownership)
 
@@ -86,7 +84,6 @@ def test_our_own_cgroup_is_not_visible(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_the_mount_is_read_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """As in a plain container."""
     machine(monkeypatch, v1(tmp_path, "memory", read_only=True))
     assert "--privileged" in str(refused().remedy)
 
@@ -137,7 +134,6 @@ def test_version_2_s_base_passes_down_what_it_has(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_finding_words_the_refusal(monkeypatch: pytest.MonkeyPatch):
-    """For doctor it is a finding, not an exception."""
     machine(monkeypatch)
     says, remedy = "no cgroups are mounted (/sys/fs/cgroup)", parent_module.NO_CGROUPS
     assert check_support() == [Finding("cgroup", False, says, remedy)]
@@ -145,7 +141,6 @@ def test_the_finding_words_the_refusal(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.own_cgroup
 def test_the_findings_of_a_real_machine(parent: ParentCgroup):
-    """Nothing fails where a cgroup can be made, and nothing is left behind."""
     found = {finding.name: finding for finding in check_support()}
     assert found["cgroup"].ok
     assert all(finding.ok is not False for finding in found.values())
@@ -154,7 +149,6 @@ def test_the_findings_of_a_real_machine(parent: ParentCgroup):
 
 @pytest.mark.own_cgroup
 def test_the_ceiling_is_the_tightest_limit_above(cgroup: Cgroup, python: Run):
-    """Seen from inside a limited cgroup, that limit is the ceiling."""
     from edgebench.cgroups.interface import Limits
 
     cgroup.set_limits(Limits(256 << 20))
@@ -164,7 +158,6 @@ def test_the_ceiling_is_the_tightest_limit_above(cgroup: Cgroup, python: Run):
 
 @pytest.mark.own_cgroup
 def test_a_quota_above_is_described(parent: ParentCgroup, monkeypatch: pytest.MonkeyPatch):
-    """Of the CPU's hierarchy, where that is ours; the tightest throttle with its file."""
     asked: list[tuple[object, ...]] = []
     file = parent.path / "memory.high"
     monkeypatch.setattr(
@@ -189,7 +182,6 @@ def test_a_quota_above_is_described(parent: ParentCgroup, monkeypatch: pytest.Mo
 
 @pytest.fixture
 def nobody(cgroup: Cgroup) -> Iterator[Identity]:
-    """A user to whom the memory cgroup was given, as an administrator does it by chown."""
     for path in (cgroup.path, *cgroup.path.iterdir()):
         if path.name in (cgroup.path.name, "cgroup.procs", "tasks", "cgroup.subtree_control"):
             os.chown(path, 65534, 65534)
@@ -199,7 +191,6 @@ def nobody(cgroup: Cgroup) -> Iterator[Identity]:
 
 @pytest.fixture
 def public_python() -> str:
-    """A Python that any user can run."""
     for path in (sys.executable, shutil.which("python3", path="/usr/bin:/usr/local/bin")):
         if path and all(parent.stat().st_mode & 0o001 for parent in Path(path).resolve().parents):
             return path
@@ -227,7 +218,6 @@ with Ownership(Path(sys.argv[2])) as ownership:
 def test_a_user_with_a_cgroup_of_their_own(
     cgroup: Cgroup, run: Run, nobody: Identity, public_python: str, tmp_path: Path
 ):
-    """Without root, in a cgroup that was given away: found, limited, proved, removed."""
     state = tmp_path / "nobody"
     state.mkdir()
     os.chown(state, nobody.uid, nobody.gid)
@@ -248,7 +238,6 @@ def test_a_user_with_a_cgroup_of_their_own(
 @pytest.mark.own_cgroup
 @pytest.mark.root
 def test_a_user_in_root_s_cgroup(run: Run, public_python: str, tmp_path: Path):
-    """Without root in root's cgroup the answer is a clear refusal with the way out."""
     nobody = Identity(65534, 65534, (65534,), Path("/"))
     words = (json.dumps([str(REPOSITORY), *sys.path]), str(tmp_path))
     code = _SWEEP_IN_SMALL.replace("Ownership(Path(sys.argv[2]))", "__import__('io').StringIO()")
@@ -269,7 +258,6 @@ def seen(tmp_path: Path, mounts: str, cgroup: str, folders: str = "") -> list[Hi
 
 
 def test_version_1_with_a_hierarchy_for_each_controller(tmp_path: Path):
-    """Our own cgroup is below each mount; a named hierarchy and an unused controller are none."""
     mounts = (
         "22 1 0:20 / / rw - ext4 /dev/sda rw\n"
         "35 31 0:32 / @/memory rw,relatime - cgroup cgroup rw,memory\n"
@@ -285,7 +273,6 @@ def test_version_1_with_a_hierarchy_for_each_controller(tmp_path: Path):
 
 
 def test_a_container_that_sees_only_its_part(tmp_path: Path):
-    """The mount's root is taken off the path: its own cgroup is the mount point itself."""
     mounts = "35 31 0:32 /docker/abc @/memory ro,relatime - cgroup cgroup rw,memory\n"
     (memory,) = seen(tmp_path, mounts, "4:memory:/docker/abc\n", "memory")
     assert memory.folder == tmp_path / "memory"
@@ -312,7 +299,6 @@ def test_version_2_tells_its_controllers_by_file(tmp_path: Path):
 
 
 def test_a_mount_point_with_a_space(tmp_path: Path):
-    """The octal escapes of mountinfo are undone."""
     mounts = "35 31 0:32 / @/my\\040cgroups rw - cgroup cgroup rw,memory\n"
     (tmp_path / "my cgroups").mkdir()
     (memory,) = seen(tmp_path, mounts, "4:memory:/\n")

@@ -63,7 +63,6 @@ MEMORY = {"00:01", "00:1c"}
 
 
 def test_maps_are_told_apart_by_what_they_map() -> None:
-    """Code with its other mappings, own files, shared memory; no page that was changed."""
     assert mapped_in([SMAPS], MEMORY) == MappedFiles(6 * MIB, 10 * MIB, 8 * MIB)
 
 
@@ -87,7 +86,6 @@ def test_what_a_process_maps_is_bytes_of_files_and_shared_memory() -> None:
 
 
 def test_file_systems_in_memory_are_found() -> None:
-    """Their devices, as smaps writes them."""
     mounts = (
         "22 1 254:0 / / rw shared:1 - ext4 /dev/root rw\n"
         "25 22 0:28 / /dev/shm rw,nosuid shared:4 master:2 - tmpfs tmpfs rw\n"
@@ -135,7 +133,6 @@ Anonymous:             0 kB
 
 @pytest.fixture
 def program(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
-    """It, when all was touched once; without huge pages if the test asks for no other advice."""
     mapped, advice = tmp_path / "mapped", getattr(request, "param", "MADV_NOHUGEPAGE")
     mapped.write_bytes(bytes(16 * MIB))
     with subprocess.Popen(
@@ -151,7 +148,6 @@ def program(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subproce
 
 
 def told(process: subprocess.Popen[str], anonymous: int, mapped: int) -> TouchedPages:
-    """What it touched after all marks were taken away."""
     if not forget_touched([process.pid]):
         pytest.skip("this kernel has no marks (CONFIG_PROC_PAGE_MONITOR)")
     assert process.stdin
@@ -167,7 +163,6 @@ def told(process: subprocess.Popen[str], anonymous: int, mapped: int) -> Touched
 @pytest.mark.process
 @pytest.mark.parametrize(("anonymous", "mapped"), [(24, 4), (8, 12), (0, 0)])
 def test_only_what_was_touched_counts(program: subprocess.Popen[str], anonymous: int, mapped: int):
-    """What the interpreter itself touches comes on top: a few MiB, whatever the program does."""
     # Other programs that use the interpreter's files at this moment add to it.
     found = told(program, anonymous, mapped)
     for _ in range(200):
@@ -196,7 +191,6 @@ def test_what_lies_in_huge_pages_is_told(program: subprocess.Popen[str]):
 
 @pytest.mark.process
 def test_a_process_that_is_gone_has_none(program: subprocess.Popen[str]):
-    """Neither is an error."""
     program.kill()
     program.wait()
     assert not forget_touched([program.pid])
@@ -211,7 +205,6 @@ def test_a_mapped_file_s_own_pages_are_told_from_those_written_to():
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    """Files of the least size that counts, and one that is a byte smaller."""
     sizes = dict.fromkeys(("mapped", "read", "both", "changed", "written", "code"), LEAST_BYTES)
     made = {name: tmp_path / name for name in (*sizes, "small")}
     for name, path in made.items():

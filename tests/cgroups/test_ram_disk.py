@@ -51,19 +51,16 @@ pytestmark = [pytest.mark.root, pytest.mark.swap]
 
 @pytest.fixture
 def disk(ownership: Ownership, tmp_path: Path) -> Iterator[RamDisk]:
-    """The real thing, in a folder of the test's."""
     with RamDisk(ownership, lambda: 8 * GIB, tmp_path) as disk:
         yield disk
 
 
 def loops(folder: Path) -> list[str]:
-    """The files below loop devices, of those in the folder."""
     files = Path("/sys/block").glob("loop*/loop/backing_file")
     return [text for one in files if str(folder) in (text := one.read_text())]
 
 
 def test_it_is_a_disk_of_its_own_that_the_kernel_can_hold(disk: RamDisk) -> None:
-    """A loop device with a number, as a cgroup's limit needs, that reads ahead as disks do."""
     folder = disk.need(ROOM)
     assert folder.is_mount()
     found = whole_disk(SystemFiles(), folder)
@@ -76,7 +73,6 @@ def test_it_is_a_disk_of_its_own_that_the_kernel_can_hold(disk: RamDisk) -> None
 def test_swap_and_copies_lie_on_it_and_all_of_it_goes(
     disk: RamDisk, ownership: Ownership, tmp_path: Path
 ) -> None:
-    """Room is for what was asked for; at the end there is no mount, no device, no folder."""
     weights = tmp_path / "weights"
     (weights / "below").mkdir(parents=True)
     (weights / "below" / "layer.bin").write_bytes(data := os.urandom(3 * MIB))
@@ -99,7 +95,6 @@ def test_swap_and_copies_lie_on_it_and_all_of_it_goes(
 
 
 def test_a_larger_one_takes_its_place(disk: RamDisk, tmp_path: Path) -> None:
-    """What has room is used again; what hasn't is made anew."""
     first = disk.need(ROOM)
     assert disk.need(ROOM // 2) is not None
     assert disk.folder == first
@@ -113,7 +108,6 @@ def test_a_larger_one_takes_its_place(disk: RamDisk, tmp_path: Path) -> None:
 def test_files_are_copied_with_the_callers_rights(
     ownership: Ownership, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No link is followed, no file of root's is copied, and a copy is its owner's alone."""
     monkeypatch.setenv("SUDO_UID", str(NOBODY))
     monkeypatch.setenv("SUDO_GID", str(NOBODY))
     with (
@@ -158,7 +152,6 @@ def test_what_a_killed_harness_left_is_cleaned_up(state: Path, step: int) -> Non
 
 
 def test_what_others_see_does_not_keep_it(disk: RamDisk, tmp_path: Path) -> None:
-    """A process with a copy of all mounts, as a container has, keeps none of the memory."""
     folder = disk.need(ROOM)
     with subprocess.Popen(
         ["unshare", "--mount", "--propagation", "private", "sleep", "60"]

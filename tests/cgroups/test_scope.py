@@ -13,7 +13,6 @@ from edgebench.cgroups.delegation import enter_scope, may_leave, systemd_runs
 
 @pytest.fixture
 def session(tmp_path: Path) -> Path:
-    """A login session's cgroup on a machine of plain files."""
     folder = tmp_path / "user.slice" / f"user-{os.geteuid()}.slice" / "session-1.scope"
     folder.mkdir(parents=True)
     (folder / "memory.max").write_text("max\n")
@@ -81,7 +80,6 @@ def test_what_systemd_is_asked_for(
     uid: int,
     words: str,
 ):
-    """A delegated scope around us: root's in our slice, a user's where their manager puts it."""
     busctl, asked = tmp_path / "busctl", tmp_path / "asked"
     busctl.write_text(
         f'#!/bin/sh\necho "$@" > {asked}; cat; echo said; exit $(cat {tmp_path}/code)\n'

@@ -52,8 +52,6 @@ with Ownership(state) as ownership:
 
 
 class Harness:
-    """A harness in a process of its own."""
-
     def __init__(self, cgroup: Cgroup, state: Path, *, new_session: bool = False) -> None:
         words = [json.dumps([str(REPOSITORY), *sys.path]), str(state)]
         program = [sys.executable, "-I", "-S", "-c", _HARNESS, *words]
@@ -66,7 +64,6 @@ class Harness:
         )
 
     def answer(self) -> str:
-        """Its next line."""
         assert self._process.stdout
         return self._process.stdout.readline().strip()
 
@@ -95,7 +92,6 @@ def scope(cgroup: Cgroup) -> Iterator[Cgroup]:
 
 
 def passed_down(cgroup: Cgroup) -> str:
-    """The controllers that it passes down."""
     return (cgroup.path / "cgroup.subtree_control").read_text().strip()
 
 
@@ -121,7 +117,6 @@ def test_two_harnesses_end_in_any_order(
 
 @pytest.mark.own_cgroup
 def test_four_harnesses_and_one_that_comes_later(scope: Cgroup, state: Path) -> None:
-    """One is killed, one comes after that, all others end one by one: no trial is lost."""
     harnesses = [Harness(scope, state) for _ in range(4)]
     assert [one.answer() for one in harnesses] == ["ready"] * 4
     harnesses.pop(1).end("SIGKILL")
@@ -150,8 +145,6 @@ def test_the_last_one_is_killed_and_the_next_start_tidies_up(scope: Cgroup, stat
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that stands for a folder's controllers."""
-
     def restore(target: Path, before: str) -> str | None:
         target.write_text(before)
         return f"restored {target.name}"
@@ -163,14 +156,12 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def change(ownership: Ownership, file: Path) -> bool:
-    """Change the file as a harness does; whether another had changed it."""
     with ownership.share(CONTROLLERS, file, file.read_text) as is_shared:
         file.write_text("0")
     return is_shared
 
 
 def die(ownership: Ownership) -> None:
-    """What SIGKILL leaves: the state file, with nobody who holds it locked."""
     os.close(ownership._fd)
     ownership._fd = -1
 
@@ -180,7 +171,6 @@ def die(ownership: Ownership) -> None:
 def test_the_last_of_three_restores(
     state: Path, file: Path, order: tuple[int, ...], killed: tuple[int, ...]
 ) -> None:
-    """Whichever order they end in, and whichever are killed: changed while one lives, then not."""
     with ExitStack() as stack:
         harnesses = [stack.enter_context(Ownership(state)) for _ in order]
         assert [change(one, file) for one in harnesses] == [False, True, True]
@@ -195,7 +185,6 @@ def test_the_last_of_three_restores(
 
 
 def test_one_that_gives_up_early_leaves_it_to_the_other(state: Path, file: Path) -> None:
-    """The other still needs the state."""
     with Ownership(state) as one, Ownership(state) as other:
         assert (change(one, file), change(other, file)) == (False, True)
         one.restore(CONTROLLERS, file)

@@ -33,7 +33,6 @@ class Clock:
         self._now_s, self._step_s, self._at_s = 0.0, step_s, list(at_s)
 
     def monotonic(self) -> float:
-        """Seconds."""
         if self._at_s:
             self._now_s = self._at_s.pop(0)
         else:
@@ -42,8 +41,6 @@ class Clock:
 
 
 class Alone:
-    """In place of a thread: runs when it is started."""
-
     def __init__(self, target: Any) -> None:
         self.start = target
 
@@ -58,7 +55,6 @@ Told = Callable[..., list[dict[str, float | None]]]
 
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
-    """Those made, past the page cache, by one thread after the other."""
     made: Requests = []
 
     def keep(how: str) -> Any:
@@ -124,7 +120,6 @@ def test_requests_go_past_the_page_cache_one_after_another(
 
 
 def test_requests_anywhere_stay_within_the_file(told: Told, requests: Requests) -> None:
-    """Each at a whole multiple of its size, in no order."""
     told(16 * PAGE, Clock(), "read", f"random:{2 * PAGE}:4:0.5")
     places = [place for *_, place in requests]
     assert set(places) <= {number * 2 * PAGE for number in range(8)}
@@ -150,42 +145,33 @@ def test_requests_anywhere_stay_within_the_file(told: Told, requests: Requests) 
 def test_a_rate_is_the_slope_of_requests_over_time(
     told: Told, at_s: list[float], iops: float, latency_s: float | None
 ) -> None:
-    """Over three seconds, with two threads."""
     (found,) = told(PAGE, Clock(1000, at_s), "read", f"sequential:{PAGE}:2:3")
     assert found == pytest.approx({"iops": iops, "bps": iops * PAGE, "latency_s": latency_s})
 
 
 class Cgroup:
-    """Keeps what is asked of it."""
-
     def __init__(self) -> None:
         self.held: list[tuple[DiskLimit, ...]] = []
         self.removed = 0
 
     def hold_disks(self, limits: tuple[DiskLimit, ...]) -> None:
-        """The disks that are held."""
         self.held.append(limits)
 
     def remove(self) -> None:
-        """It is gone."""
         self.removed += 1
 
 
 class Parent:
-    """Makes one cgroup, and keeps its name."""
-
     def __init__(self) -> None:
         self.made, self.names = Cgroup(), list[str]()
 
     def create(self, name: str) -> Cgroup:
-        """The cgroup."""
         self.names.append(name)
         return self.made
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """How the probe was started, and what it answers."""
     seen = SimpleNamespace(answer="[]", failure=None, calls=[])
 
     def run(command: list[str], **options: Any) -> Any:
@@ -205,7 +191,6 @@ def started(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def test_a_probe_runs_in_a_cgroup_of_its_own(started: SimpleNamespace) -> None:
-    """Held there alone, with the file's descriptor and none of edgebench; the cgroup goes."""
     parent, result = Parent(), {"bps": 1.0, "iops": 2.0, "latency_s": None}
     started.answer = json.dumps([result, result])
     made: Any = parent
@@ -240,7 +225,6 @@ def test_a_probe_runs_in_a_cgroup_of_its_own(started: SimpleNamespace) -> None:
 def test_a_probe_that_fails_is_told_with_its_last_words(
     started: SimpleNamespace, failure: Exception, words: str
 ) -> None:
-    """And with the file and what to leave out; the cgroup goes all the same."""
     parent: Any = Parent()
     started.failure = failure
     with pytest.raises(CgroupError) as failed:
@@ -320,5 +304,4 @@ def test_pages_are_made_active_by_reading_each_of_them_twice(
 
 
 def test_this_kernel_lets_a_process_read_its_own_memory() -> None:
-    """The real call: all of it is there."""
     assert probes.fill_with_active_pages(4 * PAGE, 2 * PAGE) == 0

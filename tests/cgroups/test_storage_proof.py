@@ -18,12 +18,10 @@ FAST = ProbeResult(2000 * MB, 500_000, 0.0001)
 
 
 def reading(megabytes_per_s: float, iops: float = 10_000) -> ProbeResult:
-    """What a probe read."""
     return ProbeResult(megabytes_per_s * MB, iops, 0.001)
 
 
 def proof(own: float, held: float, declared: float | None) -> SpeedProof:
-    """A proof of sequential reads, in MB/s."""
     speed = None if declared is None else declared * MB
     return SpeedProof("read", "sequential", 1 << 17, 4, reading(own), reading(held), speed)
 
@@ -57,7 +55,6 @@ class Disk:
     def probe(
         self, parent: object, limit: DiskLimit | None, file: Path, words: list[str]
     ) -> list[ProbeResult]:
-        """One reading for each way after the direction."""
         if limit is None:
             return [self.own] * (len(words) - 1)
         self.asked += 1
@@ -75,7 +72,6 @@ def prove(monkeypatch: pytest.MonkeyPatch, disk: Disk, declared: str) -> list[Sp
 
 @pytest.mark.parametrize("held", [91, 100, 109])
 def test_a_disk_within_a_tenth_is_held(monkeypatch: pytest.MonkeyPatch, held: float) -> None:
-    """One measurement is enough then."""
     disk = Disk(FAST, reading(held))
     assert all(one.held.bps == held * MB for one in prove(monkeypatch, disk, "read=100MB/s"))
     assert disk.asked == 1
@@ -83,7 +79,6 @@ def test_a_disk_within_a_tenth_is_held(monkeypatch: pytest.MonkeyPatch, held: fl
 
 @pytest.mark.parametrize("held", [85, 115])
 def test_a_disk_that_is_not_held_is_refused(monkeypatch: pytest.MonkeyPatch, held: float) -> None:
-    """After three attempts; one good attempt among them is enough."""
     disk = Disk(FAST, reading(held))
     with pytest.raises(CgroupError, match="15% off"):
         prove(monkeypatch, disk, "read=100MB/s")
@@ -104,7 +99,6 @@ def test_a_disk_that_is_not_held_is_refused(monkeypatch: pytest.MonkeyPatch, hel
 def test_a_disk_slower_than_declared_is_named(
     monkeypatch: pytest.MonkeyPatch, own: ProbeResult, declared: str, can: str, lower: str
 ) -> None:
-    """The message has what the disk does by itself, and a speed to declare that it can keep."""
     with pytest.raises(CgroupError, match="slower than declared") as caught:
         prove(monkeypatch, Disk(own, own), declared)
     assert can in caught.value.what

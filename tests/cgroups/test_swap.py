@@ -165,7 +165,6 @@ def test_the_machines_own_swap_is_used_where_there_is_some(
 
 @pytest.fixture
 def control(ownership: Ownership) -> Iterator[SwapControl]:
-    """The real thing, in its usual folder."""
     with SwapControl(ownership) as control:
         yield control
 
@@ -177,7 +176,6 @@ def swaps() -> dict[str, list[str]]:
 
 
 def had(control: SwapControl, kind: str) -> Path:
-    """Swap of this kind, set up for the test; skips where this machine refuses it."""
     try:
         device = control.use(kind, SIZE).device
     except MachineError as error:
@@ -187,7 +185,6 @@ def had(control: SwapControl, kind: str) -> Path:
 
 
 def of_others() -> set[str]:
-    """What is on and is not edgebench's, which tests beside this one switch on and off."""
     return {name for name in swaps() if "edgebench" not in name and "zram" not in name}
 
 
@@ -215,7 +212,6 @@ def test_swap_comes_and_goes(control: SwapControl, kind: str) -> None:
 @pytest.mark.root
 @pytest.mark.swap
 def test_the_same_swap_again_is_kept_and_another_replaces_it(control: SwapControl) -> None:
-    """Trials of one kind share one swap; the next kind's takes its place."""
     first = had(control, "file")
     assert control.use("file", SIZE).device == first
     second = control.use("file", 2 * SIZE).device
@@ -230,7 +226,6 @@ def test_the_same_swap_again_is_kept_and_another_replaces_it(control: SwapContro
 @pytest.mark.swap
 @pytest.mark.parametrize("kind", ["file", "zram"])
 def test_what_a_killed_harness_left_is_cleared_by_the_next(state: Path, kind: str) -> None:
-    """Swap of a harness that died by SIGKILL is found by its claims, swapped off and removed."""
     words = [sys.executable, "-c", DIE, str(state), kind]
     done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
     if done.returncode != -signal.SIGKILL:
@@ -249,7 +244,6 @@ def test_what_a_killed_harness_left_is_cleared_by_the_next(state: Path, kind: st
 def test_a_swap_that_could_not_be_switched_on_leaves_nothing(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without mkswap the error names the package, and the file made by then is gone at the end."""
     folder = state.parent / "swap"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))

@@ -36,7 +36,6 @@ def swap(ownership: Ownership) -> Iterator[None]:
 
 
 def test_above_the_limit_it_swaps(cgroup: Cgroup, python: Run):
-    """With swap the same work goes through, its peak is the limit, and the hits are counted."""
     cgroup.set_limits(Limits(64 * MIB, 128 * MIB))
     assert python(TOUCH, "96").returncode == 0
     counters = cgroup.read()
@@ -46,7 +45,6 @@ def test_above_the_limit_it_swaps(cgroup: Cgroup, python: Run):
 
 
 def test_swap_is_limited_too(cgroup: Cgroup, python: Run):
-    """More than memory and swap together is killed."""
     cgroup.set_limits(Limits(64 * MIB, 32 * MIB))
     assert python(TOUCH, "160").returncode == -9
     assert cgroup.read().oom_kills

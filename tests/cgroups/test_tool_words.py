@@ -113,7 +113,6 @@ def test_another_device_is_never_reset(tools: Tools, kernel: Path, name: str) ->
 
 
 def test_a_swap_file_goes_and_nothing_else(tools: Tools, tmp_path: Path) -> None:
-    """Only a regular file of edgebench's name."""
     ours, link = tmp_path / "edgebench-swap", tmp_path / "edgebench-link"
     ours.write_text("")
     link.symlink_to(ours)
@@ -173,7 +172,6 @@ def test_a_disk_in_memory_leaves_half_a_gib_free(
     monkeypatch: pytest.MonkeyPatch,
     missing: int,
 ) -> None:
-    """One byte less than the disk, its own tables and that: refused, and nothing is made."""
     monkeypatch.setattr(storage, "_fill", lambda *_: None)
     needed = int(100 * MIB * 1.02) + 112 * MIB + 512 * MIB
     disk = RamDisk(ownership, lambda: needed - missing, tmp_path)
@@ -191,7 +189,6 @@ def test_a_disk_in_memory_leaves_half_a_gib_free(
 def test_what_is_copied_to_a_disk_in_memory_is_the_callers(
     tools: Tools, ownership: Ownership, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once for each folder, into one of its own, with the caller's rights; a failure says what."""
     called: list[tuple[Any, ...]] = []
     monkeypatch.setattr(storage, "_fill", lambda *_: None)
     monkeypatch.setattr(storage, "caller_identity", lambda: "caller")
@@ -222,7 +219,6 @@ def test_what_is_copied_to_a_disk_in_memory_is_the_callers(
 def test_a_disk_in_memory_is_unmounted_and_its_memory_freed(
     tools: Tools, kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file is emptied for who still has the mount; its device goes, and no other one."""
     folder = tmp_path / "edgebench-ram-disk-1"
     (folder / "disk").mkdir(parents=True)
     (folder / "memory").mkdir()
@@ -257,7 +253,6 @@ def test_a_disk_in_memory_is_unmounted_and_its_memory_freed(
 def test_a_disk_in_use_is_tried_again_and_then_told(
     tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three pauses; then the tool's words, and the disk stays."""
     folder = tmp_path / "edgebench-ram-disk-1"
     (folder / "disk").mkdir(parents=True)
     monkeypatch.setattr(Path, "is_mount", lambda self: self.name == "disk")
@@ -269,7 +264,6 @@ def test_a_disk_in_use_is_tried_again_and_then_told(
 
 
 def test_nothing_else_is_ever_unmounted(tmp_path: Path) -> None:
-    """A claim that names another folder is no reason to touch it."""
     other = tmp_path / "disk"
     other.mkdir()
     assert clear_ram_disk(tmp_path) is None

@@ -64,6 +64,5 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def areas(**priorities: int) -> Callable[[], dict[Path, Any]]:
-    """The machine's swap areas, by name."""
     found = {Path(f"/dev/{name}"): SimpleNamespace(priority=p) for name, p in priorities.items()}
     return lambda: found

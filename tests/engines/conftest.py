@@ -9,7 +9,6 @@ import pytest
 
 @pytest.fixture
 def onnx_folder(tmp_path: Path) -> Path:
-    """The small network, made ready in every form."""
     from engine_models import made_onnx
     from engine_runs import prepared
 

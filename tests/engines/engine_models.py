@@ -79,14 +79,12 @@ def made_encoder(folder: Path, name: str = "encoder.onnx") -> Path:
 
 
 def made_onnx(folder: Path, name: str = "small.onnx", batch: int | str = 1) -> Path:
-    """The network as an ONNX file."""
     path = folder / name
     onnx.save(small_network(batch), str(path))
     return path
 
 
 def made_with_weights_beside(folder: Path, name: str = "beside.onnx") -> tuple[Path, Path]:
-    """The network with its weights in a file beside it: both files."""
     path = folder / name
     onnx.save(
         small_network(),
@@ -99,17 +97,14 @@ def made_with_weights_beside(folder: Path, name: str = "beside.onnx") -> tuple[P
 
 
 def made_tflite(folder: Path, name: str = "small.tflite") -> Path:
-    """A network as a TFLite file; its batch is dynamic."""
     return Path(shutil.copy(FILES / "small.tflite", folder / name))
 
 
 def made_keras(folder: Path, name: str = "small.keras") -> Path:
-    """The same network as a Keras file."""
     return Path(shutil.copy(FILES / "small.keras", folder / name))
 
 
 def run_settings(network: str, engine: str, folder: Path, **other: Any) -> dict[str, Any]:
-    """A worker's settings for one network in an engine."""
     settings = {
         "networks": [network],
         "engine": engine,

@@ -15,8 +15,6 @@ from edgebench.workloads.recorder import Recorder
 
 
 class Notes(Recorder):
-    """Keeps what is noted, and the phases in order."""
-
     def __init__(self, profile: Path | None = None) -> None:
         super().__init__()
         self.notes: dict[str, Any] = {}
@@ -27,29 +25,23 @@ class Notes(Recorder):
 
     @property
     def profile_folder(self) -> Path | None:
-        """As a strategy's view has it."""
         return self._profile
 
     def operator_time(self, phase: str, operator: str, calls: int, own_ns: int) -> None:
-        """Keep it."""
         self.times.append((phase, operator, calls, own_ns))
 
     def timed(self, place: SpanPlace, start_ns: int, end_ns: int) -> None:
-        """Keep its place and time."""
         self.nodes.append((place, end_ns - start_ns))
 
     def note(self, **data: Any) -> None:
-        """Keep it."""
         self.notes.update(data)
 
     def span(self, phase: str, **place: Any) -> Any:
-        """Keep its phase and layer."""
         self.phases.append((phase, place.get("layer")))
         return super().span(phase, **place)
 
 
 def prepared(file: Path, cache: Path, **other: Any) -> dict[str, Any]:
-    """The manifest's part of one file, for trials with these settings."""
     engine = file_engine(file.name)
     settings = run_settings(file.name, engine.name if engine else "", Path(), **other)
     asked = {"path": str(file), "settings": settings, "loaders": ["copy", "mmap"]}
@@ -59,7 +51,6 @@ def prepared(file: Path, cache: Path, **other: Any) -> dict[str, Any]:
 
 
 def run(network: str, engine: str, folder: Path, **other: Any) -> Notes:
-    """One trial's work, without a cgroup."""
     notes = Notes(other.pop("profile", None))
     run_inference(run_settings(network, engine, folder, **other), notes)
     return notes

@@ -145,7 +145,6 @@ def test_an_input_of_text_is_asked_for_and_given(tmp_path: Path):
 
 
 def test_a_whole_onnx_file_is_measured_as_it_is(tmp_path: Path):
-    """No byte of it is changed, nor of the weights beside it, whatever their file is called."""
     file, data = made_with_weights_beside(tmp_path)
     (tmp_path / "parts").mkdir()
     data.rename(tmp_path / "parts" / "weights.bin")
@@ -167,7 +166,6 @@ def test_a_whole_onnx_file_is_measured_as_it_is(tmp_path: Path):
 
 
 def test_a_missing_engine_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The remedy is the command that installs it."""
     module = "edgebench.workloads.engines.file_preparation"
     monkeypatch.setattr(f"{module}.missing", lambda modules: ["ai_edge_litert"])
     with pytest.raises(MachineError, match="LiteRT can't be used") as refused:

@@ -29,7 +29,6 @@ from tests.own_path import python_path
 
 @pytest.mark.process
 def test_names_and_formats_need_no_heavy_library():
-    """A scenario is read where no engine is installed: the table of engines imports none."""
     code = (
         "import sys; from edgebench.workloads.engines.engine import all_engines; all_engines(); "
         "print([m for m in ('torch', 'onnxruntime', 'onnx', 'ai_edge_litert', 'tensorflow', "
@@ -47,7 +46,6 @@ def test_names_and_formats_need_no_heavy_library():
 
 
 def test_each_option_is_a_column_and_in_a_label():
-    """Two workloads that differ in an option alone are told apart in frames and in words."""
     for engine in all_engines().values():
         assert set(engine.axes) <= set(ENGINE)
         for axis in engine.axes:
@@ -94,7 +92,6 @@ class TinyModel(EngineModel):
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package with an engine, as pip lays it out."""
     about = tmp_path / "tiny_engine-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny-engine\nVersion: 1.0\n")
@@ -109,7 +106,6 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def test_an_engine_of_another_package_is_found_and_runs(installed: Path):
-    """Its entry point is all that edgebench knows of it: its files are prepared and executed."""
     file = installed / "net.tiny"
     file.write_text("2.5")
     assert engines_for(str(file)) == ("tiny",)

@@ -23,7 +23,6 @@ pytestmark = [pytest.mark.torch, pytest.mark.own_cgroup]
 
 
 def verb(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Call edgebench in a folder, as a person does."""
     return subprocess.run(
         [sys.executable, "-m", "edgebench", *words],
         cwd=folder,
@@ -36,7 +35,6 @@ def verb(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def read(*words: str | Path) -> str:
-    """What a verb that only reads prints."""
     return CliRunner().invoke(cli, [*map(str, words)], catch_exceptions=False).stdout
 
 
@@ -45,7 +43,6 @@ def read(*words: str | Path) -> str:
     [("onnx", "small.onnx", "onnxruntime"), ("litert", "small.tflite", "litert")],
 )
 def test_a_sweep_of_a_file(sweep: str, file: str, engine: str, shared_sweep: SharedSweep):
-    """Every trial finishes in the file's engine; verbs read its results by the file's name."""
     folder = shared_sweep(sweep)
     records = load(folder).sweeps[0].records
     assert [record.outcome for record in records] == ["ok", "ok"]
@@ -83,7 +80,6 @@ def test_layers_of_an_onnx_file_are_its_nodes(shared_sweep: SharedSweep):
 def test_layers_of_a_file_that_times_none_are_refused(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """With what works in its place; an ONNX file's schedule is refused, too."""
     monkeypatch.chdir(tmp_path)
     for name in (file, "small.onnx"):
         Path(name).touch()
@@ -106,7 +102,6 @@ def test_a_broken_file_is_one_message(tmp_path: Path):
 
 
 def test_minimum_of_a_file_loads_it_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """As a program does that uses the engine."""
     monkeypatch.chdir(tmp_path)
     Path("small.tflite").touch()
     asked = search_of("small.tflite", {"slowdown": 3.0, "within": "300M"})

@@ -35,14 +35,12 @@ def test_a_file_is_run_as_a_plain_program_runs_it(onnx_folder: Path, tmp_path: P
 
 
 def phases(notes: Any) -> list[tuple[str, int | None]]:
-    """Those of rounds."""
     return [one for one in notes.phases if one[0] not in ("import", "init", "round")]
 
 
 @pytest.mark.parametrize("loader", ["copy", "mmap"])
 @pytest.mark.parametrize("xnnpack", [True, False])
 def test_a_round_has_three_phases(tmp_path: Path, loader: str, xnnpack: bool):
-    """In LiteRT as in ONNX Runtime: load, first and execute, with each loader and option."""
     folder = Path(prepared(made_tflite(tmp_path), tmp_path / "cache")["folder"])
     notes = run("small.tflite", "litert", folder, loader=loader, xnnpack=xnnpack, rounds=2)
     assert phases(notes) == [("load", None), ("first", None), ("execute", None)] * 2
@@ -50,7 +48,6 @@ def test_a_round_has_three_phases(tmp_path: Path, loader: str, xnnpack: bool):
 
 
 def test_the_same_seed_gives_the_same_digest(onnx_folder: Path):
-    """Rounds and trials agree; another seed's input gives another output."""
     first, again, other = (
         run("small.onnx", "onnxruntime", onnx_folder, rounds=2, seed=seed).notes["output_sha256"]
         for seed in (1, 1, 2)
@@ -59,7 +56,6 @@ def test_the_same_seed_gives_the_same_digest(onnx_folder: Path):
 
 
 def test_options_reach_onnx_runtime(onnx_folder: Path):
-    """Each option of a scenario is the session's."""
     settings = run_settings("small.onnx", "onnxruntime", onnx_folder, arena=False)
     settings |= {"memory_pattern": False, "optimization": "none", "prepacking": False, "threads": 2}
     model: Any = engine_of("onnxruntime").model(onnx_folder, settings)  # type: ignore[attr-defined]
@@ -73,7 +69,6 @@ def test_options_reach_onnx_runtime(onnx_folder: Path):
 
 
 def test_each_node_is_a_layer(tmp_path: Path):
-    """Its times are in every execution of every round; its weights count where they are packed."""
     made = prepared(made_onnx(tmp_path), tmp_path / "cache", node_times=True)
     loading, *rows = made["table"]
     assert (loading["order"], loading["name"], loading.get("parameter_bytes")) == (
@@ -98,7 +93,6 @@ def test_each_node_is_a_layer(tmp_path: Path):
 
 
 def test_times_of_operators_come_from_its_profile(onnx_folder: Path, tmp_path: Path):
-    """Calls and times by phase, where a strategy asks for them."""
     notes = run("small.onnx", "onnxruntime", onnx_folder, warm=2, profile=tmp_path)
     calls = {(phase, operator): n for phase, operator, n, _ in notes.times}
     assert calls["first", "Gemm"] == 1
@@ -126,7 +120,6 @@ def test_files_of_all_forms_are_evicted(onnx_folder: Path):
 
 @pytest.mark.parametrize("make", [made_onnx, made_tflite])
 def test_a_dynamic_batch_is_filled(tmp_path: Path, make: Any):
-    """The batch fills the first dimension if it alone is dynamic; a fixed one is a refusal."""
     cache = tmp_path / "cache"
     file = make(tmp_path, "free.onnx", "n") if make is made_onnx else make(tmp_path)
     made = prepared(file, cache, batch=4)

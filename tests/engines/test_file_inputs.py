@@ -24,7 +24,6 @@ ENCODER = {"input.ids": "int64 1x40 <1000", "mask": "float32 1x40 ones"}
 
 @pytest.mark.torch
 def test_a_sequence_is_as_long_as_described(tmp_path: Path):
-    """Both inputs of an encoder: their sizes, times the batch, reach the engine."""
     own = {"input": ENCODER, "batch": 2}
     made = prepared(made_encoder(tmp_path), tmp_path / "cache", **own)
     digest = run("encoder.onnx", "onnxruntime", Path(made["folder"]), **own).notes["output_sha256"]
@@ -45,7 +44,6 @@ def test_a_sequence_is_as_long_as_described(tmp_path: Path):
     ],
 )
 def test_values_are_those_described(spec: str, low: float, high: float):
-    """Each way to fill an input; the same for the same seed."""
     one = FileInput("x", "float32", (None, None))
     first, again = (make_inputs([one], WantedInputs(described=spec), 4, "f")["x"] for _ in "12")
     np.testing.assert_array_equal(first, again)
@@ -104,7 +102,6 @@ INPUTS = (
 
 
 def test_equal_names_have_equal_sizes_and_values_are_set():
-    """A size that one input tells holds for others; a number has the file's own type and shape."""
     told = {"x": "float32 3x512", "rate": "16000", "picture": "float32 1x3x8x8 =0.5"}
     made = make_inputs(INPUTS, WantedInputs(described=told), 0, "f")
     assert made["state"].shape == (2, 3, 128)
@@ -113,7 +110,6 @@ def test_equal_names_have_equal_sizes_and_values_are_set():
 
 
 def test_all_that_is_not_known_is_asked_for_at_once():
-    """With a line to try for each input, and for a number that is a setting."""
     with pytest.raises(WorkloadError) as refused:
         make_inputs(INPUTS, WantedInputs(), 0, "f")
     assert refused.value.what == (
@@ -159,7 +155,6 @@ def test_what_is_proposed_was_executed():
 
 @pytest.mark.parametrize("shape", [("seq",), (None,), ("seq", "batch"), (3, "n"), None])
 def test_a_size_is_never_guessed(shape: tuple[int | str | None, ...] | None):
-    """Only a first dimension that alone is dynamic is the batch; any other is asked for."""
     with pytest.raises(WorkloadError, match="does not say what its inputs are"):
         make_inputs([FileInput("x", "float32", shape)], WantedInputs(), 0, "f")
     made = make_inputs([FileInput("x", "float32", (None, 3))], WantedInputs(batch=2), 0, "f")
@@ -167,7 +162,6 @@ def test_a_size_is_never_guessed(shape: tuple[int | str | None, ...] | None):
 
 
 def test_a_value_that_an_input_can_not_have():
-    """It is refused, with the file's own type."""
     with pytest.raises(WorkloadError, match=r"1\.5 is no value of int64"):
         make_inputs(INPUTS, WantedInputs(image=16, described={"rate": "1.5"}), 0, "f")
 
@@ -183,7 +177,6 @@ def test_a_value_that_an_input_can_not_have():
     ],
 )
 def test_a_value_is_written_behind_an_equals_sign(words: tuple[str, ...], given: object):
-    """Of a named input and of the only one; each is a description."""
     told = named_inputs(words)
     assert told == given
     (spec,) = parse_inputs(told or {}).values()
@@ -194,6 +187,5 @@ def test_a_value_is_written_behind_an_equals_sign(words: tuple[str, ...], given:
     "text", ["string", "string hello", "int8 =300", "bool =1", "int64 1x4 =x", 'float32 "x"']
 )
 def test_descriptions_that_mean_nothing(text: str):
-    """Text without quotes, and a value that the type has not."""
     with pytest.raises(UsageError):
         parse_inputs({"a": text})

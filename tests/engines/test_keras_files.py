@@ -56,7 +56,6 @@ print(json.dumps(told))
 
 @pytest.mark.torch
 def test_what_becomes_of_keras_files(tmp_path: Path):
-    """A chain and a graph with named inputs run; dynamic sizes, code and half a file do not."""
     made_keras(tmp_path)
     env = {**os.environ, "PYTHONPATH": f"{python_path()}:{Path(__file__).parent}"}
     done = subprocess.run(

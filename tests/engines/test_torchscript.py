@@ -24,7 +24,6 @@ class Voice(torch.nn.Module):
         self.drop = torch.nn.Dropout()
 
     def forward(self, x: torch.Tensor, sr: int, scale: float = 1.0) -> dict[str, torch.Tensor]:
-        """Refuses another rate."""
         if sr != 16000:
             raise ValueError("Supported sampling rates: 16000")
         return {"y": self.drop(self.dense(x)) * scale}
@@ -32,7 +31,6 @@ class Voice(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def voice(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program as a file."""
     torch.manual_seed(1)
     file = tmp_path_factory.mktemp("voice") / "voice.pt"
     with warnings.catch_warnings():
@@ -46,7 +44,6 @@ GIVEN = {"x": "float32 2x64 =0.5", "sr": "16000"}
 
 
 def test_a_program_gives_what_a_plain_call_gives(voice: Path, tmp_path: Path):
-    """Its phases are load, first and execute."""
     made = prepared(voice, tmp_path, input=GIVEN)
     assert made["file_bytes"] == voice.stat().st_size
     notes = run(voice.name, "torchscript", Path(made["folder"]), input=GIVEN, rounds=2)
@@ -94,7 +91,6 @@ def test_inputs_that_it_does_not_take(
 
 
 def test_a_file_that_is_cut_short_is_one_message(voice: Path, tmp_path: Path):
-    """PyTorch's own words."""
     file = tmp_path / "cut.jit"
     file.write_bytes(voice.read_bytes()[:2000])
     with pytest.raises(WorkloadError, match="TorchScript can't load it: ") as refused:

@@ -34,7 +34,6 @@ starts = ["130%"]
 
 
 def _nothing(folder: Path) -> Path:
-    """The network comes with edgebench."""
     return folder
 
 
@@ -66,7 +65,6 @@ KINDS: dict[str, tuple[Callable[[Path], Path], str]] = {
     ],
 )
 def test_a_kind_is_walked(tmp_path: Path, kind: str) -> None:
-    """Down, up and free again, with rounds enough at each limit; its start is a fresh trial's."""
     make, workload = KINDS[kind]
     make(tmp_path)
     (tmp_path / "kind.toml").write_text(SCENARIO.format(workload=workload))

@@ -27,7 +27,6 @@ def mapping_fields(pages: PageRange) -> dict[str, str]:
 
 
 def resident_bytes(pages: PageRange) -> int:
-    """What of it is in this process's page table, by its smaps."""
     inside, found = False, 0
     for line in Path("/proc/self/smaps").read_text().splitlines():
         first = line.split()[0]

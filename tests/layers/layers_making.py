@@ -33,7 +33,6 @@ class Branches(nn.Module):
         self.head = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 5))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Class scores of a batch."""
         x = self.stem(x)
         x = x + self.norm(self.twice(x)) * self.scale
         x = torch.relu(self.again(x))
@@ -42,8 +41,6 @@ class Branches(nn.Module):
 
 
 class Attention(nn.Module):
-    """Attention, which uses its children's weights without calling them."""
-
     def __init__(self) -> None:
         super().__init__()
         self.patches = nn.Conv2d(3, 8, 4, 4)
@@ -51,7 +48,6 @@ class Attention(nn.Module):
         self.head = nn.Linear(8, 5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Class scores of a batch."""
         x = self.patches(x).flatten(2).transpose(1, 2)
         x, _ = self.attention(x, x, x, need_weights=False)
         scores: torch.Tensor = self.head(x.mean(1))
@@ -59,14 +55,11 @@ class Attention(nn.Module):
 
 
 class Convolutions(nn.Module):
-    """No fully connected layer at all."""
-
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 5, 3))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Class scores of a batch."""
         scores: torch.Tensor = self.layers(x).mean((2, 3))
         return scores
 
@@ -79,7 +72,6 @@ class Stack(nn.Module):
         self.layers = nn.Sequential(*(nn.Linear(768, 768) for _ in range(8)))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of each image's numbers."""
         numbers: torch.Tensor = self.layers(x.flatten(1))
         return numbers
 
@@ -90,19 +82,16 @@ def build_empty(name: str) -> nn.Module:
 
 
 def layer_rows(name: str, batch: int = 1, image: int | None = None) -> list[LayerTableRow]:
-    """A known network's layer table."""
     return examine(name, {"image": image}, batch).rows
 
 
 def prepare_known(
     name: str, cache: Path, seed: int, checkpoint: Path | None = None
 ) -> tuple[Path, dict[str, tuple[str, int]]]:
-    """A known network's weights."""
     return prepare_weights(examine(name, {}), cache, seed, checkpoint)
 
 
 def written_tensors(folder: Path) -> dict[str, torch.Tensor]:
-    """All tensors of a prepared network by their full names."""
     return {
         f"{part}.{key}".lstrip("."): tensor
         for part, file in weight_files(folder).items()
@@ -111,7 +100,6 @@ def written_tensors(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def known_input(name: str, seed: int, batch: int = 1, image: int | None = None) -> torch.Tensor:
-    """A known network's input."""
     settings = {"seed": seed, "image": image}
     return sample_of(network_source(reference_of(name, {})), nn.Identity(), settings, batch)
 
@@ -120,13 +108,11 @@ SMALL = (Branches, Attention, Convolutions)
 
 
 def plain(kind: type[nn.Module], seed: int = 0) -> nn.Module:
-    """The module as its constructor makes it, in evaluation mode."""
     torch.manual_seed(seed)
     return kind().eval()
 
 
 def on_meta(model: nn.Module) -> nn.Module:
-    """A copy without memory."""
     return type(model)().to("meta").eval()
 
 
@@ -136,7 +122,6 @@ def sample(shape: tuple[int, ...] = SHAPE) -> torch.Tensor:
 
 
 def write_weights(model: nn.Module, folder: Path) -> dict[str, Path]:
-    """One file for each part of the model; part → file."""
     tensors = dict(model.named_parameters()) | dict(model.named_buffers())
     files = {}
     folder.mkdir(parents=True, exist_ok=True)
@@ -148,7 +133,6 @@ def write_weights(model: nn.Module, folder: Path) -> dict[str, Path]:
 
 
 def layered(model: nn.Module, folder: Path, loader: str = "copy") -> LayeredNetwork:
-    """The model cut into layers, with its weights in this folder."""
     files = write_weights(model, folder)
     name = type(model).__name__
     empty = on_meta(model)
@@ -156,8 +140,6 @@ def layered(model: nn.Module, folder: Path, loader: str = "copy") -> LayeredNetw
 
 
 class SpanLog:
-    """Records the spans of a schedule: what begins and ends, in order."""
-
     def __init__(self) -> None:
         self.boundaries: list[tuple[str, str, Any, Any]] = []
 
@@ -171,13 +153,11 @@ class SpanLog:
         layer: int | None = None,
         name: str | None = None,
     ) -> Iterator[None]:
-        """Note both ends."""
         self.boundaries.append(("start", phase, network, layer))
         yield
         self.boundaries.append(("end", phase, network, layer))
 
     def phases(self) -> list[tuple[str, Any, Any]]:
-        """Phase, network and layer of each start, but for whole rounds."""
         starts = (b for b in self.boundaries if b[0] == "start" and b[1] != "round")
         return [(phase, network, layer) for _, phase, network, layer in starts]
 

@@ -11,8 +11,6 @@ from edgebench.layers.known_networks import import_torchvision
 
 
 class Recurrent(nn.Module):
-    """An embedding, a bidirectional LSTM of two layers, and nested outputs."""
-
     def __init__(self, width: int = 16) -> None:
         super().__init__()
         self.embedding = nn.Embedding(50, width)
@@ -21,7 +19,6 @@ class Recurrent(nn.Module):
         self.example_input_array = torch.arange(12)[None]
 
     def forward(self, tokens: torch.Tensor) -> Any:
-        """Scores, and the last states."""
         states, last = self.lstm(self.embedding(tokens))
         return self.out(states), last
 
@@ -39,7 +36,6 @@ class Detector(nn.Module):
         self.boxes = nn.Linear(32, 4)
 
     def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Classes and boxes of ten queries."""
         seen = self.backbone(image).flatten(2).transpose(1, 2)
         seen = seen + self.rows.repeat(4, 1)[: seen.shape[1]]
         found = self.transformer(seen, self.queries.weight.unsqueeze(0))
@@ -60,7 +56,6 @@ class TiedEncoder(nn.Module):
         self.example_input_array = torch.arange(12)[None]
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Scores."""
         scores: torch.Tensor = self.head(self.encoder(self.embedding(tokens)))
         return scores
 
@@ -83,20 +78,16 @@ class Deciding(nn.Module):
 
 
 class Pair(nn.Module):
-    """Two inputs by name, of different types."""
-
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(1000, 8)
         self.out = nn.Linear(8, 4)
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> list[torch.Tensor]:
-        """Masked scores."""
         return [self.out(self.embedding(ids)) * mask.unsqueeze(-1)]
 
 
 def vision_transformer() -> nn.Module:
-    """A class token and position embeddings of the network's own, attention that is one layer."""
     sides = {"image_size": 32, "patch_size": 16, "num_layers": 1, "num_heads": 2}
     made: nn.Module = import_torchvision().VisionTransformer(
         **sides, hidden_dim=16, mlp_dim=32, num_classes=5
@@ -105,7 +96,6 @@ def vision_transformer() -> nn.Module:
 
 
 def swin() -> nn.Module:
-    """Windows of attention with a table that the constructor computes."""
     kinds = import_torchvision().swin_transformer
     made: nn.Module = kinds.SwinTransformer(
         patch_size=[4, 4],
@@ -121,14 +111,12 @@ def swin() -> nn.Module:
 
 
 def convnext() -> nn.Module:
-    """Residual blocks with a scale of their own."""
     kinds = import_torchvision().convnext
     made: nn.Module = kinds.ConvNeXt([kinds.CNBlockConfig(8, None, 2)], num_classes=5)
     return made
 
 
 def maxvit() -> nn.Module:
-    """Attention with bias tables that are parameters of a container."""
     made: nn.Module = import_torchvision().MaxVit(
         input_size=(32, 32),
         stem_channels=8,

@@ -25,7 +25,6 @@ FEW = 512 << 10
 
 @pytest.fixture
 def network(tmp_path: Path) -> LayeredNetwork:
-    """Mapped from files that are not in memory."""
     made = layered(plain(Stack), tmp_path, "mmap")
     files = list(tmp_path.iterdir())
     # So nothing that is read ahead as they are mapped is on its way when they are evicted.
@@ -38,12 +37,10 @@ def network(tmp_path: Path) -> LayeredNetwork:
 
 
 def pages(network: LayeredNetwork, order: int) -> PageRange:
-    """A layer's weights."""
     return pages_of(network.calls[order].part.tensors().values())[0]
 
 
 def use(network: LayeredNetwork, order: int) -> None:
-    """Read all of a layer's weights."""
     assert all(t.sum() is not None for t in network.calls[order].part.tensors().values())
 
 
@@ -61,7 +58,6 @@ def test_sequential_is_told_once(network: LayeredNetwork):
 
 
 def test_the_next_layer_is_read_before_this_one_runs(network: LayeredNetwork):
-    """Nobody has touched it."""
     advised = AdvisedWeights("willneed", network)
     assert cached_bytes(pages(network, 1)) < FEW
     advised.before(network.calls[0])
@@ -94,7 +90,6 @@ def test_what_was_used_is_dropped(network: LayeredNetwork):
 @pytest.mark.parametrize("kind", SMALL)
 @pytest.mark.parametrize("advice", PAGE_ADVICE)
 def test_outputs_stay_the_same(kind: type[nn.Module], advice: str, tmp_path: Path):
-    """To the last bit, in the first pass and in warm ones."""
     model = plain(kind)
     made = SCHEDULES["bulk"]([layered(model, tmp_path, "mmap")], SpanLog(), warm=2)
     made.page_advice = advice  # type: ignore[attr-defined]

@@ -35,7 +35,6 @@ TOKEN_BYTES = {"gpt2": 2 * 2 * 2 * 16 * 4, "smollm2-135m": 2 * 2 * 2 * 8 * 4}
 
 
 def settings_of(text: str, cache: Path, **keys: Any) -> dict[str, Any]:
-    """A trial's settings, with weights on disk."""
     reference = parse_reference(text, cache)
     references = {reference.name: reference.to_json()}
     request = {"networks": [reference.name], "references": references, "seed": SEED, **keys}
@@ -58,7 +57,6 @@ def plain_tokens(text: str, prompt: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_text_is_what_the_model_makes_without_a_cache(name: str, tmp_path: Path) -> None:
-    """With both loaders and in every round, from a configuration that comes with edgebench."""
     text = f"transformers:{name}?{SMALL[name]}"
     settings = settings_of(text, tmp_path, prompt=PROMPT, new_tokens=NEW)
     expected = None
@@ -78,7 +76,6 @@ def test_text_is_what_the_model_makes_without_a_cache(name: str, tmp_path: Path)
 def test_the_cache_holds_keys_and_values_of_all_tokens_but_the_last(
     name: str, tmp_path: Path
 ) -> None:
-    """Of a batch of two; nothing of it is left when the round has ended."""
     text = f"transformers:{name}?{SMALL[name]}"
     settings = settings_of(text, tmp_path, prompt=PROMPT, new_tokens=NEW)
     pipeline = build_pipeline(settings, SpanLog())
@@ -89,7 +86,6 @@ def test_the_cache_holds_keys_and_values_of_all_tokens_but_the_last(
 
 
 def test_prefill_and_decoding_are_timed_as_wholes(tmp_path: Path) -> None:
-    """Prefill's layers are recorded too; its time, and the throughput, are those on the clock."""
     text = f"transformers:gpt2?{SMALL['gpt2']}"
     settings = settings_of(text, tmp_path, prompt=PROMPT, new_tokens=NEW)
     with (tmp_path / "events").open("w+b") as file:

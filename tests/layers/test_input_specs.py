@@ -9,7 +9,6 @@ from edgebench.layers.input_specs import InputSpec, named_inputs, parse_inputs
 
 
 def test_types_shapes_and_values_are_read() -> None:
-    """Of one input without a name, and of several."""
     assert parse_inputs("float32 1x3x8x8") == {"": InputSpec("float32", (1, 3, 8, 8), "uniform")}
     found = parse_inputs({"ids": "int64 1x128 <32000", "mask": "int64 1x128 ones"})
     assert found["ids"] == InputSpec("int64", (1, 128), below=32000)
@@ -17,7 +16,6 @@ def test_types_shapes_and_values_are_read() -> None:
 
 
 def test_flags_name_their_inputs() -> None:
-    """The name ends at the first equals sign."""
     assert named_inputs(()) is None
     assert named_inputs(("float32 1x8",)) == "float32 1x8"
     assert named_inputs(("a=int64 1x8 <9", "b=bool 1x8 ones")) == {
@@ -42,7 +40,6 @@ def test_flags_name_their_inputs() -> None:
     ],
 )
 def test_what_is_no_input_is_answered_with_one(text: str, says: str, remedy: str) -> None:
-    """The remedy is something to write."""
     if not says:
         assert parse_inputs(text)
         return

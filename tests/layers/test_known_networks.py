@@ -37,7 +37,6 @@ def test_the_list_without_torch_is_the_list_with_it() -> None:
 
 
 def test_every_network_has_a_family() -> None:
-    """Families are few, and none of them is one network's alone by accident of its name."""
     families = {name: family_of(name) for name in NETWORKS}
     assert len(set(families.values())) == 15
     assert families["wide_resnet50_2"] == families["resnext50_32x4d"] == "resnet"
@@ -46,14 +45,12 @@ def test_every_network_has_a_family() -> None:
 
 
 def test_an_unknown_network_is_answered_with_the_nearest() -> None:
-    """The remedy is the name that was meant."""
     with pytest.raises(WorkloadError, match="resnet81") as caught:
         build_empty("resnet81")
     assert "resnet18" in str(caught.value.remedy)
 
 
 def check_cut(name: str) -> None:
-    """All on meta, in evaluation mode, and each tensor the network uses belongs to one part."""
     model = build_empty(name)
     assert not model.training
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
@@ -68,14 +65,12 @@ def check_cut(name: str) -> None:
 
 @pytest.mark.parametrize("name", ODD)
 def test_each_family_is_built_without_memory_and_cut_in_full(name: str) -> None:
-    """Those that are built in an unusual way."""
     check_cut(name)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", sorted(set(NETWORKS) - set(ODD)))
 def test_every_other_network_is_built_without_memory_and_cut_in_full(name: str) -> None:
-    """The same for all that there are."""
     check_cut(name)
 
 
@@ -86,7 +81,6 @@ def test_parameters_of_mobilenet_v1_are_the_papers() -> None:
 
 
 def plain(name: str, folder: Path) -> nn.Module:
-    """The network as torchvision builds it, with the prepared weights: no edgebench in it."""
     if name in ZOO:
         model = ZOO[name]()
     else:
@@ -102,7 +96,6 @@ def plain(name: str, folder: Path) -> nn.Module:
 
 
 def check_outputs(name: str, cache: Path) -> None:
-    """Copied weights, and mapped ones beside a thread that reads: equal bit for bit, finite."""
     folder, _ = prepare_known(name, cache, 0)
     with torch.inference_mode():
         expected = plain(name, folder)(known_input(name, 5))
@@ -119,19 +112,16 @@ def check_outputs(name: str, cache: Path) -> None:
 
 @pytest.mark.parametrize("name", LIGHT)
 def test_light_networks_compute_what_they_always_compute(name: str, tmp_path: Path) -> None:
-    """Modules called twice, channel shuffles."""
     check_outputs(name, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", sorted(set(ONE_OF_EACH) - set(LIGHT)))
 def test_each_family_computes_what_it_always_computes(name: str, tmp_path: Path) -> None:
-    """Residuals, attention, auxiliary heads that don't run, layer scales, class tokens."""
     check_outputs(name, tmp_path)
 
 
 def test_the_input_is_the_seeds() -> None:
-    """The same for the same seed, and of the network's shape."""
     assert torch.equal(known_input("lenet", 1), known_input("lenet", 1))
     assert not torch.equal(known_input("lenet", 1), known_input("lenet", 2))
     assert known_input("lenet", 1, batch=3).shape == (3, 1, 28, 28)

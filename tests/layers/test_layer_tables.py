@@ -60,7 +60,6 @@ OWN = """
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a module of somebody's own, in which we stand."""
     (tmp_path / "mynet.py").write_text(textwrap.dedent(OWN))
     (tmp_path / "torn.py").write_text("import a_module_that_is_not_there\n")
     monkeypatch.chdir(tmp_path)
@@ -70,19 +69,16 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def references(named: str) -> dict[str, Any]:
-    """The reference, as a request has it."""
     return {named: parse_reference(named, Path.cwd()).to_json()}
 
 
 def prepare(capsys: pytest.CaptureFixture[str], **request: Any) -> tuple[int, dict[str, Any]]:
-    """Exit code and answer."""
     code = main([json.dumps({**request, "task": "prepare"})])
     return code, json.loads(capsys.readouterr().out)
 
 
 @functools.cache
 def transformer() -> list[LayerTableRow]:
-    """A vision transformer's table."""
     return layer_rows("vit_b_32")
 
 
@@ -98,7 +94,6 @@ def test_alexnets_table_is_the_known_one() -> None:
 
 
 def test_operations_and_outputs_grow_with_the_batch() -> None:
-    """Weights don't."""
     one, four = layer_rows("lenet", batch=1), layer_rows("lenet", batch=4)
     for single, batched in zip(one, four, strict=True):
         assert batched.flops == 4 * single.flops
@@ -114,7 +109,6 @@ def test_a_containers_own_parameters_have_a_row() -> None:
 
 
 def test_attention_counts_its_operations() -> None:
-    """It is one row, with its matrix products."""
     rows = {row.name: row for row in transformer()}
     attention = rows["encoder.layers.encoder_layer_0.self_attention"]
     projections = 2 * 50 * 768 * 768 * 4
@@ -125,7 +119,6 @@ def test_attention_counts_its_operations() -> None:
 def test_preparing_answers_with_a_manifest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each row names its file and size; the sums are the files'."""
     code, answer = prepare(capsys, networks=["lenet"], cache=str(tmp_path))
     lenet = answer["networks"]["lenet"]
     files = {row["file"]: row["file_bytes"] for row in lenet["table"] if row["file"]}
@@ -139,7 +132,6 @@ def test_preparing_answers_with_a_manifest(
 
 @pytest.mark.long
 def test_parameters_of_a_part_called_twice_count_once() -> None:
-    """MaxViT calls its bias tables' owners twice: the sum is the network's, not the rows'."""
     described = describe_layers({"networks": ["maxvit_t"]})["networks"]["maxvit_t"]
     assert described["parameter_bytes"] == 30_919_624 * 4
 
@@ -169,7 +161,6 @@ def test_a_bad_request_is_answered_with_an_error(
 def test_a_cache_that_cannot_be_written_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file is where the folder should be."""
     (tmp_path / "cache").write_text("")
     code, answer = prepare(capsys, networks=["lenet"], cache=str(tmp_path / "cache"))
     assert code == 1
@@ -177,7 +168,6 @@ def test_a_cache_that_cannot_be_written_is_an_error(
 
 
 def test_a_known_network_is_described_as_it_is_prepared():
-    """The same rows as the sweep's own table, with sizes of files that nobody wrote."""
     made = describe_layers({"networks": ["alexnet"]})["networks"]["alexnet"]
     assert [row["name"] for row in made["table"]] == [row.name for row in layer_rows("alexnet")]
     assert made["parameter_bytes"] == 61_100_840 * 4
@@ -185,7 +175,6 @@ def test_a_known_network_is_described_as_it_is_prepared():
 
 
 def test_a_network_of_ones_own(own: Path):
-    """A factory that only its owner has is imported from where the person stands."""
     made = describe_networks(["mynet:make"], references=references("mynet:make"), identity=None)[
         "networks"
     ]["mynet:make"]
@@ -210,7 +199,6 @@ def test_a_network_of_ones_own(own: Path):
     ],
 )
 def test_what_cant_be_had_is_told(own: Path, named: str, told: str, remedy: str):
-    """Whatever is wrong with somebody's own code, one sentence says what and how to mend it."""
     with pytest.raises(WorkloadError) as caught:
         describe_layers({"networks": [named], "references": references(named)})
     assert told in caught.value.what

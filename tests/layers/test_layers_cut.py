@@ -18,13 +18,11 @@ pytestmark = pytest.mark.torch
 
 
 def cut_of(kind: type[nn.Module]) -> Cut:
-    """The cut of a small network."""
     return cut(on_meta(plain(kind)), sample())
 
 
 @functools.cache
 def network_cut(name: str) -> Cut:
-    """The cut of a network known by name."""
     return cut(build_empty(name), sample(input_shape(name, 1)))
 
 
@@ -50,7 +48,6 @@ def test_a_module_called_twice_is_two_layers_of_one_part() -> None:
     ],
 )
 def test_parts_of_known_networks(name: str, part: str, own: str | None) -> None:
-    """Tokens and layer scales are layers of their own; attention is one layer as a whole."""
     found = network_cut(name).parts[part]
     assert found.own_only == bool(own)
     assert own in found.tensors() if own else "Attention" in type(found.module).__name__
@@ -62,7 +59,6 @@ def test_weights_used_without_a_call_stay_with_the_module_that_uses_them() -> No
 
 
 def test_an_input_the_network_cannot_take_is_explained() -> None:
-    """The message names the shape, and what to change."""
     with pytest.raises(WorkloadError, match=r"\(1, 3, 16, 16\)") as caught:
         examine("alexnet", {"image": 16})
     assert "image" in str(caught.value.remedy)

@@ -40,20 +40,17 @@ def in_memory(path: Path) -> bool:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A weights file with tensors of many kinds."""
     write_tensors(tmp_path / "w.safetensors", TENSORS)
     return tmp_path / "w.safetensors"
 
 
 def anonymous_bytes() -> int:
-    """Memory of this process that is no file's."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
 
 
 @pytest.mark.parametrize("loader", LOADERS.values(), ids=LOADERS)
 def test_what_was_written_is_loaded(loader: Callable[[Path], dict], file: Path) -> None:
-    """Every type and shape comes back, at an address that kernels find aligned."""
     loaded = loader(file)
     assert set(loaded) == set(TENSORS)
     for name, tensor in TENSORS.items():
@@ -71,7 +68,6 @@ def test_the_file_is_a_standard_one(file: Path) -> None:
 
 
 def test_copied_weights_take_their_size_once_and_give_it_back(tmp_path: Path) -> None:
-    """No second copy while loading, and nothing kept by an allocator after unloading."""
     paths = [tmp_path / f"{n}.safetensors" for n in range(24)]
     for path in paths:
         write_tensors(path, {"weight": torch.rand(MIB // 4)})
@@ -85,7 +81,6 @@ def test_copied_weights_take_their_size_once_and_give_it_back(tmp_path: Path) ->
 
 
 def test_mapped_weights_are_no_anonymous_memory(tmp_path: Path) -> None:
-    """They are pages of the file, also when they were read."""
     path = tmp_path / "w.safetensors"
     write_tensors(path, {"weight": torch.rand(6 * MIB)})
     before = anonymous_bytes()
@@ -95,7 +90,6 @@ def test_mapped_weights_are_no_anonymous_memory(tmp_path: Path) -> None:
 
 
 def test_a_mapped_file_is_not_changed_by_writing_to_its_tensors(file: Path) -> None:
-    """The mapping is private."""
     before = file.read_bytes()
     LOADERS["mmap"](file)["weight"].fill_(7)
     assert file.read_bytes() == before
@@ -128,7 +122,6 @@ def test_a_file_cut_short_is_damaged(loader: Callable[[Path], dict], keep: int, 
 def test_a_header_that_makes_no_sense_is_damaged(
     loader: Callable[[Path], dict], header: bytes, file: Path
 ) -> None:
-    """Nothing outside the file is ever read."""
     file.write_bytes(len(header).to_bytes(8, "little") + header + bytes(64))
     with pytest.raises(WorkloadError, match="damaged"):
         loader(file)
@@ -170,7 +163,6 @@ def test_keys_that_the_loader_rules_out_are_refused(
 
 
 def test_written_weights_can_be_evicted(tmp_path: Path) -> None:
-    """They are on the disk already: a cold start finds none of them in memory."""
     path = tmp_path / "w.safetensors"
     write_tensors(path, {"weight": torch.rand(MIB)})
     if in_memory(path):

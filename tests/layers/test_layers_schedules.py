@@ -33,19 +33,16 @@ ALL = pytest.mark.parametrize("schedule", SCHEDULES)
 
 
 def an_input() -> torch.Tensor:
-    """The same each time."""
     return torch.rand(SHAPE, generator=torch.Generator().manual_seed(3))
 
 
 def pair(folder: Path) -> list[LayeredNetwork]:
-    """Two networks: a convolutional one, and one with attention."""
     return [layered(plain(kind), folder / kind.__name__) for kind in (Branches, Attention)]
 
 
 def run(
     schedule: str, networks: list[LayeredNetwork], log: SpanLog, rounds: int = 1, **options: int
 ):
-    """The outputs of the last round."""
     runner = SCHEDULES[schedule](networks, log, **options)
     for number in range(rounds):
         outputs = runner.run([an_input()] * len(networks), number)
@@ -71,7 +68,6 @@ def use_loader(network: LayeredNetwork, loader: Callable[[Path], Tensors]) -> No
 def test_a_pipelines_outputs_are_those_of_plain_networks(
     schedule: str, loader: str, tmp_path: Path
 ) -> None:
-    """Bit for bit, in the second round too, with three workers; then nothing is in memory."""
     models = [plain(kind, seed) for seed, kind in enumerate(SMALL)]
     with torch.inference_mode():
         expected = [model(an_input()) for model in models]
@@ -105,7 +101,6 @@ def test_linear_holds_one_layer_at_a_time(tmp_path: Path) -> None:
 
 
 def test_linear_reads_a_part_called_twice_twice(tmp_path: Path) -> None:
-    """Its file is read anew for its second call: in between it was not in memory."""
     network = layered(plain(Branches), tmp_path)
     read: list[Path] = []
     use_loader(network, lambda path: read.append(path) or LOADERS["copy"](path))
@@ -117,7 +112,6 @@ def test_linear_reads_a_part_called_twice_twice(tmp_path: Path) -> None:
 
 
 def test_bulk_loads_all_then_executes_all_then_again(tmp_path: Path) -> None:
-    """One first execution and as many warm ones as asked, each with a span of its own."""
     log = SpanLog()
     run("bulk", [layered(plain(Convolutions), tmp_path)], log, warm=2)
     phases = [phase for phase, _, layer in log.phases()]
@@ -175,7 +169,6 @@ def test_deepeye_starts_the_next_network_while_connected_layers_run(tmp_path: Pa
 
 
 def test_deepeyes_second_lane_does_one_thing_at_a_time(tmp_path: Path) -> None:
-    """No connected layer is loaded while another is executed."""
     log = SpanLog()
     networks = [layered(plain(Branches, n), tmp_path / str(n)) for n in range(3)]
     for network in networks:
@@ -226,7 +219,6 @@ def test_a_network_that_does_not_fit_waits(tmp_path: Path) -> None:
 
 
 def test_a_smaller_network_passes_one_that_does_not_fit() -> None:
-    """The first that fits goes; one larger than all that is free goes alone."""
     gate = AdmissionGate([50, 60, 20, 200], 100)
     assert [gate.start()[0] for _ in range(3)] == [0, 2, None]
     assert [gate.end(0), gate.start()[0], gate.start()[0]] == [1, 1, None]
@@ -238,7 +230,6 @@ def test_a_smaller_network_passes_one_that_does_not_fit() -> None:
 def test_a_load_that_fails_ends_the_round_with_its_error(
     schedule: str, part: str, tmp_path: Path
 ) -> None:
-    """Whichever thread it is in: no other waits for ever."""
     networks = [layered(plain(Branches, n), tmp_path / str(n)) for n in range(3)]
 
     def loader(path: Path) -> Tensors:
@@ -253,7 +244,6 @@ def test_a_load_that_fails_ends_the_round_with_its_error(
 
 @ALL
 def test_a_layer_that_fails_ends_the_round_with_its_error(schedule: str, tmp_path: Path) -> None:
-    """An error while executing is the one that is raised."""
     networks = [layered(plain(Branches, n), tmp_path / str(n)) for n in range(2)]
 
     def fail(module: nn.Module, args: object) -> None:
@@ -265,8 +255,6 @@ def test_a_layer_that_fails_ends_the_round_with_its_error(schedule: str, tmp_pat
 
 
 class Fickle(nn.Module):
-    """Takes another path from the third call on: the first two cut it."""
-
     def __init__(self) -> None:
         super().__init__()
         self.a, self.b, self.calls = nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1), 0

@@ -38,7 +38,6 @@ def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
 
 
 def test_weights_are_made_once(tmp_path: Path) -> None:
-    """The second time the files are as they were, not written again."""
     folder, files = prepare_known("lenet", tmp_path, 0)
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert prepare_known("lenet", tmp_path, 0) == (folder, files)
@@ -55,7 +54,6 @@ def test_made_weights_hardly_compress(tmp_path: Path) -> None:
 
 
 def test_what_a_constructor_computes_is_kept(tmp_path: Path) -> None:
-    """Index tables and coordinates are the real ones, in whatever type."""
     text = f"{Path(outside_models.__file__)}:swin"
     reference = parse_reference(text, tmp_path)
     request = {
@@ -73,14 +71,12 @@ def test_what_a_constructor_computes_is_kept(tmp_path: Path) -> None:
 
 
 def test_running_statistics_are_random_and_positive(tmp_path: Path) -> None:
-    """Variances near one: the square root exists and the scale of activations stays."""
     made = written_tensors(prepare_known("shufflenet_v2_x0_5", tmp_path, 0)[0])
     variances = torch.cat([made[key] for key in made if key.endswith("running_var")])
     assert 0.9 <= variances.min() < variances.max() <= 1.1
 
 
 def test_what_a_killed_maker_left_is_cleared(tmp_path: Path) -> None:
-    """A half-made folder is neither used nor kept."""
     folder, _ = prepare_known("lenet", tmp_path, 0)
     half_made = folder.with_name(f".{folder.name}.part")
     folder.rename(half_made)
@@ -93,7 +89,6 @@ def test_what_a_killed_maker_left_is_cleared(tmp_path: Path) -> None:
 def test_a_checkpoint_is_taken(
     name: str, checkpoint: dict[str, torch.Tensor], tmp_path: Path
 ) -> None:
-    """In each format, also one level down beside the epoch: its values are on disk."""
     path = tmp_path / name
     if path.suffix == ".safetensors":
         save_file(checkpoint, path)
@@ -105,7 +100,6 @@ def test_a_checkpoint_is_taken(
 
 
 def test_a_checkpoint_may_lack_what_never_runs_and_what_is_computed(tmp_path: Path) -> None:
-    """Published GoogLeNet weights have no auxiliary heads; old ones count no batches."""
     state = import_torchvision().googlenet(weights=None, init_weights=False).state_dict()
     kept = {k: v for k, v in state.items() if "aux" not in k and "num_batches" not in k}
     torch.save(kept, tmp_path / "g.pt")
@@ -116,7 +110,6 @@ def test_a_checkpoint_may_lack_what_never_runs_and_what_is_computed(tmp_path: Pa
 def test_a_changed_checkpoint_is_taken_anew(
     checkpoint: dict[str, torch.Tensor], tmp_path: Path
 ) -> None:
-    """It is known by what is in it, not by its name."""
     path = tmp_path / "c.pt"
     torch.save(checkpoint, path)
     first, _ = prepare_known("lenet", tmp_path, 0, path)
@@ -128,7 +121,6 @@ def test_a_changed_checkpoint_is_taken_anew(
 def test_a_checkpoint_of_other_shapes_is_refused(
     checkpoint: dict[str, torch.Tensor], tmp_path: Path
 ) -> None:
-    """The message names the first tensors at fault with both shapes, and counts the rest."""
     wrong = {key: torch.zeros(tensor.ndim + 1) for key, tensor in checkpoint.items()}
     del wrong["features.0.bias"]
     torch.save(wrong, tmp_path / "c.pt")
@@ -140,7 +132,6 @@ def test_a_checkpoint_of_other_shapes_is_refused(
 
 
 def test_a_checkpoint_that_would_run_code_is_refused(tmp_path: Path) -> None:
-    """A pickled module is code: it is not unpickled."""
     torch.save(ZOO["lenet"](), tmp_path / "c.pt")
     with pytest.raises(WorkloadError, match="reading these runs code in the file") as refused:
         prepare_known("lenet", tmp_path, 0, tmp_path / "c.pt")
@@ -155,7 +146,6 @@ def test_a_checkpoint_that_would_run_code_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
 def test_a_checkpoint_of_the_other_format_or_cut_short(suffix: str, tmp_path: Path) -> None:
-    """In words of our own: PyTorch's are of its archives and options."""
     state = ZOO["lenet"]().state_dict()
     save_file(state, tmp_path / "whole.safetensors")
     torch.save(state, tmp_path / "whole.pt")
@@ -174,14 +164,12 @@ def test_a_checkpoint_of_the_other_format_or_cut_short(suffix: str, tmp_path: Pa
 
 
 def test_a_checkpoint_without_a_state_is_refused(tmp_path: Path) -> None:
-    """A lone tensor is no state dictionary."""
     torch.save(torch.zeros(3), tmp_path / "c.pt")
     with pytest.raises(WorkloadError, match="holds a Tensor"):
         prepare_known("lenet", tmp_path, 0, tmp_path / "c.pt")
 
 
 def test_a_folder_without_weights_is_named(tmp_path: Path) -> None:
-    """Weights that were deleted between preparing and running."""
     with pytest.raises(WorkloadError, match="no weights") as caught:
         weight_files(tmp_path / "gone")
     assert "gone" in str(caught.value.where)

@@ -29,7 +29,6 @@ SEED = 3
 
 
 def _long(*names: str) -> list[Any]:
-    """One network of each kind is enough for continuous integration."""
     return [pytest.param(name, marks=pytest.mark.long) for name in names]
 
 
@@ -48,7 +47,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 def prepared(text: str, folder: Path, **keys: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A trial's settings, and what the manifest knows of the network."""
     reference = parse_reference(text, folder)
     references = {reference.name: reference.to_json()}
     request = {"networks": [reference.name], "references": references, "seed": SEED, **keys}
@@ -58,7 +56,6 @@ def prepared(text: str, folder: Path, **keys: Any) -> tuple[dict[str, Any], dict
 
 
 def plain_outputs(text: str, folder: Path, **keys: Any) -> list[torch.Tensor]:
-    """What the network computes without edgebench."""
     source = network_source(parse_reference(text, folder))
     torch.manual_seed(SEED)
     model = source.construct(weights=True)
@@ -68,7 +65,6 @@ def plain_outputs(text: str, folder: Path, **keys: Any) -> list[torch.Tensor]:
 
 
 def check_outputs(text: str, folder: Path, combinations: list[tuple[str, str]], **keys: Any) -> Any:
-    """Both rounds of each schedule and loader give what the network plainly computes."""
     settings, made = prepared(text, folder, **keys)
     expected = plain_outputs(text, folder, **keys)
     assert expected
@@ -91,7 +87,6 @@ TWO = [("linear", "copy"), ("stream", "mmap")]
 
 @pytest.mark.parametrize("name", OWN)
 def test_own_modules_compute_what_they_always_compute(name: str, folder: Path) -> None:
-    """LSTMs, uncalled children, tied weights, fused layers, paths that depend on values."""
     check_outputs(f"{HERE}/outside_models.py:{name}", folder, EVERY)
 
 
@@ -104,7 +99,6 @@ def test_classes_of_torchvision_compute_what_they_always_compute(name: str, fold
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
 def test_transformers_compute_what_they_always_compute(name: str, folder: Path) -> None:
-    """Tied weights, caches in the output, buffers, keyword arguments; from a configuration."""
     pytest.importorskip("transformers")
     check_outputs(f"transformers:{name}", folder, TWO)
 
@@ -114,13 +108,11 @@ def test_transformers_compute_what_they_always_compute(name: str, folder: Path) 
     "text", [*(f"transformers:{name}" for name in CONFIGS), *(f"timm:{name}" for name in OF_TIMM)]
 )
 def test_every_outside_model_under_every_schedule(text: str, folder: Path) -> None:
-    """With those of our own above, twelve networks from outside: encoders, decoders, both."""
     pytest.importorskip(text.partition(":")[0])
     check_outputs(text, folder, EVERY)
 
 
 def test_an_exported_program_is_a_network(folder: Path) -> None:
-    """Its layers are the modules it was exported from; trials build it without its weights."""
     module = torch.nn.Sequential(
         torch.nn.Linear(300, 400), torch.nn.ReLU(), torch.nn.Linear(400, 5)
     )
@@ -154,7 +146,6 @@ def test_tied_weights_are_on_disk_and_in_memory_once(folder: Path) -> None:
 
 
 def test_inputs_are_called_by_name(folder: Path) -> None:
-    """Types, shapes and values as described, the same for the same seed."""
     described = {"ids": "int64 1x7 <1000", "mask": "float32 1x7 ones"}
     check_outputs(f"{HERE}/outside_models.py:Pair", folder, EVERY[:1], input=described)
 
@@ -217,7 +208,6 @@ def test_code_that_was_moved_is_the_same_network(folder: Path) -> None:
 def test_what_cant_be_had_is_said_in_a_sentence(
     text: str, says: str, remedy: str, folder: Path
 ) -> None:
-    """A file of another format, a pickled file, a network larger than the machine."""
     # timm imports torchvision, which can't be imported before its operators are known.
     register_torchvision()
     if text.partition(":")[0] in ("timm", "transformers"):
@@ -267,7 +257,6 @@ def test_what_cant_be_had_is_said_in_a_sentence(
 def test_an_input_that_does_not_match_is_refused(
     described: dict[str, str], says: str, folder: Path
 ) -> None:
-    """In the network's own words, with the shapes that it was given."""
     with pytest.raises(WorkloadError, match=says) as refused:
         prepared(f"{HERE}/outside_models.py:Pair", folder, input=described)
     assert "--input" in str(refused.value.remedy)

@@ -72,7 +72,6 @@ def test_fewer_bytes_are_loaded_and_given_back(weights: dict[str, str], precisio
 
 
 def test_what_is_no_plain_linear_layer_stays():
-    """A layer of two names is replaced by one; attention uses the weights of its own directly."""
     shared = nn.Linear(8, 8)
     made = with_int8(nn.Sequential(shared, nn.MultiheadAttention(8, 2), shared))
     assert made[0] is made[2]
@@ -81,7 +80,6 @@ def test_what_is_no_plain_linear_layer_stays():
 
 
 def test_a_tied_weight_stays_as_it_is():
-    """It is another layer's, too, and no bytes."""
     layer, x = nn.Linear(8, 4), torch.rand(3, 8)
     assert torch.equal(Int8Linear(layer)(x), layer(x))
 
@@ -97,7 +95,6 @@ def test_settings_without_the_key_stay_as_they_were():
 
 
 def test_numbers_that_are_infinite_are_none():
-    """JSON has no word for them; two outputs with the same ones are equal, others are not."""
     values = some_values([torch.tensor([1.0, float("inf"), float("nan"), 2.0])], 8)
     assert values == [1.0, None, None, 2.0]
     assert relative_distance(values, values) == 0

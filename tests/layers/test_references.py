@@ -13,12 +13,10 @@ from edgebench.layers.references import ModelReference, parse_reference
 
 
 def test_a_known_name_is_a_reference_without_a_path(tmp_path: Path) -> None:
-    """Results of known networks are called as they always were."""
     assert parse_reference("resnet18", tmp_path) == ModelReference("known", "resnet18", "resnet18")
 
 
 def test_arguments_are_numbers_switches_and_text(tmp_path: Path) -> None:
-    """What follows the question mark is what the function is called with."""
     text = "pkg.models:make?depth=3&rate=0.5&wide=true&head=none&kind=small"
     found = parse_reference(text, tmp_path)
     assert (found.kind, found.target, found.name) == ("code", "pkg.models:make", text)
@@ -45,14 +43,12 @@ def test_parsing_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     [("a.pt2", "pt2"), ("a.onnx", "onnx"), ("a.TFLITE", "tflite"), ("a.keras", "keras")],
 )
 def test_files_are_kinds_by_their_ending(tmp_path: Path, file: str, kind: str) -> None:
-    """An engine finds its files by the kind; results know the file by its name alone."""
     (tmp_path / file).touch()
     found = parse_reference(file, tmp_path)
     assert (found.kind, found.name, found.path) == (kind, file, str(tmp_path / file))
 
 
 def zipped(file: Path, *names: str) -> Path:
-    """A zip file with members of these names."""
     with zipfile.ZipFile(file, "w") as archive:
         for name in names:
             archive.writestr(name, b"")
@@ -67,7 +63,6 @@ def test_torchscript_is_told_from_a_checkpoint_by_what_is_in_it(tmp_path: Path, 
 
 
 def test_a_function_of_a_file_is_relative_to_the_scenario(tmp_path: Path) -> None:
-    """A scenario that is moved together with its code still finds it."""
     (tmp_path / "net.py").touch()
     found = parse_reference("net.py:make?depth=2", tmp_path)
     assert (found.path, found.target) == (str(tmp_path / "net.py"), "make")
@@ -75,7 +70,6 @@ def test_a_function_of_a_file_is_relative_to_the_scenario(tmp_path: Path) -> Non
 
 
 def test_a_config_of_transformers_is_called_by_its_folder(tmp_path: Path) -> None:
-    """Both the folder and the file in it name the same network."""
     (tmp_path / "small-bert").mkdir()
     (tmp_path / "small-bert" / "config.json").write_text("{}")
     for text in ("transformers:small-bert", "transformers:small-bert/config.json"):
@@ -83,7 +77,6 @@ def test_a_config_of_transformers_is_called_by_its_folder(tmp_path: Path) -> Non
 
 
 def test_a_reference_survives_json(tmp_path: Path) -> None:
-    """The worker gets it as JSON in its settings."""
     found = parse_reference("pkg:make?depth=3&wide=true", tmp_path)
     assert ModelReference.from_json(found.to_json()) == found
 
@@ -123,7 +116,6 @@ def test_a_reference_survives_json(tmp_path: Path) -> None:
 def test_what_names_nothing_is_answered_with_what_to_write(
     tmp_path: Path, text: str, says: str, remedy: str
 ) -> None:
-    """One sentence says what is wrong, and the remedy is something to write."""
     (tmp_path / "folder.onnx").mkdir()
     (tmp_path / "b.bin").write_bytes(b"GGUF\3")
     for folder, file in (("saved", "saved_model.pb"), ("hub", "config.json")):

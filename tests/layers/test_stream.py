@@ -51,7 +51,6 @@ def mapped(tmp_path: Path) -> dict[str, torch.Tensor]:
 
 
 def test_pages_are_counted_once(mapped: dict[str, torch.Tensor]) -> None:
-    """Two halves of one tensor share a page where they meet."""
     whole = mapped["weight"].reshape(-1)
     halves = [whole[: 512 * 1024 + 5], whole[512 * 1024 + 5 :]]
     assert pages_of(halves) == pages_of([whole])
@@ -76,7 +75,6 @@ def test_what_is_locked_stays_when_the_rest_is_dropped(mapped: dict[str, torch.T
 
 
 def test_room_is_what_the_limit_leaves() -> None:
-    """Beside what is in use; without a limit there is no end."""
     assert MemoryRoom(None, swaps=True, free=lambda: 5).for_weights() is None
     room = MemoryRoom(100 * MIB, swaps=False, free=lambda: 40 * MIB)
     assert room.for_weights() == 40 * MIB - MARGIN_BYTES
@@ -89,7 +87,6 @@ class OwnMaps:
 
     @contextmanager
     def open(self) -> Iterator[Iterator[str]]:
-        """Its lines."""
         with Path("/proc/self/smaps").open() as lines:
             yield self._anonymous(lines)
 
@@ -105,7 +102,6 @@ class OwnMaps:
 
 @pytest.fixture
 def only_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What is touched is this process's own, and not by Python's collector, which looks at all."""
     monkeypatch.setattr("edgebench.layers.stream._MAPS", OwnMaps())
     gc.disable()
     yield
@@ -114,7 +110,6 @@ def only_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("only_its_own")
 def test_with_swap_only_what_a_pass_touches_has_to_stay() -> None:
-    """Idle memory of this process leaves room, its touched part does not."""
     idle = torch.ones(16 * MIB, dtype=torch.uint8)
     used = torch.ones(16 * MIB, dtype=torch.uint8)
     room = MemoryRoom(4096 * MIB, swaps=True, free=lambda: 0)
@@ -151,7 +146,6 @@ def _pages(network: Any, call: Any) -> list[PageRange]:
 def test_nothing_that_may_be_kept_is_read_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With room for half of it the other half is dropped and read in each pass, and no more."""
     dropped: list[PageRange] = []
     monkeypatch.setattr("edgebench.layers.stream.drop", dropped.append)
     # Behind the layers, not within them.
@@ -170,7 +164,6 @@ def test_nothing_that_may_be_kept_is_read_twice(
 def test_where_all_is_kept_a_pass_asks_nothing_of_the_kernel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Weights are locked once a round: six passes take as many system calls as one."""
     asked: list[str] = []
 
     class Counted:
@@ -204,13 +197,11 @@ def weight(tmp_path: Path) -> torch.Tensor:
 
 
 def mapped_bytes(pages: PageRange) -> int:
-    """What of it is in the page table."""
     with PageTable() as table:
         return sum(table.mapped_bytes(pages, PIECE_BYTES))
 
 
 def test_no_more_is_read_ahead_than_a_window(weight: torch.Tensor):
-    """A pass that uses nothing has its first pages read, and no others."""
     (pages,) = pages_of([weight])
     with PassReader({0: [pages]}, set()):
         assert becomes(lambda: cached_bytes(pages) >= WINDOW_BYTES)
@@ -236,7 +227,6 @@ def test_what_a_layer_has_used_goes_while_it_runs(weight: torch.Tensor):
 
 
 def test_a_layer_that_uses_its_weights_again_is_left_to_the_kernel(weight: torch.Tensor):
-    """It is noted once it comes back to what was dropped; after the layer all of it goes."""
     (pages,) = pages_of([weight])
     begin, _ = pages.split(2 * MIB)
     used_again = set[int]()
@@ -253,7 +243,6 @@ def test_a_layer_that_uses_its_weights_again_is_left_to_the_kernel(weight: torch
 
 
 def test_the_next_layer_is_read_while_this_one_runs(weight: torch.Tensor):
-    """Each call's own pages; those of a layer that has run go at once."""
     (pages,) = pages_of([weight])
     one, rest = pages.split(MIB)
     two, _ = rest.split(MIB)

@@ -28,7 +28,6 @@ PARTS = {
 
 
 def look(**changes: int) -> dict[str, int]:
-    """One look at a process that consists of :data:`PARTS` exactly."""
     part = {name: size * MIB for name, size in {**PARTS, **changes}.items()}
     own = sum(part[n] for n in ("malloc", "free", "arenas", "library data", "stack", "weights"))
     resident = own - part["swapped"]
@@ -65,20 +64,17 @@ def look(**changes: int) -> dict[str, int]:
 
 
 def usage(seen: dict[str, int]) -> int:
-    """What the cgroup of such a process is charged for."""
     names = ("charged_anon_lists_bytes", "charged_file_lists_bytes", "charged_kernel_bytes")
     return sum(seen[name] for name in names)
 
 
 def resident(seen: dict[str, int]) -> int:
-    """The process's resident set."""
     return sum(seen[f"rss_{kind}_bytes"] for kind in ("anon", "file", "shmem"))
 
 
 def span_events(
     number: int, phase: str, before: dict[str, int], after: dict[str, int], **about: Any
 ) -> list[dict[str, Any]]:
-    """A span's two events, as a worker that looks at itself writes them."""
     keys = {"round": None, "network": None, "layer": None, "name": None, "thread": 0}
     held = max(usage(before), usage(after))
     start = {"event": "start", "id": number, "phase": phase, **keys, **about}

@@ -38,8 +38,6 @@ _ENTRY = 8
 
 @dataclass(frozen=True)
 class Error:
-    """By how many bytes each strategy's rise over a layer's start is off; None: it saw none."""
-
     size_mib: int
     kernel: int | None
     sampled: int | None
@@ -47,7 +45,6 @@ class Error:
 
 
 def launch(settings: Settings, descriptors: Descriptors) -> Launch:
-    """How the made-up workload is started."""
     spec = {"settings": dict(settings), "descriptors": descriptors}
     return Launch((sys.executable, __file__, json.dumps(spec)), env={"PYTHONPATH": python_path()})
 
@@ -128,7 +125,6 @@ def hold(size_bytes: int) -> None:
 
 
 def usage_bytes(descriptor: int) -> int:
-    """What the cgroup holds now."""
     return int(os.pread(descriptor, 30, 0))
 
 
@@ -145,7 +141,6 @@ def wait_until_given_back(descriptor: int, size_bytes: int) -> None:
 
 
 def main(words: list[str]) -> None:
-    """Run the layers of the spec."""
     spec = json.loads(words[0])
     recorder = Recorder(spec["descriptors"], view_of(os.environ, spec["descriptors"]))
     usage = spec["descriptors"]["usage"]

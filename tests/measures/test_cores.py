@@ -38,7 +38,6 @@ class Threads:
         (self._folder / str(thread) / "stat").write_text(f"{thread} (a ) b) {' '.join(fields)}")
 
     def end(self, thread: int) -> None:
-        """It is listed, and has no clock any more."""
         del self._used[thread]
 
     def _clock(self, clock: int) -> int:
@@ -50,7 +49,6 @@ class Threads:
 
 @pytest.fixture
 def threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Threads:
-    """None yet."""
     return Threads(tmp_path, monkeypatch)
 
 
@@ -71,7 +69,6 @@ def test_times_of_threads_on_one_core_are_added_up(threads: Threads) -> None:
 
 
 def test_a_thread_that_moved_counts_half_for_each_core(threads: Threads) -> None:
-    """Where it was between two looks isn't known."""
     view = CoresView(Path(), NO_DESCRIPTORS)
     threads[1] = (10, 0)
     by_core(view)
@@ -94,7 +91,6 @@ def test_a_thread_that_ended_does_no_harm(threads: Threads) -> None:
 
 
 def test_the_kernel_tells_a_real_thread_s_time_and_core() -> None:
-    """At least what it used by its own clock, on the core that it was held to."""
     core = max(os.sched_getaffinity(0))
     view = CoresView(Path(), NO_DESCRIPTORS)
     before = by_core(view).get(core, 0)
@@ -136,7 +132,6 @@ def span(
 
 
 def test_each_phase_has_its_time_on_each_core() -> None:
-    """Rounds after the first are added up; the first warms everything up."""
     events = [
         *span(1, "forward", 0, (0, 90), c0=(0, 90)),
         *span(2, "forward", 1, (100, 110), c0=(90, 98), c1=(0, 4)),
@@ -176,6 +171,5 @@ def test_layers_count_where_there_are_any() -> None:
 
 
 def test_nothing_seen_is_said() -> None:
-    """A worker that died in its first step."""
     with pytest.raises(ResultsError, match="no round was seen whole"):
         Cores().read(TrialData([]))

@@ -28,7 +28,6 @@ WHOLE = (
 
 
 def timed(report: Path, command: Sequence[str]) -> tuple[int, GnuTime | None]:
-    """Run the command under GNU time: its exit status, and what GNU time reports."""
     with report_file(report, None) as fd:
         words = gnu_time_command(find_gnu_time(), report, command)
         done = subprocess.run(words, check=False, capture_output=True)
@@ -36,7 +35,6 @@ def timed(report: Path, command: Sequence[str]) -> tuple[int, GnuTime | None]:
 
 
 def written(report: Path, text: str) -> GnuTime | None:
-    """What is read of a report with this text, in the place of an old one."""
     report.write_text("old")
     with report_file(report, None) as fd:
         assert os.fstat(fd).st_size == 0
@@ -45,7 +43,6 @@ def written(report: Path, text: str) -> GnuTime | None:
 
 
 def python(code: str) -> list[str]:
-    """The words that run lines of Python in a bare interpreter."""
     return [sys.executable, "-I", "-S", "-c", code]
 
 
@@ -63,7 +60,6 @@ def test_a_known_allocation_and_exit_code(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_large_harness_is_not_inherited(tmp_path: Path) -> None:
-    """ru_maxrss crosses fork and exec; with GNU time in between it is the workload's own."""
     ballast = b"x" * (200 * MIB)
     _, told = timed(tmp_path / "r", python("pass"))
     del ballast
@@ -73,7 +69,6 @@ def test_a_large_harness_is_not_inherited(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_workload_killed_alone_still_has_a_report(tmp_path: Path) -> None:
-    """GNU time outlives a workload killed by a signal, and tells the same way a shell does."""
     returncode, told = timed(tmp_path / "r", python("import os; os.kill(os.getpid(), 9)"))
     assert returncode == 137
     assert told is not None
@@ -127,7 +122,6 @@ def test_figures_that_no_machine_has_are_none(tmp_path: Path, text: str) -> None
 
 @pytest.mark.promise("A report of GNU time that the workload made huge costs no memory.")
 def test_a_sparse_report_of_40_gib_is_none(tmp_path: Path) -> None:
-    """It takes no place on the disk; only a report's length is read of it."""
     with report_file(tmp_path / "r", None) as fd:
         os.truncate(tmp_path / "r", 40 << 30)
         assert read_report(fd) is None
@@ -138,7 +132,6 @@ def test_a_sparse_report_of_40_gib_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.promise("A FIFO or link in the place of GNU time's report is not opened.")
 def test_what_is_put_in_its_place_is_not_read(tmp_path: Path) -> None:
-    """The harness reads the file that it made, and nothing hangs."""
     with report_file(tmp_path / "r", None) as fd:
         (tmp_path / "r").unlink()
         os.mkfifo(tmp_path / "r")
@@ -157,7 +150,6 @@ def test_a_line_before_the_figures_does_no_harm(tmp_path: Path) -> None:
 def test_a_machine_without_it_is_told_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, impostor: str | None
 ) -> None:
-    """Neither nothing nor another program of that name will do."""
     if impostor:
         _program(tmp_path / "time", impostor)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -76,14 +76,12 @@ LEVEL: dict[str, Shape] = {
 
 
 def judged(shape: Shape, lasts_s: float = _LASTS_S):
-    """What is said of a program of that shape."""
     since_s = [n * _EACH_S for n in range(round(lasts_s / _EACH_S))]
     return judge_growth([1000 + s for s in since_s], [round(shape(s) * MIB) for s in since_s])
 
 
 @pytest.mark.parametrize("name", GROWING)
 def test_growth_is_told(name: str):
-    """Leaks of several shapes: each is told."""
     found = judged(GROWING[name])
     assert found is not None
     assert found.grows
@@ -92,7 +90,6 @@ def test_growth_is_told(name: str):
 
 @pytest.mark.parametrize("name", LEVEL)
 def test_a_plateau_is_told_from_growth(name: str):
-    """Start-ups, caches and collectors: none is called a leak."""
     found = judged(LEVEL[name])
     assert found is not None
     assert not found.grows
@@ -113,5 +110,4 @@ def test_what_a_program_gives_back_when_it_ends_hides_no_growth(left: float):
 
 
 def test_too_short_a_series_tells_nothing():
-    """Less than a second: neither growth nor a plateau."""
     assert judged(lambda t: 100 * t, 0.9) is None

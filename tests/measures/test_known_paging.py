@@ -108,7 +108,6 @@ recorder.note(known=known)
 
 
 def launch(settings: Settings, descriptors: Descriptors) -> Launch:
-    """How the program is started."""
     given = json.dumps([FILL, BRIEF, KEPT, settings["file"], descriptors])
     return Launch((sys.executable, "-c", PROGRAM, given), env={"PYTHONPATH": python_path()})
 
@@ -118,7 +117,6 @@ Seen = tuple[TrialRecord, dict[str, dict[str, int]], dict[str, list[dict[str, An
 
 @pytest.fixture(scope="module")
 def seen(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
-    """The record, what the program knows of each round, and the events of its phase."""
     folder = tmp_path_factory.mktemp("paging")
     (folder / "file").write_bytes(os.urandom(FILE))
     os.sync()
@@ -148,7 +146,6 @@ def seen(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.mark.parametrize("name", ROUNDS)
 def test_faults_are_those_that_the_program_counts(seen: Seen, name: str) -> None:
-    """Minor and major, in the events; the phase's sum, and the round's."""
     record, known, events = seen
     start, end = events[name]
     for kind in ("minor", "major"):
@@ -180,7 +177,6 @@ def test_faults_are_of_the_pages_that_are_touched(seen: Seen) -> None:
 
 
 def test_bytes_that_are_swapped_are_those_that_did_not_fit(seen: Seen) -> None:
-    """Out: what does not fit beside the limit; in: what was absent, at most all of the area."""
     record, known, events = seen
     fewest = known["read"]["absent"]
     assert FILL - LIMIT <= fewest < FILL - LIMIT + BASE
@@ -212,7 +208,6 @@ def test_bytes_that_are_swapped_are_those_that_did_not_fit(seen: Seen) -> None:
 
 
 def test_marks_are_each_phase_s_own(seen: Seen) -> None:
-    """Full at the limit; then what is held briefly, and less after it: the mark was reset twice."""
     _, known, events = seen
     if events["kept"][1]["peak_bytes"] is None:
         pytest.skip("this kernel can't reset its high-water mark")

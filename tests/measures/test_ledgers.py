@@ -58,7 +58,6 @@ SPANS = (
 
 
 def record(trial: str = "0001", **values: Any) -> TrialRecord:
-    """A trial's record."""
     settings = {"kind": "inference", "networks": ["net"], "schedule": "bulk", "loader": "copy"}
     known: dict[str, Any] = {"outcome": "ok", "started_utc": "", "settings": settings}
     known |= {"point": "p1", "block": 0, "repeat": 0, "limits": LimitSetting()}
@@ -96,7 +95,6 @@ def reading(name: str, peak: int, spans: dict[int, tuple[int, int, int]], **part
 
 
 def trial(made: TrialRecord, data: TrialData, *readings: Reading) -> TrialReadings:
-    """A trial with these readings."""
     return TrialReadings(made, data, {one.strategy: one for one in readings})
 
 
@@ -132,7 +130,6 @@ def point(limit_bytes: int | None = None, **settings: str) -> PointLedgers:
 
 
 def told(ledgers: list[Ledger]) -> dict[tuple[str, str], tuple[int, int, dict[str, int]]]:
-    """From, to → MiB there, and each term's MiB."""
     return {
         (one.source.strategy, one.target.strategy): (
             one.source.size_bytes // MIB,
@@ -186,14 +183,12 @@ WHOLE = {
 
 @pytest.mark.parametrize("ends", WHOLE)
 def test_a_whole_trial_s_ledgers(ends: tuple[str, str]) -> None:
-    """From figure to figure, each term once and with its sign."""
     found = told(point().whole())
     assert set(found) == set(WHOLE)
     assert found[ends] == WHOLE[ends]
 
 
 def test_a_layer_s_ledgers() -> None:
-    """Marks of one span, at the end nearer to its peak; of loading the model's own sum, too."""
     assert told(point().of_span(FIRST)) == {
         ("process", "kernel"): (285, 271, TO_KERNEL),
         ("kernel", "process-own"): WHOLE["kernel", "process-own"],
@@ -225,7 +220,6 @@ def test_each_layer_of_the_first_round_has_its_figures() -> None:
 
 
 def test_mapped_weights_are_no_memory_of_the_process() -> None:
-    """A profiler that counts them sees them beside it; malloc does not."""
     found = told(point(loader="mmap").whole())
     assert "weights" not in found["process-own", "malloc"][2]
     assert found["process-own", "memray"][2]["weights"] == 40
@@ -303,7 +297,6 @@ def test_the_timed_trial_in_the_middle_is_reconciled(monkeypatch: pytest.MonkeyP
 
 
 def ledger(source: int, target: int, *terms: Term) -> Ledger:
-    """A ledger between two sizes."""
     ends = (
         Figure(name, size, "0001", "peak", EXACT) for name, size in (("a", source), ("b", target))
     )
@@ -311,7 +304,6 @@ def ledger(source: int, target: int, *terms: Term) -> Ledger:
 
 
 def test_version_2_tells_page_tables_itself() -> None:
-    """Where memory.stat has page tables, those of all processes are taken, not VmPTE."""
     seen = look() | {"charged_page_tables_bytes": 3 * MIB}
     terms = {term.name: term.size_bytes for term in resident_to_charged(seen)}
     assert terms["page-tables"] == 3 * MIB
@@ -319,13 +311,11 @@ def test_version_2_tells_page_tables_itself() -> None:
 
 
 def test_what_a_look_does_not_tell_is_nothing() -> None:
-    """No term is made up of it."""
     terms = [*resident_to_charged({}), *charged_to_own({}), *own_to_malloc({}, {}, True)]
     assert {term.size_bytes for term in [*terms, *resident_to_proportional({})]} == {0}
 
 
 def test_an_older_kernel_leaves_more_unexplained() -> None:
-    """What isn't told is no term: the rest grows by it, and nothing is made up."""
     seen = look()
     told = {k: v for k, v in seen.items() if not k.startswith("charged_kernel")}
     terms = resident_to_charged(told)
@@ -341,7 +331,6 @@ def test_an_older_kernel_leaves_more_unexplained() -> None:
 def test_a_rest_is_small_up_to_a_fiftieth_or_2_mib(
     size_mib: int, rest_mib: float, closes: bool
 ) -> None:
-    """Whichever is larger, and of either sign."""
     size, rest = size_mib * MIB, round(rest_mib * MIB)
     made = ledger(size - max(rest, 0), size - max(rest, 0) + rest)
     assert made.unexplained_bytes == rest
@@ -349,7 +338,6 @@ def test_a_rest_is_small_up_to_a_fiftieth_or_2_mib(
 
 
 def test_a_ledger_as_json_has_its_four_keys() -> None:
-    """from, to, terms, unexplained_bytes; a term says what it is and by what it was told."""
     term = Term("page-cache", 5, "page cache", "memory.stat")
     told = ledger(10, 18, term).to_json()
     assert (told["from"], told["to"], told["unexplained_bytes"]) == ("a", "b", 3)

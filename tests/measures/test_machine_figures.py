@@ -58,7 +58,6 @@ def fake_nvml(devices: list[list[tuple[int, int | None]]], fails: str | None = N
 
 
 def machine(folder: Path, **files: str) -> SystemFiles:
-    """A machine of these files."""
     for name, text in files.items():
         path = folder / {"meminfo": "proc/meminfo", "nvmap": NVMAP}[name]
         path.parent.mkdir(parents=True)
@@ -75,14 +74,12 @@ def test_nvml_tells_processes_of_all_cards():
 
 
 def test_what_nvml_does_not_tell_has_a_reason():
-    """A driver's error is a sentence, not an end."""
     memory = NvmlMemory(fake_nvml([[]], fails="Not Supported"))
     with pytest.raises(UnreadableError, match="NVML: Not Supported"):
         memory.read()
 
 
 def test_a_jetson_s_allocator_tells_clients(tmp_path: Path):
-    """By process, a name with spaces too; and the total of all."""
     jetson = machine(tmp_path, nvmap=CLIENTS, meminfo=MEMINFO)
     assert NvmapMemory(jetson).read() == {6480: 33660 << 10, 7001: 123460 << 10}
     assert process_memory(jetson).source == "nvmap"
@@ -125,7 +122,6 @@ def test_torch_and_the_driver_are_asked_without_importing_it(
 
 
 def test_the_real_package_says_why_it_tells_nothing():
-    """NVIDIA's own package without its driver is a reason, as it is on most machines."""
     pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
     try:
         pynvml.nvmlInit()

@@ -46,7 +46,6 @@ def test_the_kernels_peak_of_a_layer_is_exact_however_short(
 def test_the_processs_own_mark_is_exact_where_the_kernels_cant_be_reset(
     session: Session, tmp_path: Path
 ) -> None:
-    """VmHWM, reset through clear_refs, tells the same layers in a trial of its own."""
     timed = made_trial(session.setup, tmp_path)
     process = made_trial(session.setup, tmp_path, "process")
     for error in errors(timed, process):

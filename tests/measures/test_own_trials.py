@@ -35,21 +35,16 @@ timeout = "{timeout}"
 
 
 class _Made(Strategy):
-    """A strategy for these tests alone, with a trial of its own."""
-
     title = counts = blind_to = "made up"
     own_trial = True
 
     def read(self, seen: TrialData) -> Reading:
-        """What the workload wrote to the folder, if it did."""
         assert seen.folder is not None
         size = int((seen.folder / "size").read_text())
         return Reading(self.name, size, "told", ErrorBar(0, "made up"))
 
 
 class Working(_Made):
-    """Has its workload leave a figure."""
-
     name = "working"
 
     def wrap(
@@ -61,36 +56,26 @@ class Working(_Made):
 
 
 class Absent(_Made):
-    """Is not installed."""
-
     name = "absent"
 
     def unavailable(self) -> str | None:
-        """What to install."""
         return "absent is not installed: apt-get install absent"
 
 
 class Crashing(_Made):
-    """Takes its workload with it, and leaves nothing."""
-
     name, words = "crashing", ("false",)
 
     def wrap(
         self, command: Sequence[str], env: Mapping[str, str], folder: Path
     ) -> tuple[list[str], dict[str, str]]:
-        """Words that leave nothing."""
         return list(self.words), dict(env)
 
 
 class Slow(Crashing):
-    """Runs past its limit."""
-
     name, words = "slow", ("sleep", "100000")
 
 
 class _Silent(Quiet):
-    """Remembers what was said."""
-
     def __init__(self) -> None:
         self.said: list[str] = []
 
@@ -103,7 +88,6 @@ class _Silent(Quiet):
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The made-up strategies are known."""
     for strategy in (Working(), Absent(), Crashing(), Slow()):
         monkeypatch.setitem(strategies.with_own_trial(), strategy.name, strategy)
 
@@ -111,7 +95,6 @@ def made(monkeypatch: pytest.MonkeyPatch) -> None:
 def sweep(
     folder: Path, strategies: Sequence[str], timeout: str = "4m"
 ) -> tuple[SweepSummary, Results, _Silent]:
-    """A real sweep with these strategies."""
     file = folder / "tiny.toml"
     asked = {"strategies": list(strategies), "timeout": timeout}
     file.write_text(SCENARIO.format(**asked).replace("'", '"'))
@@ -121,7 +104,6 @@ def sweep(
 
 
 def test_own_trials_come_after_all_timed_ones() -> None:
-    """One of each strategy at each point, numbered on, in a block of their own."""
     points = [Point(f"p{n}", {"kind": "command"}, LimitSetting()) for n in (1, 2)]
     timed = [PlannedTrial(f"{n:04d}", "p1", block, block) for n, block in ((1, 0), (2, 1))]
     planned = own_trials(points, timed, ["a", "b"])
@@ -134,7 +116,6 @@ def test_own_trials_come_after_all_timed_ones() -> None:
 @pytest.mark.own_cgroup
 @pytest.mark.usefixtures("made")
 def test_a_strategys_trials_are_in_no_timed_figure(tmp_path: Path) -> None:
-    """Frames, summaries and counts know the timed trials alone; the strategy's reading is kept."""
     summary, results, progress = sweep(tmp_path, ["working"])
     assert (summary.trials, summary.outcomes) == (4, {"ok": 4})
     assert not [one for one in summary.doubts if one.kind == "no_reading"]
@@ -186,7 +167,6 @@ def test_a_command_has_no_worker_to_look_from(tmp_path: Path) -> None:
 
 
 def test_a_scenario_without_the_table_is_the_one_it_was(tmp_path: Path) -> None:
-    """Its fingerprint is not changed by a table that asks for nothing."""
     fingerprints = []
     asked = "strategies = {strategies}\n"
     for cut in (f'[memory]\n{asked}timeout = "{{timeout}}"', asked):
@@ -197,7 +177,6 @@ def test_a_scenario_without_the_table_is_the_one_it_was(tmp_path: Path) -> None:
 
 
 def test_dumps_are_as_far_apart_as_the_scenario_says(tmp_path: Path) -> None:
-    """A key of its own; the default, written out, is the same sweep."""
     plain = SCENARIO.format(strategies='["tcmalloc"]', timeout="1s")
     found = []
     for line in ("", 'dump_every = "32M"', 'dump_every = "8M"'):

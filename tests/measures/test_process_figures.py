@@ -49,7 +49,6 @@ LISTS = "inactive_anon 1\nactive_anon 20\nunevictable 300\ninactive_file 4000\na
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A process's folder."""
     for name, text in (("status", STATUS), ("maps", MAPS), ("smaps", SMAPS)):
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(process, "SELF", tmp_path)
@@ -57,7 +56,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_kib_of_a_process_are_bytes(folder: Path) -> None:
-    """Resident of each kind, in swap, and page tables; none where there is no such file."""
     sizes = {"rss_anon": 5000, "rss_file": 7000, "rss_shmem": 90, "swap": 31, "page_tables": 212}
     assert of_process(folder) == {f"{name}_bytes": kib << 10 for name, kib in sizes.items()}
     assert of_process(folder / "gone") == {}
@@ -109,7 +107,6 @@ def test_what_a_cgroup_is_charged_for(tmp_path: Path) -> None:
 
 
 def test_malloc_counts_what_it_gave_mapped_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its chunks and its mappings; what it keeps freed is not in use. By the real one, too."""
     made = SimpleNamespace(uordblks=3000, hblkhd=400, fordblks=50)
     with monkeypatch.context() as patch:
         patch.setattr(process, "_mallinfo", lambda: lambda: made)
@@ -129,7 +126,6 @@ def test_malloc_counts_what_it_gave_mapped_or_not(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.process
 def test_arenas_of_python_hold_its_small_objects() -> None:
-    """As many more as many objects need, in a process without arenas that others emptied."""
     script = """if True:
         from edgebench.measures.strategies.process import python_arenas
 
@@ -145,7 +141,6 @@ def test_arenas_of_python_hold_its_small_objects() -> None:
 
 
 def test_standard_error_is_what_it_was_before_arenas_were_told() -> None:
-    """The interpreter writes them there."""
     before = os.fstat(2)
     assert python_arenas()["python_arenas_bytes"] > MIB
     assert (os.fstat(2).st_dev, os.fstat(2).st_ino) == (before.st_dev, before.st_ino)

@@ -60,7 +60,6 @@ LEDGERS = {
 
 
 def _swept(file: Path, folder: Path) -> SweepSummary:
-    """A sweep of it; anew where one of its trials was killed with its swap free, as some are."""
     for _ in range(5):
         summary = run_sweep(load_scenario(file), SweepOptions(folder, "here"), Quiet())
         records = load(summary.folder).sweeps[0].records
@@ -80,7 +79,6 @@ def make(width=64):
 
 
 def measured_at_once(folder: Path) -> Path:
-    """One's own network without a limit, as the verb measures it."""
     (folder / "mynet.py").write_text(MODULE)
     words = ["reconcile", "mynet.py:make?width=128", "--input", "float32 1x3x32x32"]
     done = subprocess.run(
@@ -112,7 +110,6 @@ def resnet18(folder: Path) -> Path:
     params=[measured_at_once, pytest.param(resnet18, marks=[pytest.mark.long, pytest.mark.swap])],
 )
 def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """A sweep with the strategies' own trials."""
     return load(request.param(tmp_path_factory.mktemp("reconcile")))
 
 
@@ -125,7 +122,6 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     indirect=True,
 )
 def test_every_byte_of_a_network_is_explained(results: Results) -> None:
-    """Each ledger's rest is small: by copy and mmap, unlimited and under demand."""
     points = reconcile_sweep(results.sweeps[0])
     assert len(points) == len(results.sweeps[0].records)
     for point in points:
@@ -194,7 +190,6 @@ def test_the_model_of_live_tensors_is_torchs_own(results: Results) -> None:
 @pytest.mark.own_cgroup
 @pytest.mark.torch
 def test_the_verb_and_the_figure(results: Results) -> None:
-    """JSON has each ledger's four keys; text names them; the figure names layers and strategies."""
     path = str(results.path)
     told = json.loads(CliRunner().invoke(verb, [path, "--json"], catch_exceptions=False).stdout)
     for point in told["points"]:
@@ -223,7 +218,6 @@ def test_the_verb_and_the_figure(results: Results) -> None:
 @pytest.mark.own_cgroup
 @pytest.mark.torch
 def test_layers_tells_peaks_by_strategy(results: Results) -> None:
-    """Each layer's peak as every strategy sees it, from timed trials and from their own."""
     words = ["--from", str(results.path), "--no-figure"]
     told = json.loads(CliRunner().invoke(layers, [*words, "--json"], catch_exceptions=False).stdout)
     for table in told["tables"]:
@@ -250,7 +244,6 @@ def test_a_fresh_trial_is_preferred_to_a_part_of_a_walk(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_without_strategies_it_says_how_to_get_them(tmp_path: Path) -> None:
-    """An older sweep: the ledgers there can be, and for each strategy the line to write."""
     path = make(tmp_path, Shape(networks={"lenet": 4}, limits=(None, 100), repeats=1))
     done = CliRunner().invoke(verb, [str(path)], catch_exceptions=False)
     told = " ".join(done.stdout.split())
@@ -264,7 +257,6 @@ def test_without_strategies_it_says_how_to_get_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [["--trial", "9999"], ["--network", "nothing"]])
 def test_what_isnt_there_is_named(tmp_path: Path, words: list[str]) -> None:
-    """One clear message with what to type."""
     path = make(tmp_path, Shape(networks={"lenet": 4}, limits=(None,), repeats=1))
     with pytest.raises(EdgebenchError) as caught:
         CliRunner().invoke(verb, [str(path), *words], catch_exceptions=False)

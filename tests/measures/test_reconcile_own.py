@@ -42,7 +42,6 @@ def test_a_file_of_another_engine_has_the_ledgers_of_the_process(
 def test_what_cant_be_reconciled_is_said(
     tmp_path: Path, words: tuple[str, ...], code: int, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One message, and no folder of results."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EDGEBENCH_CACHE", str(tmp_path / "cache"))
     with pytest.raises(EdgebenchError) as refused:

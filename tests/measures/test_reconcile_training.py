@@ -67,7 +67,6 @@ def explained(results: Results) -> list[Reconciliation]:
 @pytest.mark.own_cgroup
 @pytest.mark.torch
 def test_every_byte_of_training_is_explained(shared_sweep: SharedSweep) -> None:
-    """LeNet with Adam: each rest is small."""
     assert len(explained(load(shared_sweep("training")))) == 1
 
 

@@ -32,7 +32,6 @@ SETTINGS = {"kind": "inference", "networks": ["net"], "schedule": "linear", "bat
 
 
 def record(**values: Any) -> TrialRecord:
-    """A trial's record with these values."""
     known: dict[str, Any] = {
         "trial": "0001",
         "point": "p1",
@@ -59,7 +58,6 @@ def layer_events() -> list[dict[str, Any]]:
 
 
 def test_a_reading_survives_the_disk() -> None:
-    """As JSON and back it is the same."""
     spans = (SpanReading(3, 1, 2, None),)
     bar = ErrorBar(None, "not known")
     made = Reading("x", 5, "how", bar, spans, "span how", bar, ((1, 2),), {"a": 1}, {"b": "why"})
@@ -87,7 +85,6 @@ def test_a_kernel_without_reset_or_mark_is_said() -> None:
 
 
 def test_samples_between_a_spans_ends() -> None:
-    """The largest of them; a span no sample fell into has none, and that is counted."""
     samples = {"t_ns": [0, 9, 12, 13, 16, 30], "usage_bytes": [1, 10, 50, 40, 20, 30]}
     stat = {"t_ns": [0, 14], "anon_bytes": [1, 45], "file_bytes": [0, -1]}
     sampler = SamplerReport(0.001, 0.001, 0.004, 5, None, None)
@@ -124,7 +121,6 @@ def test_between_rare_samples_usage_stays_the_same() -> None:
 
 
 def test_the_process_by_its_own_looks() -> None:
-    """Resident by the reset mark; with swap, proportional and malloc's count by the ends."""
     seen = TrialData(layer_events(), record(), cpus=2)
     full = look()
     process = Process().read(seen)
@@ -137,7 +133,6 @@ def test_the_process_by_its_own_looks() -> None:
 
 
 def test_gnu_times_figure_is_the_record_s() -> None:
-    """As it stands there."""
     told = GnuTimeStrategy().read(TrialData([], record(gnu_time_maxrss_bytes=7)))
     assert told.peak_bytes == 7
 
@@ -156,7 +151,6 @@ def boundaries(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_torchs_allocations_between_boundaries(tmp_path: Path) -> None:
-    """By order, however close; the peak inside, what is left after, and the line over time."""
     profile = {
         "allocations": [[1010, 100], [1021, 500], [1022, -500], [1023, 20]],
         "boundaries": [[1000, 1], [1015, 2], [1020, 3], [1030, 4], [1031, 5], [1032, 6]],
@@ -176,7 +170,6 @@ def test_torchs_allocations_between_boundaries(tmp_path: Path) -> None:
 
 
 def test_a_layer_in_another_thread_is_not_guessed(tmp_path: Path) -> None:
-    """The profiler does not follow threads: without a boundary a layer has no figures."""
     profile = {"allocations": [[1010, 100]], "boundaries": [[1000, 1], [1015, 2]]}
     (tmp_path / ALLOCATIONS).write_text(json.dumps(profile))
     reading = TorchAllocations().read(TrialData(boundaries(layer_events()), record(), tmp_path))
@@ -213,7 +206,6 @@ def test_an_operator_belongs_to_the_innermost_span_of_a_round(tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", [n for n, one in with_own_trial().items() if one.inside_worker])
 def test_the_environment_names_the_view(tmp_path: Path, name: str) -> None:
-    """The command stays; from its variables alone the worker opens that strategy's own view."""
     strategy = with_own_trial()[name]
     command, env = strategy.wrap(["python", "-m", "worker"], {"A": "b"}, tmp_path)
     assert command == ["python", "-m", "worker"]
@@ -224,7 +216,6 @@ def test_the_environment_names_the_view(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.process
 def test_a_timed_trial_has_no_view() -> None:
-    """And imports nothing of the views."""
     assert view_of({}, NO_DESCRIPTORS) is None
     code = "import sys, edgebench.workloads.worker; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -246,7 +237,6 @@ TABLE = [
 
 
 def test_the_analytic_sum_follows_the_schedule() -> None:
-    """Weights from the load's end; tensors and copies grow with the batch, weights don't."""
     reading = Analytic().read(TrialData(layer_events(), record(), tables={"net": TABLE}))
     assert reading.spans == (
         SpanReading(1, 20, 62, 62),
@@ -266,7 +256,6 @@ def second_load(schedule: str, events: list[dict[str, Any]]) -> SpanReading:
 
 
 def test_linear_lets_weights_go_before_the_next_are_loaded() -> None:
-    """A layer's weights are gone once it has run."""
     events = [*layer_events(), *span_events(3, "load", look(), look(), **NEXT)]
     assert second_load("linear", events) == SpanReading(3, 20, 62, 62)
 
@@ -314,7 +303,6 @@ def test_tied_weights_are_loaded_once() -> None:
 
 
 def test_a_table_without_live_tensors_is_said() -> None:
-    """An older version's sweep: nothing is made up."""
     old = [{k: v for k, v in TABLE[0].items() if not k.startswith("live")}]
     reading = Analytic().read(TrialData(layer_events(), record(), tables={"net": old}))
     assert reading.spans == ()

@@ -50,7 +50,6 @@ class Arena:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def state_folder(self) -> Path:
-        """Where this arena's harnesses write down what they made."""
         self.state.mkdir(mode=0o700, exist_ok=True)
         return self.state
 
@@ -73,15 +72,12 @@ class Arena:
         return found
 
     def words(self) -> str:
-        """What the last start said."""
         return self.said.read_text(errors="replace")
 
     def steps(self) -> list[str]:
-        """The steps of the last start."""
         return [line for line in self.log.read_text().splitlines() if line != "struck"]
 
     def struck_step(self) -> str:
-        """The step at which the fault struck."""
         lines = self.log.read_text().splitlines()
         self.was_struck = "struck" in lines
         if not self.was_struck:
@@ -108,7 +104,6 @@ class Arena:
         return wrong
 
     def left(self) -> list[str]:
-        """What is there that should not be."""
         wrong = [f"left: {path}" for path in self._strange_files()]
         wrong += [f"left: {line}" for line in self._swaps() if "stranger" not in line]
         wrong += [f"left: {path}" for path in self._cgroups()]
@@ -131,7 +126,6 @@ class Arena:
         return [path for base in bases for name in names for path in base.glob(name)]
 
     def _children(self) -> list[str]:
-        """Living children but for the stranger; the dead are reaped on the way."""
         words = []
         for pid in _child_pids():
             if pid == self._stranger.pid:
@@ -175,7 +169,6 @@ class Arena:
         return done.returncode == 0
 
     def touched(self) -> list[str]:
-        """What was done to the strangers."""
         there = {
             "process": self._stranger.poll() is None,
             "cgroup": str(self._stranger.pid) in (self._cgroup / "cgroup.procs").read_text(),

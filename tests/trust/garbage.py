@@ -43,7 +43,6 @@ def spoil(chance: random.Random, data: Any) -> Any:
 
 
 def torn(chance: random.Random, data: bytes) -> bytes:
-    """The bytes with some replaced, perhaps cut."""
     at = chance.randrange(len(data) + 1)
     made = data[:at] + chance.choice(BYTES) + data[at + chance.randrange(40) :]
     return made[: chance.randrange(len(made) + 1)] if chance.random() < 0.3 else made

@@ -88,7 +88,6 @@ def call(words: list[str]) -> Callable[[], object]:
 
 
 def results(chance: random.Random, place: Path) -> Readers:
-    """Every reader of a sweep of which each file was damaged with a chance."""
     good = chance.choice([*sweeps(place / "good").values()])
     folder = place / "device" / good.name
     shutil.copytree(good, folder)
@@ -125,7 +124,6 @@ def scenarios(chance: random.Random, place: Path) -> Readers:
 
 
 def verbs_of(group: click.Group, *before: str) -> Iterator[tuple[list[str], click.Command]]:
-    """Every verb, with its words."""
     for name in group.list_commands(click.Context(group)):
         found = group.get_command(click.Context(group), name)
         if isinstance(found, click.Group):
@@ -135,7 +133,6 @@ def verbs_of(group: click.Group, *before: str) -> Iterator[tuple[list[str], clic
 
 
 def commands(chance: random.Random, place: Path) -> Readers:
-    """A verb with values for its arguments and some of its options that nobody means."""
     words, verb = chance.choice([*verbs_of(cli)])
     texts = [str(value) for value in VALUES if not isinstance(value, list | dict)]
     texts += [str(place), "/dev/zero", "/nowhere", "80M", "2G", "0", "é" * 300]
@@ -155,7 +152,6 @@ def refuse(*_: object, **__: object) -> Any:
 
 
 def fault_of(run: Callable[[], object]) -> str:
-    """What is wrong with how a reader ended; empty if nothing is."""
     Path("/proc/self/clear_refs").write_text("5")
     before_mib = _high_mib()  # a forked process holds what its parent did
     try:
@@ -178,7 +174,6 @@ def _high_mib() -> int:
 
 
 def faults(kind: Callable[[random.Random, Path], Readers], first: int, last: int) -> list[str]:
-    """What went wrong in the cases with these numbers; each is a process of its own."""
     command.open_session = trials.open_session = app.make_server = refuse
     found = []
     for number in range(first, last):

@@ -69,8 +69,6 @@ _FILLS = {"open", "os.mkdir", "os.rename", *(f"os.{name}" for name in _CALLS)}
 
 
 class Steps:
-    """Counts the steps of this process and lets the fault strike at one of them."""
-
     def __init__(self, fault: str, strike_at: int | None, log: Path) -> None:
         self._fault = fault
         self._strike_at = strike_at
@@ -79,7 +77,6 @@ class Steps:
         self._busy = False
 
     def watch(self) -> None:
-        """From now on each step counts; there is no way back."""
         for name in _CALLS:
             setattr(os, name, self._wrapped(f"os.{name}", getattr(os, name)))
         subprocess.Popen.wait = self._wrapped("wait", subprocess.Popen.wait)  # type: ignore[method-assign]
@@ -125,7 +122,6 @@ _raw_write = os.write
 
 
 def _about(event: str, args: tuple[Any, ...]) -> str:
-    """The file of a step, as far as it has one."""
     about = args[0] if args else ""
     if event[3:] in _CALLS and isinstance(about, int):
         return str(Path(f"/proc/self/fd/{about}").readlink()) if about > 2 else "/dev/std"
@@ -133,7 +129,6 @@ def _about(event: str, args: tuple[Any, ...]) -> str:
 
 
 def start(arena: Arena, *words: str, fault: str = "", strike_at: int | None = None) -> int:
-    """One start of the real program in a process of its own; how it ended."""
     sys.stdout.flush()
     pid = os.fork()
     if pid:
@@ -167,7 +162,6 @@ RUN = ("run", "scenario.toml", "--device", "stage")
 
 
 def one(arena: Arena, fault: str, number: int) -> list[str]:
-    """Strike at one step of a fresh sweep, start again, and tell all that is not as promised."""
     arena.clear()
     code = start(arena, *RUN, fault=fault, strike_at=number)
     step = arena.struck_step()
@@ -197,7 +191,6 @@ def readable(arena: Arena) -> list[str]:
 
 
 def count_steps(arena: Arena, fault: str) -> list[str]:
-    """Every step of an undisturbed sweep."""
     arena.clear()
     code = start(arena, *RUN, fault=fault)
     if code:
@@ -206,7 +199,6 @@ def count_steps(arena: Arena, fault: str) -> list[str]:
 
 
 def main(words: list[str]) -> None:
-    """Walk the steps and print what was found."""
     folder, fault, first, every = words
     # The strangers go even then.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))

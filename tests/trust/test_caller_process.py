@@ -31,7 +31,6 @@ RECORD = TrialRecord("0001", "p1", 0, 0, {"kind": "command"}, LimitSetting(), "o
 @pytest.mark.root
 @pytest.mark.promise("What a workload wrote is read as the caller, who can gain no rights.")
 def test_it_is_the_caller_and_nobody_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Its identity and groups, no new rights, nothing of root's environment, no file of root's."""
     monkeypatch.setenv("LD_PRELOAD_OF_ROOT", "x")
     (tmp_path / "secret").write_text("secret")
     tmp_path.chmod(0o700)
@@ -44,7 +43,6 @@ def test_it_is_the_caller_and_nobody_else(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_what_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own exception with the error's number, its end without an answer, too long an answer."""
     with pytest.raises(CallError, match="No such file") as caught:
         call_as_caller("os:listdir", "/no/such/folder", None)
     assert caught.value.errno == 2
@@ -57,7 +55,6 @@ def test_what_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.promise("What reads a workload's files ends at a time limit, with what it started.")
 def test_it_ends_at_its_limit(tmp_path: Path) -> None:
-    """Whatever it waits for; a program of its own goes with it."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     with pytest.raises(CallError, match="not read within"):
@@ -78,31 +75,24 @@ def _has_reader(fifo: Path) -> bool:
 
 
 class Told(Strategy):
-    """Tells who reads."""
-
     name = title = counts = blind_to = "told"
     own_trial = True
 
     def read(self, trial: TrialData) -> Reading:
-        """The user as the peak, and what the workload left."""
         assert trial.folder
         names = {path.name: 1 for path in trial.folder.iterdir()}
         return Reading(self.name, os.geteuid(), "told", ErrorBar(0, "told"), parts=names)
 
 
 class Lying(Told):
-    """Gives no reading, as a caller can make it."""
-
     name = "lying"
 
     def read(self, trial: TrialData) -> Reading:
-        """A peak that is none."""
         return Reading(self.name, "much", "told", ErrorBar(0, "told"))  # type: ignore[arg-type]
 
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where a strategy's trial has its folder; the strategies above are known."""
     for strategy in (Told(), Lying()):
         monkeypatch.setitem(strategies.with_own_trial(), strategy.name, strategy)
     with tempfile.TemporaryDirectory(prefix="caller-", dir="/var/tmp") as name:
@@ -111,7 +101,6 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def request(strategy: str) -> TrialRequest:
-    """A trial of that strategy's own."""
     settings = {"kind": "command", "command": ["true"]}
     return TrialRequest("0001", "p1", 0, 0, settings, LimitSetting(), strategy=strategy)
 
@@ -119,7 +108,6 @@ def request(strategy: str) -> TrialRequest:
 @pytest.mark.root
 @pytest.mark.promise("Root reads no file of a profiler, and starts no program on it, under sudo.")
 def test_a_strategy_reads_as_the_caller(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its reading is kept; the folder goes."""
     monkeypatch.setenv("SUDO_UID", str(NOBODY.uid))
     monkeypatch.setenv("SUDO_GID", str(NOBODY.gid))
     target = place / "reading.json.gz"
@@ -139,7 +127,6 @@ def test_an_answer_that_is_no_reading_costs_the_reading(place: Path) -> None:
 
 
 def test_edgebench_is_found_however_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An editable install is found by a hook of this process, and by no folder of its path."""
     ours = Path(caller_process.__file__).resolve().parents[1]
     others = [entry for entry in sys.path if Path(entry).resolve() != ours]
     monkeypatch.setattr(sys, "path", others)
@@ -149,7 +136,6 @@ def test_edgebench_is_found_however_it_is_installed(monkeypatch: pytest.MonkeyPa
 @pytest.mark.root
 @pytest.mark.promise("What prepares and resets trials runs as the caller, who can gain no rights.")
 def test_a_program_of_the_callers() -> None:
-    """Its own variables and words, no new rights; the loader obeys them in no process of root's."""
     with tempfile.TemporaryDirectory(prefix="trust-", dir="/var/tmp") as name:
         folder = Path(name)
         folder.chmod(0o777)

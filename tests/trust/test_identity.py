@@ -22,7 +22,6 @@ def sudo(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def test_the_caller_of_sudo(sudo: pytest.MonkeyPatch):
-    """The user, their groups and home are those of the user database."""
     caller = caller_identity()
     assert caller is not None
     assert (caller.uid, caller.gid) == (65534, 65534)
@@ -31,14 +30,12 @@ def test_the_caller_of_sudo(sudo: pytest.MonkeyPatch):
 
 
 def test_a_user_no_database_knows(sudo: pytest.MonkeyPatch):
-    """A number is enough."""
     sudo.setenv("SUDO_UID", "54321")
     assert caller_identity() == Identity(54321, 65534, (65534,), Path("/"))
 
 
 @pytest.mark.parametrize(("uid", "euid"), [("", 0), ("0", 0), ("65534", 1000)])
 def test_nobody_else_to_be(sudo: pytest.MonkeyPatch, uid: str, euid: int):
-    """Root by itself, root's own sudo, and a process that is not root stay who they are."""
     sudo.setenv("SUDO_UID", uid)
     sudo.setattr(os, "geteuid", lambda: euid)
     assert caller_identity() is None
@@ -54,7 +51,6 @@ def test_variables_that_are_no_numbers(sudo: pytest.MonkeyPatch):
 @pytest.mark.process
 @pytest.mark.root
 def test_the_command_before_each_trial_is_the_callers():
-    """It has their rights and home, and the workload's variables, as the trial has."""
     caller = Identity(65534, 65534, (65534,), Path("/nowhere"))
     said = 'test "$(id -u) $HOME $MORE" = "65534 /nowhere yes"'
     run_reset({"reset": ["sh", "-c", said], "cwd": "/", "env": {"MORE": "yes"}}, caller)

@@ -18,7 +18,6 @@ ANOTHER = 1000
 
 
 def put(fd: int) -> None:
-    """Write to the file and close it."""
     with os.fdopen(fd, "wb") as file:
         file.write(b"new")
 
@@ -34,12 +33,10 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 
 
 def hard_link(path: Path, kept: Path) -> None:
-    """A second name of a file."""
     path.hardlink_to(kept)
 
 
 def device(path: Path, kept: Path) -> None:
-    """The null device, as only root makes one."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
     os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
@@ -58,7 +55,6 @@ PLANTS: dict[str, Callable[[Path, Path], object]] = {
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
-    """A file outside the folder that is written to."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "own").mkdir()
     file = tmp_path / "outside" / "kept"
@@ -72,7 +68,6 @@ def kept(tmp_path: Path) -> Path:
 def test_what_lies_in_a_file_s_place_is_not_written_to(
     tmp_path: Path, kept: Path, plant: str, writer: str
 ) -> None:
-    """Refused without waiting; it stays, nothing is made, and what it leads to is as it was."""
     path = tmp_path / "own" / "file"
     PLANTS[plant](path, kept)
     before = path.lstat()
@@ -87,7 +82,6 @@ def test_what_lies_in_a_file_s_place_is_not_written_to(
 @pytest.mark.root
 @pytest.mark.parametrize("writer", sorted(set(WRITERS) - {"write_whole"}))
 def test_a_file_of_another_user_is_not_written_to(tmp_path: Path, writer: str) -> None:
-    """In a folder of our own; one that is put in its place is ours."""
     file = tmp_path / "file"
     file.write_bytes(b"theirs")
     os.chown(file, ANOTHER, ANOTHER)
@@ -101,7 +95,6 @@ def test_a_file_of_another_user_is_not_written_to(tmp_path: Path, writer: str) -
 @pytest.mark.parametrize("old", [None, b"longer than before"])
 @pytest.mark.parametrize("writer", WRITERS)
 def test_what_is_written_is_there(tmp_path: Path, writer: str, old: bytes | None) -> None:
-    """Over a longer file too, of which nothing is left but where it is only opened."""
     file = tmp_path / "file"
     if old:
         file.write_bytes(old)
@@ -141,7 +134,6 @@ def test_a_file_is_put_there_whole_or_not_at_all(
 
 @pytest.mark.root
 def test_owner_and_mode_are_those_asked_for(tmp_path: Path) -> None:
-    """Exactly, whatever the umask; user and group are two numbers."""
     file = tmp_path / "file"
     owner = Identity(ANOTHER, 2000, (2000,), Path("/"))
     os.close(safe_files.open_empty(file, 0o666, owner=owner))
@@ -167,7 +159,6 @@ def test_private_folders_are_for_us_alone(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_what_is_removed_is_what_is_named(tmp_path: Path, kept: Path) -> None:
-    """Of a link the link alone, also deep in a folder that goes with all in it."""
     gone = tmp_path / "own" / "gone"
     (gone / "deep" / "deeper").mkdir(parents=True)
     (gone / "deep" / "deeper" / "file").write_bytes(b"x")

@@ -35,8 +35,6 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 @dataclass(frozen=True)
 class MadeCall:
-    """A call as it is written: its dotted name, its line, and the values of some keywords."""
-
     name: str
     line: int
     words: dict[str | None, str]
@@ -44,7 +42,6 @@ class MadeCall:
 
 @functools.cache
 def read(path: Path) -> tuple[tuple[MadeCall, ...], frozenset[str]]:
-    """Each call of a module, and the top packages that it imports; read once for all tests."""
     found, imported = [], set[str]()
     for node in ast.walk(ast.parse(path.read_text())):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -68,7 +65,6 @@ def _is_constant_text(call: ast.Call) -> bool:
     "(`edgebench.measure`)."
 )
 def test_data_is_never_run() -> None:
-    """No pickle in any disguise, no eval, no shell; what could unpickle is told not to."""
     for path in SOURCES:
         name = str(path.relative_to(PACKAGE))
         calls, imported = read(path)

@@ -49,7 +49,6 @@ def record(point: int, chance: random.Random, spread: float, factor: float) -> T
 
 
 def sweep(chance: random.Random, spreads: list[float], factors: list[float]) -> Sweep:
-    """A sweep without a folder."""
     records = [
         record(point, chance, spread, factor)
         for point, (spread, factor) in enumerate(zip(spreads, factors, strict=True), start=100)
@@ -60,7 +59,6 @@ def sweep(chance: random.Random, spreads: list[float], factors: list[float]) -> 
 
 
 def pairs(noise: float, factors: list[float], seed: int) -> Iterator[tuple[Sweep, Sweep]]:
-    """Sweeps twice over, the second changed by the factors."""
     chance = random.Random(seed)
     for _ in range(_PAIRS):
         spreads = [noise * math.exp(chance.gauss(0, _DIFFER)) for _ in range(_POINTS)]
@@ -100,7 +98,6 @@ def test_other_devices_are_refused_unless_asked_for() -> None:
 
 
 def with_storage(sweep: Sweep, label: str) -> Sweep:
-    """The sweep as if its disks had been held."""
     records = [
         structs.replace(r, limits=structs.replace(r.limits, storage=label)) for r in sweep.records
     ]
@@ -108,7 +105,6 @@ def with_storage(sweep: Sweep, label: str) -> Sweep:
 
 
 def test_other_storage_is_refused_unless_asked_for() -> None:
-    """Times under swap are the disk's; sweeps without the key are of storage as it is."""
     a, b = next(pairs(0.01, [1.0] * _POINTS, 15))
     held = with_storage(b, "read=90MB/s")
     with pytest.raises(UsageError, match=r"different storage.*held to read=90MB/s in b") as refused:

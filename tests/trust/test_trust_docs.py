@@ -12,13 +12,11 @@ PROMISES = runpy.run_path(str(ROOT / "scripts" / "promises.py"))
 
 
 def test_the_page_of_promises_is_made_from_the_tests() -> None:
-    """tests/PROMISES.md is what scripts/promises.py writes."""
     page = ROOT / "tests" / "PROMISES.md"
     assert page.read_text() == PROMISES["render_page"](ROOT / "tests"), "python scripts/promises.py"
 
 
 def test_a_promise_is_found_with_its_tests(tmp_path: Path) -> None:
-    """By its mark, across lines; a test without one is no proof."""
     file = tmp_path / "test_made.py"
     mark = "@pytest.mark.promise(\n    'Nothing '\n    'is lost.'\n)\n"
     file.write_text(f"{mark}def test_one(): ...\ndef test_two(): ...\n")

@@ -51,7 +51,6 @@ SOUND: dict[str, Any] = {
 
 
 def doctor(*before: str) -> dict[str, dict[str, Any]]:
-    """The rows of the real verb, started behind these words."""
     done = subprocess.run(
         [*before, sys.executable, "-m", "edgebench", "doctor", "--json"],
         env={**os.environ, "PYTHONPATH": python_path()},
@@ -67,7 +66,6 @@ def doctor(*before: str) -> dict[str, dict[str, Any]]:
 
 
 def with_mounts(script: str) -> tuple[str, ...]:
-    """Words that change the mounts for what follows them alone."""
     return (
         "unshare",
         "--mount",
@@ -81,13 +79,11 @@ def with_mounts(script: str) -> tuple[str, ...]:
 
 
 def memory_mount() -> Hierarchy:
-    """The hierarchy that limits memory here."""
     return next(found for found in hierarchies() if "memory" in found.controllers)
 
 
 @pytest.fixture
 def cgroup(tmp_path: Path) -> Iterator[Cgroup]:
-    """A fresh cgroup to put a whole edgebench into."""
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)
     with Ownership(folder) as ownership:
@@ -97,12 +93,10 @@ def cgroup(tmp_path: Path) -> Iterator[Cgroup]:
 
 
 def inside(cgroup: Cgroup, cores: tuple[int, ...] | None = None) -> tuple[str, ...]:
-    """Words that run what follows in the cgroup."""
     return tuple(join_command(cgroup, [], None, cores))
 
 
 def of_one_controller(name: str) -> str:
-    """Where the hierarchy of one controller is mounted."""
     found = next((one for one in hierarchies() if name in one.controllers), None)
     if found is None or found.version == 2:
         pytest.skip("version 2 has one mount for all controllers")
@@ -153,7 +147,6 @@ def test_odd_mounts(odd: str) -> None:
 @pytest.mark.own_cgroup
 @pytest.mark.exclusive
 def test_limits_above_us(cgroup: Cgroup) -> None:
-    """Memory, and a share of a core: both are seen from inside."""
     cgroup.set_limits(Limits(memory_bytes=512 * MIB, cpu_quota=0.5))
     rows = doctor(*inside(cgroup))
     assert rows["limit above"]["status"] == "warn"
@@ -166,7 +159,6 @@ def test_limits_above_us(cgroup: Cgroup) -> None:
 @pytest.mark.own_cgroup
 @pytest.mark.exclusive
 def test_a_cpuset_of_one_core(cgroup: Cgroup) -> None:
-    """The workload and what watches it share it: said, with what to give."""
     core = min(os.sched_getaffinity(0))
     cgroup.set_limits(Limits(cores=(core,)))
     row = doctor(*inside(cgroup, (core,)))["CPUs"]
@@ -222,7 +214,6 @@ def test_the_tightest_throttle_counts(tmp_path: Path) -> None:
 def test_each_oddity_of_a_place_is_said(
     odd: dict[str, Any], name: str, says: str, remedy: str
 ) -> None:
-    """One row names it and what to do; a sound place has none."""
     assert all(finding.ok for finding in support_findings(SOUND))
     found = {finding.name: finding for finding in support_findings({**SOUND, **odd})}
     assert found[name].ok is None

@@ -34,7 +34,6 @@ print(json.dumps([dict(os.environ), tempfile.gettempdir(), sys.pycache_prefix, g
 
 @pytest.fixture
 def strange(tmp_path: Path) -> Path:
-    """A folder of sudo's caller."""
     folder = tmp_path / "strange"
     folder.mkdir()
     os.chown(folder, STRANGER, STRANGER)
@@ -46,7 +45,6 @@ def strange(tmp_path: Path) -> Path:
 @pytest.mark.promise("Root's scratch files and caches lie where no other user can change them.")
 @pytest.mark.promise("Under sudo -E root's programs get the variables on a list, and no others.")
 def test_root_ignores_places_of_another_user(strange: Path, tmp_path: Path):
-    """Places and orders that sudo kept are ignored; the workload still gets them."""
     own = {"MPLCONFIGDIR": str(tmp_path / "own"), "LC_ALL": "C.UTF-8", "EDGEBENCH_CACHE": "cache"}
     theirs = {
         "DBUS_SYSTEM_BUS_ADDRESS": "tcp:host=127.0.0.1,port=4711",
@@ -110,7 +108,6 @@ def test_the_scratch_folder_is_in_no_folder_of_another_user(
 
 @pytest.mark.root
 def test_what_only_we_decide_on(strange: Path, tmp_path: Path):
-    """A place to be made in a folder that all can write to is not ours, nor a file of theirs."""
     file = tmp_path / "file"
     file.touch()
     (tmp_path / "link").symlink_to(strange)
@@ -126,7 +123,6 @@ def test_what_only_we_decide_on(strange: Path, tmp_path: Path):
 
 @pytest.mark.promise("Under sudo a workload's variables name its user throughout, never root.")
 def test_a_workload_has_the_callers_whole_identity(monkeypatch: pytest.MonkeyPatch):
-    """Home, names and shell are the caller's; sudo's own variables and root's folder are gone."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr("edgebench.processes._ignored", {})
     monkeypatch.setattr(

@@ -72,13 +72,11 @@ REPORT = (
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sound sweep of nine trials."""
     return make_sweep(tmp_path_factory.mktemp("fuzz"))
 
 
 @contextlib.contextmanager
 def put(file: Path, data: bytes) -> Iterator[None]:
-    """Other bytes in a file, for a while."""
     before = file.read_bytes()
     file.write_bytes(data)
     try:
@@ -108,7 +106,6 @@ def harmless(text: str) -> bool:
 
 
 def lines_of(path: Path) -> list[bytes]:
-    """The lines of a sweep's trials."""
     return (path / "trials.jsonl").read_bytes().splitlines(keepends=True)
 
 
@@ -127,7 +124,6 @@ def test_any_line_among_the_trials(sweep: Path, chance: random.Random) -> None:
 
 @pytest.mark.parametrize("value", [["x"], {}, "x", True, float("inf"), 10**30])
 def test_odd_figures_of_networks(sweep: Path, value: Any) -> None:
-    """Of a whole network and of a layer: told as missing, and the trials are shown."""
     good = json.loads((sweep / "networks.json").read_bytes())
     network = next(iter(good["networks"].values()))
     network["parameter_bytes"] = network["table"][0]["flops"] = network["table"][0]["type"] = value
@@ -142,7 +138,6 @@ def test_odd_figures_of_networks(sweep: Path, value: Any) -> None:
 @fuzz_sweep
 @given(chance=chances)
 def test_any_events(sweep: Path, chance: random.Random) -> None:
-    """From events of any shape whole spans are summed, and nothing raises."""
     drawn = spoil(chance, inference_events())
     events = [e for e in drawn if isinstance(e, dict)] if isinstance(drawn, list) else []
     events_to_phases(e for e in events if isinstance(e.get("event"), str))
@@ -174,7 +169,6 @@ def test_any_bytes_of_a_sweeps_files(sweep: Path, file: str, chance: random.Rand
 )
 @pytest.mark.parametrize("name", EVIL)
 def test_evil_names_of_trials_read_nothing_else(sweep: Path, name: str) -> None:
-    """No id of a trial leads out of the sweep's folder."""
     loaded = edgebench.load(sweep)
     for read in (loaded.samples, loaded.stat, loaded.events):
         with pytest.raises(ResultsError):
@@ -184,7 +178,6 @@ def test_evil_names_of_trials_read_nothing_else(sweep: Path, name: str) -> None:
 @fuzz
 @given(chance=chances)
 def test_any_calibration(tmp_path_factory: pytest.TempPathFactory, chance: random.Random) -> None:
-    """Constants that are none are refused by name."""
     root = tmp_path_factory.getbasetemp()
     (root / "board").mkdir(exist_ok=True)
     path = save_calibration(calibration(), root)
@@ -194,7 +187,6 @@ def test_any_calibration(tmp_path_factory: pytest.TempPathFactory, chance: rando
 
 
 def report_of(file: Path) -> GnuTime | None:
-    """The report of GNU time in a file, to which the workload could write."""
     with file.open("rb") as opened:
         told = read_report(opened.fileno())
     assert told is None or all(map(is_number, asdict(told).values()))
@@ -207,7 +199,6 @@ def counters_of(file: Path) -> None:
 
 
 def text_of(file: Path) -> str:
-    """What is handed to readers of text."""
     return file.read_text(errors="replace")
 
 
@@ -245,7 +236,6 @@ def test_any_bytes_of_a_file(
 
 
 def test_reports_of_gnu_time_that_are_json_and_no_report(tmp_path: Path) -> None:
-    """What random bytes seldom come to."""
     file = tmp_path / "report"
     for text in (b"0", b"[]", b"[[]]", b'"a"', REPORT.replace(b"1.5", b'"1.5"'), b"[" * 10**5):
         file.write_bytes(text)

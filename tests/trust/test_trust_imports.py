@@ -27,12 +27,10 @@ raise SystemExit("planted code ran")
 
 
 def helper(folder: Path) -> None:
-    """What answers the page."""
     asyncio.run(HelperProcess().ask("form", files=None))
 
 
 def preparation(folder: Path) -> None:
-    """What reads networks."""
     assert code_of_trainings([], identity=None)["code"] == {}
 
 
@@ -48,14 +46,12 @@ def page(folder: Path) -> None:
 
 
 def worker(folder: Path) -> None:
-    """What runs inside the limit; it ends at its specification, once all is imported."""
     start = launch({"kind": "scan"}, {})  # type: ignore[typeddict-item]
     done = subprocess.run(start.argv, capture_output=True, text=True, check=False)
     assert "KeyError" in done.stderr
 
 
 def trial_service(folder: Path) -> None:
-    """What makes a fleet's trials, as SSH starts it; it ends with its input."""
     command = HostKeys(ssh="board", python=sys.executable).command("edgebench.fleet.service", "9")
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(["sh", "-c", command[-1]], **pipes) as process:
@@ -77,7 +73,6 @@ def verb(folder: Path) -> None:
 def test_nothing_is_imported_from_the_current_folder(
     start: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Files named like modules that each process imports are left alone, and it works."""
     folder, log = tmp_path / "folder", tmp_path / "imported"
     folder.mkdir()
     for name in PLANTED:

@@ -32,7 +32,6 @@ _TRIALS = 16
 
 
 def start(folder: Path, *words: str) -> subprocess.Popen[str]:
-    """The program, in this folder."""
     return subprocess.Popen(
         [sys.executable, "-m", "edgebench", *words],
         cwd=folder,
@@ -44,14 +43,12 @@ def start(folder: Path, *words: str) -> subprocess.Popen[str]:
 
 
 def done(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """How it ended and what it said."""
     out, err = process.communicate(timeout=280)
     return process.returncode, out, err
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """With the scenario in it."""
     (tmp_path / "s.toml").write_text(_SCENARIO)
     return tmp_path
 
@@ -81,7 +78,6 @@ def test_show_reads_a_sweep_at_every_instant(folder: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real disk with room for some trials only."""
     disk = Path(tempfile.mkdtemp(prefix="trust-", dir="/var/tmp"))
     mounted = ["mount", "-t", "tmpfs", "-o", "size=160k", "tmpfs", str(disk)]
     if subprocess.run(mounted, capture_output=True, check=False).returncode:
@@ -94,7 +90,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.promise("A trial that failed because of the harness is run again by the next start.")
 def test_what_a_full_disk_prevented_is_made_up_for(folder: Path, small_disk: Path) -> None:
-    """The disk fills up in the middle of a sweep; with more room the same command completes it."""
     where = ("run", "s.toml", "--device", "d", "--results", str(small_disk))
     code, _, err = done(start(folder, *where))
     assert code in (1, 3)

@@ -40,12 +40,10 @@ def place() -> Iterator[Path]:
 
 
 def files_in(folder: Path) -> set[Path]:
-    """Whatever lies there."""
     return set(folder.rglob("*"))
 
 
 def verb(place: Path, words: str) -> int:
-    """Run edgebench as root in the stranger's folder; how it ended."""
     done = call(*words.split(), folder=place / "own")
     assert "Traceback" not in done.stderr
     return done.returncode
@@ -53,7 +51,6 @@ def verb(place: Path, words: str) -> int:
 
 @pytest.fixture
 def made(place: Path) -> Path:
-    """The same place with a sweep of the stranger's in it."""
     make(place / "own" / "results", Shape(networks={"lenet": 3}, repeats=2, rounds=1), "board")
     for path in files_in(place / "own"):
         os.chown(path, STRANGER, STRANGER)
@@ -89,7 +86,6 @@ def test_what_a_verb_writes_is_the_folders_owners(made: Path, words: str) -> Non
 @pytest.mark.process
 @pytest.mark.parametrize("words", _READERS)
 def test_a_verb_that_reads_writes_nothing(made: Path, words: str) -> None:
-    """As root in another user's folder."""
     before = files_in(made)
     verb(made, words)
     assert files_in(made) == before
@@ -100,7 +96,6 @@ def test_a_verb_that_reads_writes_nothing(made: Path, words: str) -> None:
     "user's rights."
 )
 def test_what_is_made_is_the_folder_s_owner_s(place: Path) -> None:
-    """Files and folders, with the modes asked for; root's stay root's."""
     safe_files.make_folder(place / "own" / "a" / "b", parents=True)
     token = safe_files.write_whole(place / "own" / "a" / "b" / "token", b"x", 0o600)
     safe_files.write(place / "mine", b"x")
@@ -154,7 +149,6 @@ def test_links_that_lead_in_a_circle_end(place: Path) -> None:
     "user's rights."
 )
 def test_root_gets_its_own_rights_back(place: Path) -> None:
-    """Also after a failure, with the owner's rights alone in between."""
     (place / "own").chmod(0o500)
     with pytest.raises(PermissionError) as caught:
         safe_files.write(place / "own" / "file", b"x")
@@ -180,7 +174,6 @@ def test_folders_of_any_depth_are_removed(place: Path) -> None:
 
 @pytest.mark.promise("Root removes below a user's folder only what that user could remove.")
 def test_what_is_removed_is_removed_as_the_folders_owner(place: Path) -> None:
-    """A folder of root's that somebody could rename into theirs keeps what is in it."""
     roots = place / "own" / "roots"
     roots.mkdir(mode=0o700)
     (roots / "file").write_text("x")

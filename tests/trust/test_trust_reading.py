@@ -52,7 +52,6 @@ def place() -> Iterator[Path]:
 
 
 def link(path: Path, target: Path | str, owner: int = STRANGER) -> Path:
-    """A link of that user's."""
     path.symlink_to(target)
     os.chown(path, owner, owner, follow_symlinks=False)
     return path
@@ -83,7 +82,6 @@ def test_only_regular_files_are_read(
 
 
 def test_a_huge_file_is_not_read_whole(tmp_path: Path) -> None:
-    """A sparse one takes no place on the disk; its end can be read."""
     with (tmp_path / "it").open("wb") as file:
         file.truncate(40 << 30)
         file.seek(0, 2)
@@ -117,7 +115,6 @@ def test_root_reads_with_the_owner_s_rights(place: Path) -> None:
 
 @pytest.mark.root
 def test_links_of_folders_are_no_way_around(place: Path) -> None:
-    """A folder of root's reached by another's link is read with the other's rights."""
     own = place / "own"
     (place / "private").mkdir(mode=0o700)
     for folder in ("private", "."):
@@ -144,7 +141,6 @@ def test_a_third_user_s_link_is_not_followed(place: Path) -> None:
 
 @pytest.mark.root
 def test_in_a_shared_folder_a_link_is_its_maker_s(place: Path) -> None:
-    """As in /tmp: root's own links are followed by root, others' with their rights."""
     (place / "shared").mkdir()
     (place / "shared").chmod(0o1777)
     assert read_text(link(place / "shared" / "mine", place / "secret", 0)) == "root's"
@@ -169,14 +165,12 @@ def test_root_s_groups_are_no_way_around(place: Path) -> None:
 
 
 def reads(path: Path) -> list[str]:
-    """Each call in a module that opens a file by its path."""
     calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     names = [ast.unparse(call.func) for call in calls]
     return [name for name in names if name.rpartition(".")[2] in _READING and name not in _OTHERS]
 
 
 def test_readers_open_files_in_one_way() -> None:
-    """No module of those that read results and scenarios opens a file itself."""
     files = [path for name in _READERS for path in (PACKAGE / name).rglob("*.py")]
     found = {str(path.relative_to(PACKAGE)): reads(path) for path in files}
     assert set(_ALLOWED) == {name for name, calls in found.items() if calls}

@@ -28,7 +28,6 @@ NOBODY = 65534
 
 @pytest.fixture
 def files(tmp_path: Path) -> TrialFiles:
-    """Where this test's trial leaves its files."""
     return TrialFiles(tmp_path / "s.npz", tmp_path / "e.jsonl.gz", tmp_path / "log", tmp_path)
 
 
@@ -43,7 +42,6 @@ def trial(session: Session, files: TrialFiles, code: str, timeout_s: float = 20)
 
 
 def function_trial(session: Session, files: TrialFiles, code: str) -> TrialRecord:
-    """A trial of Python code that has the event pipe, as a function of the user's has."""
     script = files.work / "script.py"
     given = "import json, os, sys\nevents = json.loads(sys.argv[1])['descriptors']['events']\n"
     script.write_text(given + code)
@@ -53,7 +51,6 @@ def function_trial(session: Session, files: TrialFiles, code: str) -> TrialRecor
 
 
 def running(mark: str) -> list[str]:
-    """Command lines of living processes that carry this mark."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -84,7 +81,6 @@ def test_a_fork_bomb_ends_with_its_trial(
 
 @pytest.mark.promise("A child process that detaches itself and ignores signals is killed too.")
 def test_a_child_that_hides_is_ended_too(session: Session, files: TrialFiles) -> None:
-    """Forked twice, in a session of its own, deaf to signals: it is in the cgroup all the same."""
     hide = (
         "hide_mark = 1\nimport os, signal, time\nhidden, told = os.pipe()\n"
         "if os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n"
@@ -122,8 +118,6 @@ def test_garbage_and_lies_to_the_event_pipe(session: Session, files: TrialFiles)
 def test_data_that_can_not_be_read_is_no_failure_of_the_program(
     session: Session, files: TrialFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever the harness stumbles over it, with the reason; nothing is left."""
-
     def stumble(*_: object) -> None:
         raise ZeroDivisionError("a span of no time")
 
@@ -136,7 +130,6 @@ def test_data_that_can_not_be_read_is_no_failure_of_the_program(
 
 @pytest.mark.promise("A trial that can't be measured is tried once more, and is then no evidence.")
 def test_what_an_earlier_trial_removed_is_named(session: Session, files: TrialFiles) -> None:
-    """Files to evict from the page cache, and the folder to run in."""
     gone = str(files.work / "gone")
     for more in ({"files": [gone]}, {"cwd": gone}):
         settings = {"kind": "command", "command": ["/bin/true"], **more}
@@ -163,7 +156,6 @@ def test_root_opens_files_to_evict_with_their_owner_s_rights(callers: Path) -> N
     "A worker inherits no file descriptor through which it could join another cgroup."
 )
 def test_a_command_inherits_no_descriptor(session: Session, files: TrialFiles) -> None:
-    """Only a worker of ours has those of its cgroup and of the harness."""
     # Those of the shell, which opens nothing itself.
     command = ["sh", "-c", "ls -l /proc/$$/fd; true"]
     settings = {"kind": "command", "command": command}
@@ -178,7 +170,6 @@ def test_a_command_inherits_no_descriptor(session: Session, files: TrialFiles) -
 
 @pytest.fixture
 def callers() -> Iterator[Path]:
-    """A folder that belongs to nobody, reachable for them."""
     with tempfile.TemporaryDirectory(prefix="trust-", dir="/var/tmp") as name:
         folder = Path(name)
         folder.chmod(0o711)
@@ -209,7 +200,6 @@ def sudo_by_nobody(own: Path, *words: str) -> subprocess.CompletedProcess[str]:
 )
 @pytest.mark.root
 def test_under_sudo_the_workload_is_the_caller_and_stays_in(callers: Path) -> None:
-    """No rights, no new ones, no other cgroup to write to; all that is made is the caller's."""
     done = run_as_nobody_s_sudo(
         callers,
         "id -u\ngrep -E 'NoNewPrivs|CapEff|CapBnd' /proc/self/status\n"
@@ -234,7 +224,6 @@ def test_under_sudo_the_workload_is_the_caller_and_stays_in(callers: Path) -> No
 @pytest.mark.promise("A workload's variables, as LD_PRELOAD, act in no process that root runs.")
 @pytest.mark.root
 def test_under_sudo_variables_act_with_the_caller_s_rights_alone(callers: Path) -> None:
-    """The loader writes a file for each process that has these two: none of them is root's."""
     (callers / "s.toml").write_text(
         'schema = 1\nname = "sudo"\nrepeats = 1\ntimeout = "60s"\n[workload]\nkind = "command"\n'
         f'command = ["/bin/true"]\nreset = ["/bin/true"]\n[workload.env]\nLD_DEBUG = "statistics"\n'
@@ -248,7 +237,6 @@ def test_under_sudo_variables_act_with_the_caller_s_rights_alone(callers: Path) 
 @pytest.mark.promise("Links that a workload creates where root will write are not followed.")
 @pytest.mark.root
 def test_under_sudo_no_link_leads_root_astray(callers: Path) -> None:
-    """A workload that puts links where root will write next destroys nothing but its own sweep."""
     precious = callers.parent / "precious"
     precious.write_text("precious")
     precious.chmod(0o600)

@@ -116,13 +116,11 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 @functools.cache
 def writing_in(path: Path) -> list[tuple[int, str]]:
-    """The same of a file, read once for all tests."""
     return list(writing(ast.parse(path.read_text())))
 
 
 @pytest.mark.promise("Only one module writes files.")
 def test_only_one_module_writes() -> None:
-    """No other module has a call that changes files, but the few with a reason."""
     others = {str(path.relative_to(PACKAGE)): path for path in FILES}
     del others[_THE_ONE]
     calls = [(name, *call) for name, path in others.items() for call in writing_in(path)]
@@ -130,7 +128,6 @@ def test_only_one_module_writes() -> None:
 
 
 def test_what_is_allowed_is_there() -> None:
-    """No exception outlives its call."""
     found = {
         (str(path.relative_to(PACKAGE)), name) for path in FILES for _, name in writing_in(path)
     }
@@ -148,5 +145,4 @@ def test_what_is_allowed_is_there() -> None:
     ],
 )
 def test_the_reader_of_code_sees_it(code: str) -> None:
-    """Each way to write is seen."""
     assert list(writing(ast.parse(code)))

@@ -19,7 +19,6 @@ AT_ONCE = 2 * (os.cpu_count() or 1)
 
 
 def walk(fault: str, first: int, every: int) -> dict[str, Any]:
-    """Let the fault strike at each of these steps, in a sweep of its own each."""
     # On a disk that can hold a swap file, as /tmp often is not.
     folder = Path(tempfile.mkdtemp(prefix="trust-", dir="/var/tmp"))
     stages = [

@@ -22,7 +22,6 @@ def write_idx(path: Path, values: np.ndarray[Any, Any]) -> None:
 
 
 def write_mnist(folder: Path, name: str = "MNIST", highest_label: int = 9) -> dict[str, Any]:
-    """All four files of an MNIST-like set; the arrays that were written, by file."""
     random, written = np.random.default_rng(7), {}
     for part, count in (("train", TRAIN), ("t10k", TEST)):
         images = random.integers(0, 256, (count, 28, 28))

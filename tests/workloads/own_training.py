@@ -10,39 +10,31 @@ from torch import nn
 
 
 class Classifier(nn.Module):
-    """Class scores of images."""
-
     def __init__(self, classes: int = 10) -> None:
         super().__init__()
         self.body = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2), nn.ReLU(), nn.Flatten())
         self.head = nn.LazyLinear(classes) if classes == 0 else nn.Linear(8 * 15 * 15, classes)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Scores."""
         scores: torch.Tensor = self.head(self.body(images))
         return scores
 
 
 class Regressor(nn.Module):
-    """Two numbers of eight, in a dict."""
-
     def __init__(self) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(8, 16), nn.Linear(16, 2)
 
     def forward(self, numbers: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Outputs of two layers."""
         return {"y": self.second(torch.relu(self.first(numbers)))}
 
 
 def table(rows: int = 64) -> tuple[Any, ...]:
-    """Rows of floating-point numbers, and what they come to."""
     numbers = np.random.default_rng(0).normal(size=(rows, 8)).astype(np.float32)
     return numbers, numbers[:, :2] * 2
 
 
 def images() -> tuple[Any, ...]:
-    """Bytes and labels, with a test part."""
     random = np.random.default_rng(0)
     pixels = random.integers(0, 256, (40, 3, 32, 32), dtype=np.uint8)
     labels = random.integers(0, 10, 40).astype(np.int32)
@@ -50,47 +42,38 @@ def images() -> tuple[Any, ...]:
 
 
 def squares(outputs: Any, targets: torch.Tensor, weight: float = 1.0) -> torch.Tensor:
-    """Mean squared error."""
     mean: torch.Tensor = weight * ((outputs["y"] - targets) ** 2).mean()
     return mean
 
 
 def of_each(outputs: Any, targets: torch.Tensor) -> torch.Tensor:
-    """No mean."""
     each: torch.Tensor = (outputs["y"] - targets) ** 2
     return each
 
 
 def a_number(outputs: Any, targets: torch.Tensor) -> float:
-    """No tensor."""
     return 3.0
 
 
 def detached(outputs: Any, targets: torch.Tensor) -> torch.Tensor:
-    """Without a gradient."""
     return squares(outputs, targets).detach()
 
 
 def failing(outputs: Any, targets: torch.Tensor) -> torch.Tensor:
-    """Asks for what is not there."""
     return squares({"z": outputs["y"]}, targets)
 
 
 def of_one(outputs: Any) -> torch.Tensor:
-    """Takes no targets."""
     return squares(outputs, outputs["y"])
 
 
 def one_array() -> Any:
-    """No targets."""
     return np.zeros((4, 8), np.float32)
 
 
 def uneven() -> Any:
-    """Fewer targets than inputs."""
     return np.zeros((4, 8), np.float32), np.zeros((3, 2), np.float32)
 
 
 def words() -> Any:
-    """No numbers."""
     return np.array(["a", "b"]), np.zeros(2)

@@ -25,12 +25,10 @@ pytestmark = pytest.mark.torch
 
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CUDA is a made-up accelerator."""
     monkeypatch.setattr("edgebench.layers.accelerator.CudaRuntime", FakeRuntime)
 
 
 def test_a_step_s_copies_are_told_by_phase(made_up: None):
-    """The batch goes there in `data`, the loss comes back at the end of `backward`."""
     told = _trained(network="lenet", data="digits", image=28, batch=4, steps=2, accelerator=CUDA)
     phases = _phases(told)
     images, labels = 4 * 28 * 28, 4 * 8
@@ -50,7 +48,6 @@ def test_a_step_s_copies_are_told_by_phase(made_up: None):
 
 
 def test_numbers_are_those_of_the_processor(made_up: None):
-    """What is copied there and back changes no loss."""
     workload = {"network": "lenet", "data": "digits", "image": 28, "batch": 4, "steps": 3}
     there = _trained(**workload, accelerator=CUDA)
     assert there.losses == trained(**workload).losses
@@ -69,7 +66,6 @@ def test_each_boundary_waits(made_up: None):
 
 
 def test_a_layer_s_weights_are_copied_as_it_is_loaded(made_up: None, tmp_path: Path):
-    """Of inference `load` has the weights, `init` the input, and the round the output."""
     folder, files = prepare_weights(examine("lenet", {}), tmp_path, 0)
     told = _Events()
     run_inference(inference(folder, warm=0, page_cache="warm", accelerator=CUDA), told)
@@ -86,7 +82,6 @@ def test_a_layer_s_weights_are_copied_as_it_is_loaded(made_up: None, tmp_path: P
 
 
 def test_peaks_are_those_of_their_phase(made_up: None):
-    """What a phase took and gave back is its own peak, and its round's."""
     held = 5 << 20
     told = _Events()
     run = settings(network="lenet", data="digits", image=28, batch=4, steps=1, accelerator=CUDA)
@@ -155,7 +150,6 @@ def test_a_torch_without_cuda_says_so():
 
 @pytest.mark.gpu
 def test_a_real_gpu_tells_its_copies_and_memory():
-    """The real allocator's peaks hold what was copied there, and a copy takes time."""
     gpu = Accelerator()
     gpu.use_since_last()
     there = gpu.to_accelerator(torch.ones(16 << 20, dtype=torch.uint8))
@@ -170,7 +164,6 @@ def test_a_real_gpu_tells_its_copies_and_memory():
 
 @pytest.mark.gpu
 def test_a_real_gpu_s_training_has_the_processor_s_losses():
-    """To what other orders of sums, and the shorter numbers of its convolutions, come to."""
     workload = {"network": "lenet", "data": "digits", "image": 28, "batch": 16, "steps": 5}
     there, here = _trained(**workload, accelerator=CUDA), trained(**workload)
     assert there.losses == pytest.approx(here.losses, rel=1e-2)
@@ -202,8 +195,6 @@ def _lenet_parameters() -> list[torch.nn.Parameter]:
 
 
 class _Events(Told):
-    """A recorder that keeps the lines it writes as well."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
         self.lines: list[dict[str, Any]] = []

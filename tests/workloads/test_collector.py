@@ -41,14 +41,11 @@ sys.exit(main(sys.argv[1:]))
 
 
 class Node:
-    """One end of a cycle."""
-
     def __init__(self) -> None:
         self.itself = self
 
 
 def settings(collector: str) -> dict[str, Any]:
-    """A small network trained for four steps."""
     workload = {"kind": "training", "network": "mlp", "steps": 4}
     tables = {"schema": 1, "name": "made", "workload": {**workload, "gc": collector}}
     (made,) = scenario_of(tables).workload_settings()
@@ -78,7 +75,6 @@ def events_of(collector: str) -> list[dict[str, Any]]:
 
 
 def within_rounds(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The collections that began within a round."""
     rounds = [span for span in finished_spans(events) if span.phase == "round"]
     assert len(rounds) == 4
     return [
@@ -123,7 +119,6 @@ def test_frozen_rounds_have_no_collection_and_the_same_outputs():
     "memory does not grow through reference cycles."
 )
 def test_cycles_do_not_pile_up_while_automatic_collection_is_off():
-    """Neither those that a round drops at once, nor those that live into the next round."""
     alive: weakref.WeakSet[Node] = weakref.WeakSet()
     counts, before = [], []
     with collected_rounds({"gc": "frozen"}) as before_round:
@@ -138,7 +133,6 @@ def test_cycles_do_not_pile_up_while_automatic_collection_is_off():
 
 
 def test_the_collector_is_left_as_it_was():
-    """Off and frozen within the block alone; settings without the key change nothing."""
     assert gc.isenabled()
     with collected_rounds({"gc": "frozen"}) as before_round:
         before_round()

@@ -45,7 +45,6 @@ def test_digits_bring_no_library_in():
     ("name", "folder"), [("mnist", "MNIST"), ("fashion-mnist", "FashionMNIST")]
 )
 def test_idx_files_are_read_by_torchvision(tmp_path: Path, name: str, folder: str):
-    """Every pixel and label of real IDX files arrives, in order and with an axis for channels."""
     written = write_mnist(tmp_path, folder)
     data = load_data(name, tmp_path)
     assert data.train.images.shape == (TRAIN, 1, 28, 28)
@@ -77,7 +76,6 @@ def test_cifar_files_are_read_by_torchvision(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("name", FROM_FOLDER)
 def test_a_missing_data_set_says_how_to_get_it(tmp_path: Path, name: str):
-    """The message names the folder, the file that lacks, and the command that fetches it."""
     with pytest.raises(WorkloadError) as refused:
         load_data(name, tmp_path)
     assert refused.value.where == str(tmp_path)
@@ -129,7 +127,6 @@ def test_made_sets_have_the_real_ones_shapes(name: str):
 
 
 def test_the_same_seed_makes_the_same_set():
-    """Bit for bit, and another seed makes another."""
     first, second, third = (
         load_data("synthetic", shape=(3, 20, 13), examples=6, seed=seed) for seed in (5, 5, 6)
     )
@@ -139,7 +136,6 @@ def test_the_same_seed_makes_the_same_set():
 
 
 def test_made_images_can_be_learned():
-    """The nearest class mean names most test images: there is something to learn in them."""
     data = load_data("synthetic-mnist", examples=400)
     images, labels = data.train.images, data.train.labels
     means = np.stack([images[labels == label].mean(0).ravel() for label in range(10)])

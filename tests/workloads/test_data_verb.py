@@ -15,12 +15,10 @@ from edgebench.workloads.training.names import DATA_SETS
 
 
 def data(*words: str) -> Result:
-    """The verb, as typed."""
     return CliRunner().invoke(cli, ["data", *words])
 
 
 def test_all_are_listed_with_what_to_type(tmp_path: Path):
-    """Each name is there; one that lacks its files has the command that fetches them."""
     shown = data("--folder", str(tmp_path))
     assert shown.exit_code == 0
     assert all(name in shown.output for name in DATA_SETS)
@@ -40,6 +38,5 @@ def test_files_that_are_there_are_seen(tmp_path: Path):
 
 @pytest.mark.parametrize("words", [("--download",), ("digits", "--download")])
 def test_only_sets_of_files_are_fetched(words: tuple[str, ...]):
-    """Digits come with edgebench, and nothing is fetched without a name."""
     with pytest.raises(UsageError, match="can be downloaded"):
         CliRunner().invoke(cli, ["data", *words], catch_exceptions=False)

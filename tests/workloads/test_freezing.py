@@ -32,7 +32,6 @@ def network() -> nn.Sequential:
 
 
 def step(model: nn.Module) -> float:
-    """One forward and backward pass over fixed data; the loss."""
     torch.manual_seed(9)
     images, labels = torch.randn(6, 3, 12, 12), torch.arange(6) % 5
     loss = nn.functional.cross_entropy(model(images), labels)
@@ -42,7 +41,6 @@ def step(model: nn.Module) -> float:
 
 
 def gradient_bytes(model: nn.Module, freezing: PartialTraining) -> int:
-    """Memory of every gradient that the network and what is stepped for it hold."""
     held = {id(p): p for p in (*model.parameters(), *freezing.parameters)}
     return sum(p.grad.nbytes for p in held.values() if p.grad is not None)
 
@@ -58,19 +56,16 @@ def gradient_bytes(model: nn.Module, freezing: PartialTraining) -> int:
     ],
 )
 def test_parts_are_written_as_words(text: str, part: TrainedPart):
-    """Each way of writing one gives its part."""
     assert parse_part(text) == part
 
 
 @pytest.mark.parametrize("text", ["", "some", "layers", "layers 0%", "filters 101%", "last 20%"])
 def test_no_part_is_refused_with_what_to_write(text: str):
-    """The message shows a part."""
     with pytest.raises(ValueError, match=r"layers|more than 0"):
         parse_part(text)
 
 
 def test_all_filters_train_as_the_whole_network():
-    """With every filter drawn, loss and weights after steps equal those of plain training."""
     plain, ours = network(), network()
     freezing = PartialTraining(ours, TrainedPart("filters", 1.0), seed=1)
     optimizers = [torch.optim.SGD(p, lr=0.1) for p in (plain.parameters(), freezing.parameters)]
@@ -88,7 +83,6 @@ def test_all_filters_train_as_the_whole_network():
 
 @pytest.mark.parametrize("share", [0.2, 0.4, 0.6])
 def test_drawn_filters_have_the_gradient_of_the_whole(share: float):
-    """The gradient of some filters is those rows of the whole layer's, for each kind of layer."""
     plain, ours = network(), network()
     freezing = PartialTraining(ours, TrainedPart("filters", share), seed=1)
     freezing.draw()
@@ -104,7 +98,6 @@ def test_drawn_filters_have_the_gradient_of_the_whole(share: float):
 
 @pytest.mark.parametrize("share", [0.2, 0.4, 0.6, 1.0])
 def test_frozen_filters_have_no_gradient(share: float):
-    """Gradients hold the drawn filters' bytes and normalisation's, and not one byte more."""
     model = network()
     freezing = PartialTraining(model, TrainedPart("filters", share), seed=1)
     freezing.draw()
@@ -115,7 +108,6 @@ def test_frozen_filters_have_no_gradient(share: float):
 
 
 def test_undrawn_filters_stay_as_they_were():
-    """A step changes the drawn rows of a layer, and no other."""
     model = network()
     freezing = PartialTraining(model, TrainedPart("filters", 0.4), seed=1)
     freezing.draw()
@@ -128,7 +120,6 @@ def test_undrawn_filters_stay_as_they_were():
 
 
 def test_each_step_draws_anew_and_the_same_from_the_same_seed():
-    """Other filters at the next step; the same ones from the same seed."""
     drawn = []
     for _ in range(2):
         freezing = PartialTraining(network(), TrainedPart("filters", 0.4), seed=3)
@@ -142,7 +133,6 @@ def test_each_step_draws_anew_and_the_same_from_the_same_seed():
 
 
 def test_frozen_layers_have_no_gradient_even_after_they_had_one():
-    """What an earlier step left on a layer that is frozen now is let go."""
     model = network()
     freezing = PartialTraining(model, TrainedPart("layers", 0.4), seed=2)
     chosen = set()
@@ -157,7 +147,6 @@ def test_frozen_layers_have_no_gradient_even_after_they_had_one():
 
 
 def test_the_last_layer_alone_is_trained():
-    """Only the last linear layer gets a gradient, and its backward pass ends there."""
     model = network()
     freezing = PartialTraining(model, TrainedPart("last"), seed=2)
     step(model)
@@ -166,7 +155,6 @@ def test_the_last_layer_alone_is_trained():
 
 
 def test_nothing_trained_leaves_nothing():
-    """Without a trained part no graph is kept: it is inference."""
     model = network()
     assert PartialTraining(model, TrainedPart("none"), seed=2).parameters == []
     assert not model(torch.randn(2, 3, 12, 12)).requires_grad
@@ -205,7 +193,6 @@ def _most_gradients(share: float) -> int:
 
 
 def test_grouped_filters_are_refused():
-    """Convolutions in some groups have no filters of their own, and the message says what to do."""
     model = nn.Sequential(nn.Conv2d(8, 8, 3, groups=4))
     with pytest.raises(WorkloadError, match="4 groups"):
         PartialTraining(model, TrainedPart("filters", 0.5), seed=1)

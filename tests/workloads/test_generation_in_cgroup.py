@@ -37,7 +37,6 @@ strategies = ["process", "torch"]
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """A timed trial, and one for each strategy: the process's tells what is mapped."""
     folder = tmp_path_factory.mktemp("generation")
     file = folder / "scenario.toml"
     file.write_text(SCENARIO)
@@ -49,7 +48,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 def test_both_phases_and_tokens_per_second(results: Results) -> None:
-    """The prompt is read once; each further token is a pass; the rate is that of these passes."""
     (record,) = results.sweeps[0].records
     phases = {phase.phase: phase for phase in record.phases}
     assert phases["prefill"].wall_s > 0
@@ -60,7 +58,6 @@ def test_both_phases_and_tokens_per_second(results: Results) -> None:
 
 
 def test_cache_and_tied_weights_are_explained(results: Results) -> None:
-    """Keys and values have a row of their own; a tensor with two names is no rest."""
     (point,) = reconcile_sweep(results.sweeps[0])
     ends = {(one.source.strategy, one.target.strategy): one for one in point.ledgers}
     ledger = ends["torch", "analytic"]

@@ -16,7 +16,6 @@ BLOCK, BLOCKS = 16 << 10, 4096
 
 
 def resident_bytes() -> int:
-    """Pages of the process in memory."""
     return int(psutil.Process().memory_info().rss)
 
 

@@ -27,7 +27,6 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, 
 
 
 def test_known_networks_are_described_once(asked: list[Mapping[str, Any]]):
-    """Another image is another question."""
     first = describe_networks(["alexnet"], identity=None)
     assert describe_networks(["alexnet"], identity=None) == first
     assert len(asked) == 1

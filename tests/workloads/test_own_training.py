@@ -47,7 +47,6 @@ def test_its_losses_are_those_of_a_plain_loop() -> None:
 
 
 def test_labels_are_counted_and_tested() -> None:
-    """Class scores of one's own images: accuracy of each step and of the test part."""
     told = trained(
         network=f"{FILE}:Classifier", data=f"{FILE}:images", batch=16, steps=2, evaluate=True
     )
@@ -56,7 +55,6 @@ def test_labels_are_counted_and_tested() -> None:
 
 
 def test_each_part_may_be_ones_own_alone() -> None:
-    """A known network on one's own images, one's own network on known data, a class as loss."""
     known = trained(network="basic_cnn", data=f"{FILE}:images", batch=4, steps=1)
     made_up = {"data": "synthetic", "shape": "3x32x32", "batch": 4, "steps": 1}
     own = trained(network=f"{FILE}:Classifier", **made_up)
@@ -99,7 +97,6 @@ def test_what_is_wrong_is_one_message(keys: dict[str, Any], says: str) -> None:
 
 
 def test_its_code_is_the_sweeps_identity(tmp_path: Path) -> None:
-    """A changed file is other content, and ends a trial that was prepared with the old one."""
     file = tmp_path / "changing_training.py"
     file.write_text(FILE.read_text())
     named = {key: str(value).replace(str(FILE), str(file)) for key, value in REGRESSION.items()}
@@ -124,7 +121,6 @@ def test_its_code_is_the_sweeps_identity(tmp_path: Path) -> None:
     ],
 )
 def test_what_cant_be_found_is_said_before_any_trial(keys: dict[str, str], says: str) -> None:
-    """By the process that reads the code outside the limit."""
     with pytest.raises(EdgebenchError) as error:
         describe_code({"workloads": [settings(**{**REGRESSION, **keys})]})
     assert says in f"{error.value.what} {error.value.remedy}"

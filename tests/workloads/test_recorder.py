@@ -43,12 +43,10 @@ class Kernel:
             (folder / name).write_text("")
 
     def set(self, **values: int) -> None:
-        """Have files show these values, after a page fault."""
         self.use(minor=1)
         self.set_without_fault(**values)
 
     def set_without_fault(self, **values: int | str) -> None:
-        """Have files show these values."""
         for name, value in values.items():
             (self.folder / name).write_text(f"{value}\n")
 
@@ -60,23 +58,19 @@ class Kernel:
         self.used_so_far = [sum(pair) for pair in zip(self.used_so_far, more, strict=True)]
 
     def used(self, who: int) -> struct_rusage:
-        """What the process has used."""
         self.use(minor=self.reading_costs)
         user_s, system_s, kib, minor, major = self.used_so_far
         real = getrusage(who)
         return struct_rusage((user_s, system_s, kib, *real[3:6], minor, major, *real[8:]))
 
     def peak(self) -> int:
-        """The high-water mark as it stands."""
         return int((self.folder / "peak").read_text())
 
     def descriptors(self, **changes: Any) -> Descriptors:
-        """All files open."""
         opened = {name: self.open(name) for name in ("usage", "peak", "swap", "events")}
         return {**NO_DESCRIPTORS, **opened, "peak_resets": True, **changes}  # type: ignore[typeddict-item]
 
     def open(self, name: str) -> int:
-        """A descriptor of a file."""
         flags = os.O_RDWR | (os.O_APPEND if name == "events" else 0)
         self._fds.append(os.open(self.folder / name, flags))
         return self._fds[-1]
@@ -86,11 +80,9 @@ class Kernel:
         return [json.loads(line) for line in (self.folder / "events").read_text().splitlines()]
 
     def ends(self) -> dict[int, dict[str, Any]]:
-        """The end of each span by its id."""
         return {e["id"]: e for e in self.events() if e["event"] == "end"}
 
     def close(self) -> None:
-        """Close all that was opened."""
         for fd in self._fds:
             os.close(fd)
 
@@ -115,7 +107,6 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernel]:
 def test_a_span_has_a_start_and_an_end_with_all_their_keys(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the protocol names them; what recording itself used is none of the span's."""
     recorder = Recorder(kernel.descriptors())
     kernel.reading_costs = 1000
     pread = os.pread
@@ -173,7 +164,6 @@ def test_the_mark_is_reset_at_each_boundary_and_kept_for_spans_around(kernel: Ke
 
 
 def test_a_peak_between_inner_spans_is_the_outer_ones_alone(kernel: Kernel) -> None:
-    """What happens between two layers belongs to neither."""
     recorder = Recorder(kernel.descriptors())
     with recorder.span("round"):
         with recorder.span("load"):
@@ -202,7 +192,6 @@ def test_a_mark_that_is_the_usage_is_left_alone_and_lost_to_nobody(kernel: Kerne
 
 
 def test_without_a_page_fault_the_mark_is_not_read_and_not_lost(kernel: Kernel) -> None:
-    """Its peak is the usage; what another process held meanwhile is found at the next reading."""
     recorder = Recorder(kernel.descriptors())
     with recorder.span("round"):
         kernel.set_without_fault(peak=50 * MIB)
@@ -232,7 +221,6 @@ def test_lines_are_written_when_the_outermost_span_has_ended(kernel: Kernel) -> 
 
 
 def test_a_long_round_is_written_on_the_way(kernel: Kernel) -> None:
-    """More spans than there is room for: all of them arrive, in order and with their names."""
     recorder = Recorder(kernel.descriptors())
     count = 3000
     with recorder.span("round", round=7):
@@ -295,16 +283,13 @@ class Marks(View):
         self._kernel, self._marks, self.resets = kernel, list(marks), 0
 
     def mark(self) -> int:
-        """The next one."""
         return self._marks.pop(0)
 
     def look(self, whole: bool) -> dict[str, int]:
-        """How often it was reset."""
         self._kernel.set(peak=99 * MIB)
         return {"resets": self.resets, "whole": int(whole)}
 
     def reset(self) -> None:
-        """Once more."""
         self.resets += 1
 
 
@@ -343,7 +328,6 @@ def test_a_span_cut_short_by_an_error_has_no_end(kernel: Kernel) -> None:
 
 
 def test_spans_of_many_threads_are_whole_and_apart(kernel: Kernel) -> None:
-    """Every event is one line, every span ends, every id is used once, threads have numbers."""
     recorder = Recorder(kernel.descriptors())
     together = threading.Barrier(4)
 
@@ -365,7 +349,6 @@ def test_spans_of_many_threads_are_whole_and_apart(kernel: Kernel) -> None:
 
 
 def test_what_is_recorded_is_what_the_reader_reads(kernel: Kernel) -> None:
-    """The sums per phase come out of the recorder's own events."""
     recorder = Recorder(kernel.descriptors())
     with recorder.span("import"):
         pass

@@ -18,31 +18,26 @@ pytestmark = pytest.mark.torch
 
 
 def tensors(classes: int = 10, seed: int = 5) -> dict[str, torch.Tensor]:
-    """A LeNet's, drawn from another seed than those under test."""
     made = settings(network="lenet", image=28, classes=classes) | {"seed": seed}
     return build(made, Problem((1, 28, 28), classes, 16), Told()).network.state_dict()
 
 
 def started(file: Path) -> dict[str, torch.Tensor]:
-    """A LeNet of ten classes that starts from this file."""
     made = settings(network="lenet", image=28, start=str(file))
     return build(made, Problem((1, 28, 28), 10, 16), Told()).network.state_dict()
 
 
 def differ(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> set[str]:
-    """Names of the tensors that are not the same, bit for bit."""
     return {name for name, tensor in one.items() if not torch.equal(tensor, other[name])}
 
 
 def test_a_checkpoint_is_what_training_starts_with(tmp_path: Path):
-    """Every tensor of the file."""
     file, saved = tmp_path / "lenet.pt", tensors()
     torch.save(saved, file)
     assert not differ(started(file), saved)
 
 
 def test_training_goes_on_from_a_checkpoint(tmp_path: Path):
-    """Its losses are others than from scratch, and the same each time."""
     file = tmp_path / "lenet.safetensors"
     save_file(tensors(), file)
     from_there = trained(network="lenet", image=28, steps=2, start=str(file)).losses
@@ -51,7 +46,6 @@ def test_training_goes_on_from_a_checkpoint(tmp_path: Path):
 
 
 def test_another_number_of_classes_keeps_its_last_layer_to_itself(tmp_path: Path):
-    """All but the last layer come from the file; that one is drawn from the seed."""
     file, saved = tmp_path / "lenet.safetensors", tensors(classes=7)
     save_file(saved, file)
     made = started(file)
@@ -61,7 +55,6 @@ def test_another_number_of_classes_keeps_its_last_layer_to_itself(tmp_path: Path
 
 
 def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path):
-    """It names the first tensor that lacks, and what to write."""
     file = tmp_path / "other.safetensors"
     save_file({"weight": torch.zeros(3)}, file)
     with pytest.raises(WorkloadError, match="the checkpoint lacks") as refused:

@@ -29,7 +29,6 @@ PROBLEM = Problem((3, 12, 12), 10, 255)
 
 
 def twins(**workload: Any) -> tuple[TensorflowNetwork, TorchNetwork]:
-    """The basic CNN in both, with the same parameters."""
     made = settings(framework="tensorflow", network="basic_cnn", **workload)
     ours, theirs = build(made, PROBLEM, Told()), build_torch(made, PROBLEM, Told())
     given = [parameter.detach().numpy() for parameter in theirs._parameters]
@@ -49,7 +48,6 @@ def in_keras_order(value: Any, shape: tuple[int, ...]) -> Any:
 
 
 def passed(network: Any, share: float) -> tuple[float, int]:
-    """One forward and backward pass on the same batch."""
     random = np.random.default_rng(3)
     images = random.integers(0, 256, (12, 3, 12, 12), dtype=np.uint8)
     result = network.forward(network.batch(images, random.integers(0, 10, 12)), share)
@@ -86,7 +84,6 @@ def test_its_steps_are_torch_s(optimizer: str):
 
 @pytest.mark.parametrize("network", ["basic_cnn", "alexnet"])
 def test_networks_have_torch_s_sizes(network: str):
-    """As many parameters, and the same shape of output and of each parameter's bound."""
     made, problem = settings(network=network), Problem((3, 64, 64), 10, 255)
     with torch.device("meta"):
         theirs = torch_network(made, problem)
@@ -108,7 +105,6 @@ def test_pooling_means_are_torch_s(size: int):
 
 
 def test_a_compiled_step_trains_alike_and_has_one_phase():
-    """The losses are those of single operations; no phase of the step is told apart."""
     # As many threads as TensorFlow has in this process already.
     about = {"framework": "tensorflow", "network": "basic_cnn", "image": 12, "threads": None}
     single = trained(**about, steps=3)

@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch]
 
 
 def swept(folder: Path, memory: list[str], **workload: Any) -> Results:
-    """A sweep of one workload at these limits."""
     tables = {
         "schema": SCHEMA,
         "name": "made",
@@ -34,7 +33,6 @@ def swept(folder: Path, memory: list[str], **workload: Any) -> Results:
 @pytest.mark.root
 @pytest.mark.swap
 def test_a_limit_takes_time_and_no_numbers(shared_sweep: SharedSweep):
-    """Below its demand, training has the same losses bit for bit, and meets its limit."""
     results = load(shared_sweep("pressed"))
     assert list(results.trials["outcome"]) == ["ok", "ok"]
     limited = results.trials.set_index("limit_label").loc["80%"]
@@ -65,7 +63,6 @@ def test_training_that_needs_more_is_killed_and_told(tmp_path: Path):
 
 @pytest.mark.long
 def test_a_loss_that_is_no_number_is_an_outcome(tmp_path: Path):
-    """It isn't hidden: the trial failed, its record says in which step, its steps what was lost."""
     results = swept(tmp_path, ["max"], network="mlp", learning_rate=1e5, steps=30)
     (trial,) = results.sweeps[0].records
     assert trial.outcome == "failed"
@@ -74,7 +71,6 @@ def test_a_loss_that_is_no_number_is_an_outcome(tmp_path: Path):
 
 
 def test_each_phase_has_torch_s_peak(shared_sweep: SharedSweep):
-    """The parameters are there in each phase, and a step's peak is that of one of its phases."""
     (sweep,) = load(shared_sweep("training")).sweeps
     (own,) = (r for r in sweep.strategy_records if r.strategy == "torch")
     trial = read_trial(sweep, own)

@@ -23,7 +23,6 @@ pytestmark = pytest.mark.torch
     ],
 )
 def test_every_optimizer_trains(optimizer: str, rate: float):
-    """On real digits the loss halves and most test images are told right."""
     told = trained(
         network="mlp",
         optimizer=optimizer,
@@ -37,7 +36,6 @@ def test_every_optimizer_trains(optimizer: str, rate: float):
 
 
 def test_a_step_is_a_round_of_four_phases():
-    """Each step has its data, forward, backward and update, the first three once a part."""
     told = trained(network="mlp", batch=8, accumulation=2, steps=2)
     first = [phase for phase, number, _ in told.spans if number == 0]
     assert first == ["round", *("data", "forward", "backward") * 2, "step"]
@@ -45,7 +43,6 @@ def test_a_step_is_a_round_of_four_phases():
 
 
 def test_layers_are_told_forward_and_backward_where_asked():
-    """Every leaf has its span forward, in order, and those with gradients come back in reverse."""
     told = trained(network="lenet", image=28, steps=1, per_layer=True)
     forward = [layer for phase, _, layer in told.spans if phase == "forward" and layer is not None]
     backward = [
@@ -57,7 +54,6 @@ def test_layers_are_told_forward_and_backward_where_asked():
 
 @pytest.mark.parametrize("network", ["lenet", "basic_cnn", "lstm", "mlp"])
 def test_same_seed_same_losses(network: str):
-    """The curve repeats bit for bit, and another seed gives another."""
     first, second = (trained(network=network, image=28, steps=3).losses for _ in range(2))
     assert first == second
 
@@ -70,7 +66,6 @@ def test_same_seed_same_losses(network: str):
     ],
 )
 def test_checkpointing_changes_no_loss(network: str):
-    """What is computed again is the same, dropout's draws included."""
     plain, again = (
         trained(network=network, image=64, batch=2, steps=2, checkpointing=on).losses
         for on in (False, True)
@@ -79,7 +74,6 @@ def test_checkpointing_changes_no_loss(network: str):
 
 
 def test_accumulation_gives_the_whole_batch_s_gradients():
-    """Without batch normalisation a batch in parts trains as the whole does."""
     whole, parts = (
         trained(network="mlp", batch=32, accumulation=n, steps=4, learning_rate=0.5).losses
         for n in (1, 4)
@@ -105,7 +99,6 @@ def test_what_an_optimizer_keeps(optimizer: str, copies: int):
 
 
 def test_a_loss_that_is_no_number_ends_training():
-    """It is said with the step, and recorded as missing."""
     with pytest.raises(WorkloadError, match="the loss became nan in step"):
         trained(network="mlp", learning_rate=1e5, steps=30)
 
@@ -123,13 +116,11 @@ def test_a_loss_that_is_no_number_ends_training():
     ],
 )
 def test_what_cant_be_trained_is_said(workload: dict[str, object], says: str):
-    """Images too small, batches too large, channels no network reads: one sentence."""
     with pytest.raises(WorkloadError, match=says):
         trained(steps=1, **workload)
 
 
 def test_grey_images_in_networks_for_colour_are_seen_once():
-    """A grey image is read as three colours without three copies of it."""
     from edgebench.workloads.training.backend import Problem
     from edgebench.workloads.training.pytorch import build
 
@@ -158,8 +149,6 @@ def test_right_labels_are_counted_after_the_step(monkeypatch: pytest.MonkeyPatch
 
 
 def seen(argmax: Any, recorder: Told, counts: list[bool]) -> Any:
-    """The same function, and whether a span was open at each call."""
-
     def called(*words: Any) -> Any:
         counts.append(bool(recorder._open))
         return argmax(*words)
@@ -168,7 +157,6 @@ def seen(argmax: Any, recorder: Told, counts: list[bool]) -> Any:
 
 
 def test_the_heap_is_trimmed_within_each_step(monkeypatch: pytest.MonkeyPatch):
-    """Where it is asked for: once a step, in its time; losses stay the same to the last bit."""
     trims: list[None] = []
 
     def trimmer(asked: dict[str, Any]) -> Any:

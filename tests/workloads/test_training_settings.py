@@ -15,7 +15,6 @@ SHIPPED = Path(__file__).parents[2] / "scenarios"
 
 
 def scenario(folder: Path, *lines: str) -> Any:
-    """The scenario with these lines in its workload."""
     file = folder / "given.toml"
     keys = "\n".join(('kind = "training"', *lines))
     file.write_text(f'schema = 1\nname = "given"\n[workload]\n{keys}\n')
@@ -101,7 +100,6 @@ def test_axes_cross_only_where_they_mean_something(tmp_path: Path):
 
 
 def test_only_tensorflow_has_compiled_steps(tmp_path: Path):
-    """The axis adds a point of TensorFlow and none of PyTorch."""
     both = 'framework = ["pytorch", "tensorflow"]'
     made = scenario(tmp_path, 'network = "basic_cnn"', both, "compiled = [false, true]")
     settings = [(p.settings["framework"], p.settings["compiled"]) for p in points(made)]
@@ -109,7 +107,6 @@ def test_only_tensorflow_has_compiled_steps(tmp_path: Path):
 
 
 def test_a_library_s_strategy_needs_that_library(tmp_path: Path):
-    """It has trials of the points that run in it; where there are none it is refused."""
     both = 'framework = ["pytorch", "tensorflow"]'
     asked = '[memory]\nstrategies = ["torch", "tensorflow"]'
     made = scenario(tmp_path, 'network = "basic_cnn"', both, asked)
@@ -135,7 +132,6 @@ def test_made_up_data_is_as_large_as_a_batch(tmp_path: Path):
     ],
 )
 def test_shipped_scenarios_are_right(name: str):
-    """They load, and each of their points is one of training."""
     made = points(load_scenario(SHIPPED / f"{name}.toml"))
     assert {point.settings["kind"] for point in made} == {"training"}
 

@@ -34,14 +34,12 @@ pytestmark = pytest.mark.torch
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """LeNet's prepared weights."""
     return prepare_weights(examine("lenet", {}), tmp_path_factory.mktemp("cache"), 0)[0]
 
 
 def worker(
     settings: dict[str, Any], env: dict[str, str] | None = None
 ) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
-    """Run the worker with an event pipe; what it left, and its events."""
     read, write = os.pipe()
     descriptors = {**NO_DESCRIPTORS, "events": write}
     spec = {"kind": "inference", "settings": settings, "descriptors": descriptors}
@@ -82,7 +80,6 @@ def _threads() -> Iterator[None]:
 
 
 def notes(events: list[dict[str, Any]]) -> dict[str, Any]:
-    """All notes as one."""
     return {k: v for e in events if e["event"] == "note" for k, v in e["data"].items()}
 
 
@@ -100,14 +97,12 @@ def plain_digest(weights: Path) -> str:
 @pytest.mark.parametrize("loader", LOADERS)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_worker_runs_its_rounds_and_tells_all(schedule: str, loader: str, weights: Path) -> None:
-    """Every phase of every round ends, and the output is that of a plain network."""
     code, events = worker_here(inference(weights, schedule=schedule, loader=loader))
     assert code == 0
     check_rounds(events, schedule, weights)
 
 
 def test_so_it_does_in_a_process_of_its_own(weights: Path) -> None:
-    """As the harness starts it: versions, threads and the allocator's variables are noted, too."""
     asked = inference(weights, schedule="stream", loader="mmap")
     done, events = worker(asked, env={"MALLOC_ARENA_MAX": "1"})
     assert done.returncode == 0, done.stderr
@@ -119,7 +114,6 @@ def test_so_it_does_in_a_process_of_its_own(weights: Path) -> None:
 
 
 def check_rounds(events: list[dict[str, Any]], schedule: str, weights: Path) -> None:
-    """All phases of two rounds are there and at their end, with the plain network's output."""
     assert unfinished_span(events) is None
     phases = {(p.round, p.network, p.phase) for p in events_to_phases(events)}
     in_rounds = (
@@ -138,7 +132,6 @@ def test_schedules_and_loaders_are_those_a_scenario_may_name() -> None:
 
 
 def test_a_pipeline_may_hold_a_network_twice(weights: Path) -> None:
-    """Each is loaded on its own, and both give the same."""
     asked = inference(weights, networks=["lenet", "lenet"], schedule="partial")
     code, events = worker_here(asked)
     assert code == 0
@@ -147,7 +140,6 @@ def test_a_pipeline_may_hold_a_network_twice(weights: Path) -> None:
 
 
 def test_import_is_a_workload_of_its_own() -> None:
-    """It warms the runtime: one span, no rounds."""
     code, events = worker_here({}, kind="import")
     assert code == 0
     assert [p.phase for p in events_to_phases(events)] == ["import"]
@@ -176,7 +168,6 @@ def test_what_cannot_be_run_is_told(
 
 @pytest.fixture
 def gone(weights: Path, tmp_path: Path) -> Path:
-    """A file that the weights beside it lack."""
     for file in weights.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     gone = weight_files(tmp_path)["classifier.2"]

@@ -33,14 +33,12 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, int]:
 def linear(
     session: Session, weights: tuple[Path, int, int], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[TrialRecord, list[dict[str, Any]]]:
-    """A trial of the linear schedule that copies."""
     return trial(session, weights[0], tmp_path_factory.mktemp("t") / "linear", "linear", "copy")
 
 
 def trial(
     session: Session, folder: Path, work: Path, schedule: str, loader: str
 ) -> tuple[TrialRecord, list[dict[str, Any]]]:
-    """One unlimited trial on small images, and its events."""
     about = {"kind": "inference", "networks": [NETWORK], "image": 32}
     settings = inference(folder, **about, schedule=schedule, loader=loader)
     del settings["weights"]
@@ -55,7 +53,6 @@ def trial(
 
 
 def usage(events: list[dict[str, Any]], phase: str) -> list[int]:
-    """The cgroup's usage at each end of this phase's spans, in order."""
     ids = {e["id"] for e in events if e["event"] == "start" and e["phase"] == phase}
     return [e["usage_bytes"] for e in events if e["event"] == "end" and e["id"] in ids]
 
@@ -66,7 +63,6 @@ def test_linear_needs_less_than_bulk_by_the_weights_it_does_not_hold(
     linear: tuple[TrialRecord, list[dict[str, Any]]],
     tmp_path: Path,
 ) -> None:
-    """Copied weights are unloaded for real: the demand falls by nearly all but one layer's."""
     folder, total, largest = weights
     bulk, _ = trial(session, folder, tmp_path / "bulk", "bulk", "copy")
     assert bulk.demand_bytes is not None
@@ -96,7 +92,6 @@ def test_a_loads_own_peak_holds_the_layer(
 def test_rounds_start_cold(
     session: Session, weights: tuple[Path, int, int], tmp_path: Path
 ) -> None:
-    """Mapped weights were let go of and evicted: usage at rounds' ends does not add up."""
     folder, total, _ = weights
     _, events = trial(session, folder, tmp_path / "t", "bulk", "mmap")
     first, second = usage(events, "round")

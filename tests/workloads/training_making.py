@@ -15,8 +15,6 @@ from edgebench.workloads.training.loop import run_training
 
 @dataclass
 class Told(Recorder):
-    """A recorder that keeps what it is told."""
-
     notes: list[dict[str, Any]] = field(default_factory=list)
     spans: list[tuple[str, int | None, int | None]] = field(default_factory=list)
 
@@ -24,26 +22,21 @@ class Told(Recorder):
         super().__init__()
 
     def note(self, **data: Any) -> None:
-        """Keep it."""
         self.notes.append(data)
 
     def start(self, place: SpanPlace, *ending: Started) -> Started:
-        """Keep it once it begins: its phase, round and layer."""
         self.spans.append((place.phase, place.round, place.layer))
         return super().start(place, *ending)
 
     @property
     def losses(self) -> list[float]:
-        """One a step."""
         return [note["loss"] for note in self.notes if "loss" in note]
 
     def said(self, key: str) -> Any:
-        """The last note of that key."""
         return next(note[key] for note in reversed(self.notes) if key in note)
 
 
 def settings(**workload: Any) -> dict[str, Any]:
-    """The settings of a workload with one point, as its scenario resolves them."""
     tables: Mapping[str, Any] = {
         "schema": 1,
         "name": "made",
@@ -54,7 +47,6 @@ def settings(**workload: Any) -> dict[str, Any]:
 
 
 def inference(folder: Path, **changes: Any) -> dict[str, Any]:
-    """The settings of LeNet's inference with these weights: two rounds, layer by layer, cold."""
     return {
         "networks": ["lenet"],
         "weights": {"lenet": str(folder)},
@@ -73,7 +65,6 @@ def inference(folder: Path, **changes: Any) -> dict[str, Any]:
 
 
 def trained(**workload: Any) -> Told:
-    """What training told."""
     told = Told()
     run_training(settings(**workload), told)
     return told

@@ -29,7 +29,6 @@ class Clock:
         show(0)
 
     def monotonic_ns(self) -> int:
-        """Now."""
         return self._now_ns
 
     def sleep(self, seconds: float) -> None:
@@ -44,8 +43,6 @@ class Clock:
 
 
 class InProcess:
-    """In place of the sampler's process: it has run when it is started, and tells a cost."""
-
     pid = 1
 
     def __init__(self, words: list[str], **_: Any) -> None:
@@ -53,13 +50,11 @@ class InProcess:
         sampler.main(words[4:])
 
     def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
-        """Its output."""
         return b"0.25 4096\n", b""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the sampler's raw files go."""
     folder = tmp_path / "work"
     folder.mkdir()
     return folder

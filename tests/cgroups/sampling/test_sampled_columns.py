@@ -25,7 +25,6 @@ MIB = 1 << 20
 
 
 def tables(made: SamplerProcess, folder: Path) -> list[np.ndarray]:
-    """The fast and the slow table, as they are kept."""
     with (folder / "samples.npz").open("wb") as file:
         made.pack(file)
     archive = np.load(folder / "samples.npz", allow_pickle=False)
@@ -54,7 +53,6 @@ ROWS: dict[int, tuple[dict[str, int], dict[str, int]]] = {
 def test_each_column_has_its_number(
     sampled: Sampled, tmp_path: Path, folder: Path, version: int
 ) -> None:
-    """By name; what only swap can hold, and the peak without cached files and with mapped ones."""
     made = sampled(plain_hot_files(tmp_path / "group", version))
     fast_row, more = ROWS[version]
     report = made.stop()
@@ -225,7 +223,6 @@ def test_slow_files_are_read_less_often_while_nothing_changes(
     at_ms: Sequence[int],
     of_swap: bool,
 ) -> None:
-    """Neither usage nor swap."""
     hot = plain_hot_files(tmp_path, 2)
     assert hot.swap
     file = hot.swap if of_swap else hot.usage
@@ -286,7 +283,6 @@ def test_how_even_the_samples_are_is_reckoned_from_their_times(
     rows: list[tuple[int, int]],
     told: tuple[float | None, float | None, int],
 ) -> None:
-    """The median of the gaps and the largest, in seconds; what it cost is not known here."""
     made = SamplerProcess(HotFiles(folder / "usage", peak_resets=rests), folder)
     table = np.array([(t * MS, size, 0, 0) for t, size in rows], dtype=np.int64)
     (folder / "fast.i64").write_bytes(table.tobytes() + b"torn")
@@ -296,7 +292,6 @@ def test_how_even_the_samples_are_is_reckoned_from_their_times(
 
 
 def test_stopping_what_never_started_tells_nothing(folder: Path) -> None:
-    """No rows: no pace, no peak, an empty archive; and no exception."""
     made = SamplerProcess(HotFiles(folder / "usage"), folder)
     report = made.stop()
     assert (report.samples, report.achieved_s, report.largest_gap_s) == (0, None, None)

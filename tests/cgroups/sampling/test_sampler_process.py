@@ -34,7 +34,6 @@ os.kill(os.getpid(), 9)
 
 
 def in_cgroup(cgroup: Cgroup, code: str) -> list[str]:
-    """The command that runs lines of Python in the cgroup."""
     return join_command(cgroup, [sys.executable, "-I", "-S", "-c", code], None, None)
 
 
@@ -47,12 +46,10 @@ def wait_until(happened: Callable[[], bool]) -> None:
 
 
 def rows_written(folder: Path) -> int:
-    """How many rows of the fast table are on the disk."""
     return (folder / "fast.i64").stat().st_size // (8 * len(FAST_COLUMNS))
 
 
 def kept(sampler: SamplerProcess, folder: Path) -> np.ndarray:
-    """The fast table in the archive that it leaves; the raw files are gone."""
     with (folder / "samples.npz").open("wb") as file:
         sampler.pack(file)
     assert [path.name for path in folder.iterdir()] == ["samples.npz"]
@@ -100,7 +97,6 @@ def test_it_sees_memory_and_work(cgroup: Cgroup, folder: Path) -> None:
 
 @pytest.mark.own_cgroup
 def test_a_cgroup_removed_meanwhile_ends_it_quietly(cgroup: Cgroup, folder: Path) -> None:
-    """When the cgroup goes, the sampler ends by itself; its rows and its cost are kept."""
     sampler = SamplerProcess(cgroup.hot_files(), folder)
     sampler.start()
     pid = sampler.pid
@@ -115,7 +111,6 @@ def test_a_cgroup_removed_meanwhile_ends_it_quietly(cgroup: Cgroup, folder: Path
 
 @pytest.mark.process
 def test_it_ends_when_its_harness_is_killed(usage: Path, folder: Path) -> None:
-    """A harness ended by SIGKILL leaves no sampler behind."""
     words = [sys.executable, "-c", DIE, str(usage), str(folder)]
     done = subprocess.run(words, stdout=subprocess.PIPE, check=False, cwd=Path(__file__).parents[3])
     assert done.returncode == -9

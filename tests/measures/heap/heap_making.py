@@ -31,7 +31,6 @@ class Profiled:
 def profile_network(
     network: str, strategy: str, timeout_s: float = 1000.0, **settings: Any
 ) -> Profiled:
-    """One unlimited trial: load all layers, execute them twice."""
     manifest = prepare_networks(
         [network],
         cache=cache_folder(None),
@@ -70,7 +69,6 @@ def profile_network(
 
 
 def profile_command(command: list[str], strategy: str, timeout_s: float = 120.0) -> Profiled:
-    """One unlimited trial of any command."""
     settings = {"kind": "command", "command": command}
     request = TrialRequest(
         "0000", "heap", 0, 0, settings, LimitSetting(), timeout_s=timeout_s, strategy=strategy

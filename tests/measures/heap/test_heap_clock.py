@@ -27,12 +27,10 @@ class Clocks:
 
 @pytest.fixture
 def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
-    """Made-up clocks."""
     return Clocks(monkeypatch)
 
 
 def test_the_offset_is_that_between_the_clocks(clocks: Clocks, tmp_path: Path) -> None:
-    """Read in the middle between two looks at the other clock, and kept for the trial's end."""
     assert offset_ns() == 1000 * S
     keep_offset(tmp_path)
     clocks.now += 60 * S
@@ -41,7 +39,6 @@ def test_the_offset_is_that_between_the_clocks(clocks: Clocks, tmp_path: Path) -
 
 @pytest.mark.parametrize("moved", [-3600 * S, -STEP_NS - 1, STEP_NS, STEP_NS + 1, 3600 * S])
 def test_a_clock_that_was_set_is_told(clocks: Clocks, tmp_path: Path, moved: int) -> None:
-    """The offset of the start is kept, and the note says by how much the clock moved."""
     keep_offset(tmp_path)
     clocks.offset += moved
     offset, note = kept_offset(tmp_path)

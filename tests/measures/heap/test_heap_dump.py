@@ -35,12 +35,10 @@ MAPPED_LIBRARIES:
 
 
 def parsed() -> Dump:
-    """The dump above."""
     return parse_dump(DUMP, "heap.0001.heap")
 
 
 def test_a_dump_is_read_whole() -> None:
-    """Totals, stacks and code mappings come out as they stand in the file."""
     dump = parsed()
     assert (dump.live_bytes, dump.allocated_bytes) == (1100, 5000)
     assert [stack.live_bytes for stack in dump.stacks] == [1000, 100]
@@ -53,7 +51,6 @@ def test_a_dump_is_read_whole() -> None:
 
 
 def test_addresses_are_named_by_library_and_offset() -> None:
-    """The offset counts from the file's start; outside every library the address stays bare."""
     libraries = Libraries(parsed().mappings)
     assert libraries.name(0x2010) == "libtorch.so (deleted)+0x1010"
     assert libraries.name(0x9999) == "0x9999"
@@ -74,7 +71,6 @@ def test_addresses_are_named_by_library_and_offset() -> None:
     ],
 )
 def test_what_is_no_whole_dump_is_refused_by_name(text: str, what: str) -> None:
-    """Each reason is said, with the file."""
     with pytest.raises(ResultsError, match=what) as error:
         parse_dump(text, "heap.0007.heap")
     assert "heap.0007.heap" in str(error.value)
@@ -91,7 +87,6 @@ def test_a_dump_cut_anywhere_is_whole_or_refused(cut: int) -> None:
 
 
 def test_the_largest_stacks_of_a_dump_are_kept() -> None:
-    """Whatever their order in the file: those that hold most, largest first."""
     lines = DUMP.splitlines(keepends=True)
     stacks = [f"1: {size} [1: {size}] @ 0x3010\n" for size in range(1, 21)]
     dump = parse_dump("".join([lines[0], *stacks, *lines[3:]]), "d")
@@ -99,7 +94,6 @@ def test_the_largest_stacks_of_a_dump_are_kept() -> None:
 
 
 def test_the_good_dumps_are_kept(tmp_path: Path) -> None:
-    """One cut short is left out with a note; other processes' and strangers' files are not read."""
     (tmp_path / "heap_77.0001.heap").write_text(DUMP)
     (tmp_path / "heap_77.0002.heap").write_text(DUMP.replace("5000", "6000"))
     (tmp_path / "heap_77.0003.heap").write_text(DUMP[:100])
@@ -126,7 +120,6 @@ def test_points_follow_the_order_of_allocation(tmp_path: Path) -> None:
 
 @pytest.mark.promise("A FIFO, a link or a huge file among a profiler's dumps hangs nothing.")
 def test_what_is_no_plain_dump_is_left_out(tmp_path: Path) -> None:
-    """Nothing waits for a writer, no link is followed by its size, no file is read without end."""
     (tmp_path / "heap.0001.heap").write_text(DUMP)
     os.mkfifo(tmp_path / "heap.0002.heap")
     (tmp_path / "heap.0003.heap").symlink_to("/dev/zero")

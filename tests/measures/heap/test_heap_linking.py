@@ -29,7 +29,6 @@ def span(number: int, start: int, end: int, seen: tuple[int, int] | None) -> lis
 
 
 def linked(points: list[HeapPoint], events: list[dict[str, Any]]) -> list[SpanHeap]:
-    """The spans' heaps."""
     return list(link(points, finished_spans(events), boundaries(events)))
 
 
@@ -40,7 +39,6 @@ def figures(heap: SpanHeap) -> tuple[int | None, int | None, int | None]:
 
 
 def test_boundaries_decide_whatever_the_clocks_say() -> None:
-    """Points that carry a boundary's number are placed by it: here all times are wrong."""
     points = [
         HeapPoint(900, 10, boundary=1),
         HeapPoint(5, 70),
@@ -66,7 +64,6 @@ def test_a_span_with_one_boundary_is_linked_by_time() -> None:
 
 
 def test_a_layer_that_changed_nothing_shares_a_boundary() -> None:
-    """Two events with one number: nothing was allocated in between."""
     events = span(0, 100, 200, (4, 4))
     points = [HeapPoint(100, 25, boundary=4)]
     assert [figures(heap) for heap in linked(points, events)] == [(25, 25, 25)]
@@ -74,7 +71,6 @@ def test_a_layer_that_changed_nothing_shares_a_boundary() -> None:
 
 
 def test_stacks_are_those_at_the_peak() -> None:
-    """Of the points inside that tell stacks, the one that held most."""
     small, big = (Stack(10, ("relu",)),), (Stack(80, ("conv",)),)
     points = [
         *(HeapPoint(110, 10, stacks=small), HeapPoint(150, 80, stacks=big)),
@@ -91,6 +87,5 @@ def test_events_that_tell_no_boundary_are_no_boundaries(view: object) -> None:
 
 
 def test_stacks_of_one_path_are_added_up() -> None:
-    """The largest first; what holds nothing is left out."""
     stacks = [Stack(5, ("a",)), Stack(0, ("c",)), Stack(7, ("b",)), Stack(5, ("a",))]
     assert largest(stacks, 5) == (Stack(10, ("a",)), Stack(7, ("b",)))

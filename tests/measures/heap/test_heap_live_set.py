@@ -17,7 +17,6 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_mappings_are_counted_byte_by_byte(steps: list[tuple[str, int, int, int]]) -> None:
-    """Mapping over a mapping, and giving back parts of several, leave the bytes a model has."""
     heap: LiveSet[int] = LiveSet()
     model: dict[int, int] = {}
     for step, start, size, caller in steps:

@@ -44,7 +44,6 @@ n2: 1000 (heap allocation functions) malloc/new/new[], --alloc-fns, etc.
 
 
 def test_snapshots_and_stacks_come_out() -> None:
-    """Figures as they stand; each leaf of the tree is a stack, the allocating call first."""
     file = parse_massif(FILE, "massif.out")
     assert not file.cut
     first, second = file.snapshots
@@ -58,7 +57,6 @@ def test_snapshots_and_stacks_come_out() -> None:
 
 @pytest.mark.parametrize("text", ["", "heap profile: 1", FILE[:20], "desc: x\ncmd: y\n"])
 def test_what_is_no_massif_file_is_refused(text: str) -> None:
-    """The reason names the file."""
     with pytest.raises(ResultsError, match="massif") as error:
         parse_massif(text, "massif.out")
     assert "massif.out" in str(error.value)
@@ -72,7 +70,6 @@ def test_a_broken_snapshot_in_the_middle_is_refused() -> None:
 
 @given(st.integers(FILE.index("time_unit") + 20, len(FILE) - 1))
 def test_a_file_cut_anywhere_keeps_its_whole_snapshots(cut: int) -> None:
-    """What is left is a prefix of the snapshots, and said to be cut."""
     whole = parse_massif(FILE, "f").snapshots
     file = parse_massif(FILE[:cut], "f")
     assert file.snapshots == whole[: len(file.snapshots)]
@@ -81,7 +78,6 @@ def test_a_file_cut_anywhere_keeps_its_whole_snapshots(cut: int) -> None:
 
 @given(st.integers(2, 3000))
 def test_a_tree_of_any_depth_is_read(depth: int) -> None:
-    """Depth costs no recursion."""
     nodes = [f"{' ' * level}n{int(level < depth)}: 5 0x1: f{level}" for level in range(depth + 1)]
     text = FILE[: FILE.index("n2:")] + "\n".join(nodes) + "\n"
     assert len(parse_massif(text, "f").snapshots[1].stacks[0].frames) == depth
@@ -107,7 +103,6 @@ def test_snapshots_are_on_the_workers_clock(tmp_path: Path) -> None:
     reason="needs valgrind (apt-get install valgrind)",
 )
 def test_figures_are_those_of_ms_print(tmp_path: Path) -> None:
-    """Its own tool, ms_print, reads the same times and heap from a real file."""
     out = tmp_path / "massif.out"
     words = [sys.executable, "-I", "-S", "-c", "[bytes(n * 1000) for n in range(300)]"]
     valgrind = ["valgrind", "-q", "--tool=massif", f"--massif-out-file={out}"]

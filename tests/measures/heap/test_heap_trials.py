@@ -31,13 +31,11 @@ AVAILABLE = {strategy.name: strategy.unavailable() for strategy in STRATEGIES}
 
 
 def needs(name: str) -> pytest.MarkDecorator:
-    """Skip where the profiler is not installed, with what to install."""
     why = AVAILABLE[name]
     return pytest.mark.skipif(why is not None, reason=why or "")
 
 
 def layers(profiled: Profiled, phase: str) -> list[SpanReading]:
-    """The readings of that phase's layers, in order."""
     assert profiled.reading
     wanted = {s.id for s in profiled.spans if s.phase == phase and s.layer is not None}
     return [reading for reading in profiled.reading.spans if reading.id in wanted]
@@ -82,7 +80,6 @@ with (folder / "events").open("wb", 0) as events:
 @needs("memray")
 @pytest.mark.parametrize("killed", [False, True])
 def test_memray_tells_each_layer(tmp_path: Path, killed: bool) -> None:
-    """What a layer keeps, what it gives back, and who holds it: up to a kill, too."""
     memray = Memray()
     words = [sys.executable, "-c", LAYERS, str(tmp_path), *(["kill"] if killed else [])]
     command, env = memray.wrap(words, {**os.environ, "PYTHONPATH": python_path()}, tmp_path)
@@ -104,8 +101,6 @@ def test_memray_tells_each_layer(tmp_path: Path, killed: bool) -> None:
 
 
 class Given(HeapStrategy):
-    """A profiler that counts mappings and left these points."""
-
     name = title = counts = blind_to = cost = method = "given"
     counts_mapped = True
 
@@ -119,7 +114,6 @@ class Given(HeapStrategy):
 def test_overlapping_threads_have_no_growth_of_their_own(
     tmp_path: Path, thread: int, parts: dict[str, int]
 ) -> None:
-    """Layers that run at once are still read, but their growth is not added up to parameters."""
     keep_offset(tmp_path)
     events = [
         event
@@ -160,7 +154,6 @@ def test_memray_tells_a_network_s_parameters_layer_by_layer() -> None:
 @pytest.mark.timeout(1200)
 @needs("tcmalloc")
 def test_tcmalloc_counts_what_torch_allocates_but_no_mapped_weights() -> None:
-    """AlexNet loaded by copy: the loads add nothing to the heap; libraries of stacks are named."""
     profiled = profile_network("alexnet", "tcmalloc")
     assert profiled.record.outcome == "ok", profiled.record.reason
     assert profiled.reading, profiled.record.missing
@@ -198,7 +191,6 @@ def test_a_preload_without_effect_is_explained() -> None:
 @pytest.mark.own_cgroup
 @needs("tcmalloc")
 def test_the_dumps_before_a_kill_are_kept() -> None:
-    """A program that was killed still told its heap up to then."""
     words = "import os; kept = [bytes(1 << 20) for _ in range(300)]; os.kill(os.getpid(), 9)"
     profiled = profile_command([sys.executable, "-I", "-S", "-c", words], "tcmalloc")
     assert profiled.record.outcome == "failed"
@@ -211,7 +203,6 @@ def test_the_dumps_before_a_kill_are_kept() -> None:
 @pytest.mark.own_cgroup
 @needs("massif")
 def test_massif_tells_a_programs_heap() -> None:
-    """A known allocation in a real program, and that it was not there from the beginning."""
     command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=1"]
     profiled = profile_command(command, "massif", timeout_s=250.0)
     assert profiled.record.outcome == "ok", profiled.record.reason
@@ -240,7 +231,6 @@ def test_massif_ends_at_its_limit_and_keeps_what_it_saw(tmp_path: Path) -> None:
 
 
 def becomes(holds: Callable[[], bool]) -> bool:
-    """Whether it holds within some minutes."""
     end = time.monotonic() + 200
     while not holds() and time.monotonic() < end:
         time.sleep(0.02)
@@ -248,7 +238,6 @@ def becomes(holds: Callable[[], bool]) -> bool:
 
 
 def unread_bytes(pipe: Any) -> int:
-    """How much of what was written to the pipe was not read yet."""
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
@@ -265,7 +254,6 @@ def test_a_scenarios_settings_reach_the_profilers(tmp_path: Path) -> None:
 
 
 def test_a_profiler_that_is_missing_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each says what to type."""
     monkeypatch.setattr("ctypes.util.find_library", lambda name: None)
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
