@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import made_records
 import pytest
 from msgspec.structs import replace
 from rich.console import Console
@@ -48,9 +49,15 @@ def record_of(
     request: TrialRequest, wall_s: float, outcome: Outcome = "ok", reason: str | None = None
 ) -> TrialRecord:
     """How it ended."""
-    size = request.limits.memory_bytes
-    told = {"wall_s": wall_s, "reason": reason, "limit_bytes": size}
-    return TrialRecord(**request.described(), outcome=outcome, started_utc="", **told)
+    return made_records.record(
+        settings=dict(request.settings),
+        limits=request.limits,
+        limit_bytes=request.limits.memory_bytes,
+        outcome=outcome,
+        wall_s=wall_s,
+        reason=reason,
+        phases=[],
+    )
 
 
 def drawn(networks: tuple[str, ...], width: int = 80, height: int = 24) -> list[str]:

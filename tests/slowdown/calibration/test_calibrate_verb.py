@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
+import made_records
 import pytest
 from calibration_making import calibration
 from click.testing import CliRunner, Result
@@ -122,9 +123,9 @@ def test_a_scan_killed_with_swap_free_is_made_again(
 ):
     """Twice at most, and only if swap was free: then the limit is not what killed it."""
     request = TrialRequest("0001", "scans", 0, 0, {}, LimitSetting())
-    about = {**request.described(), "started_utc": ""}
-    killed = TrialRecord(**about, outcome="oom-killed", killed_with_swap_free=swap_free)
-    records = iter([*[killed] * kills, TrialRecord(**about, outcome="ok")])
+    finished = made_records.record()
+    killed = made_records.record(outcome="oom-killed", killed_with_swap_free=swap_free)
+    records = iter([*[killed] * kills, finished])
 
     class Loop:
         """Makes these records."""
