@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
@@ -238,15 +238,9 @@ def _doubted(results: Results) -> dict[tuple[str, str], list[Doubt]]:
     doubted = {}
     for sweep in results.sweeps:
         rows = range(len(sweep.records))
-        trials, doubts = (sweep.columns.words(name, rows) for name in ("trial", "doubts"))
-        pairs = zip(trials, doubts, strict=True)
-        doubted.update(
-            {
-                (sweep.name, str(trial)): trial_doubts
-                for trial, trial_doubts in pairs
-                if trial_doubts
-            }
-        )
+        columns = (sweep.columns.words(name, rows) for name in ("trial", "doubts"))
+        for trial, doubts in zip(*columns, strict=True):
+            doubted[sweep.name, str(trial)] = doubts or []
     return doubted
 
 
@@ -378,14 +372,7 @@ class LayerPeakTable:
     def to_json(self) -> dict[str, Any]:
         """Plain data for ``json.dumps``."""
         return {
-            "strategies": {
-                m.strategy: {
-                    "method": m.method,
-                    "error_bytes": m.error_bytes,
-                    "error_source": m.error_source,
-                }
-                for m in self.methods
-            },
+            "strategies": {about.pop("strategy"): about for about in map(asdict, self.methods)},
             "layers": [
                 {"network": network, "layer": layer, "peak_bytes": peaks}
                 for (network, layer), peaks in self.peaks.items()

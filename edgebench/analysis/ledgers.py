@@ -1,21 +1,16 @@
-"""The ledgers of one point: from each strategy's figure to the next one's."""
+"""The ledgers of one point: from each strategy's figure to the next one's.
+
+Two peaks may be of different moments; then their difference means nothing. So figures are compared
+at a boundary of a span, where the worker reads all counters at once: the one nearest to the peak.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from edgebench.analysis.boundary import (
-    SpanBoundary,
-    boundary_figure,
-    boundary_nearest_peak,
-    boundary_nearest_trial_peak,
-    size_at_boundary,
-    span_boundaries,
-    span_label,
-    trial_peak,
-)
 from edgebench.measures.heap import HeapStrategy
 from edgebench.measures.ledger import (
     Figure,
@@ -30,10 +25,140 @@ from edgebench.measures.ledger import (
 )
 from edgebench.measures.strategies import strategy_of
 from edgebench.measures.strategies.cgroup import STATISTICS, split_at_most, split_at_peak
+from edgebench.measures.strategies.process import resident
+from edgebench.measures.strategy import ErrorBar
 from edgebench.results.trial_readings import SpanKey, TrialReadings, span_of_maxrss
+from edgebench.spans import Span
 
+Look = Mapping[str, int]
 IMPORT = SpanKey("import", -1, None, None, 0)
 INIT = SpanKey("init", -1, None, None, 0)
+
+
+@dataclass(frozen=True)
+class SpanBoundary:
+    """One end of a span of the process's own trial.
+
+    Args:
+        key, span: which span.
+        at_end: its end, else its start.
+        look: what the worker read there.
+        split: the nearest look that splits own memory by mapping.
+        usage_bytes: the cgroup's usage there.
+        kernel_bytes: the kernel's mark of the whole span; where it can't be reset, usage there.
+        process_bytes: VmHWM of the whole span, or likewise the resident set there.
+    """
+
+    key: SpanKey
+    span: Span
+    at_end: bool
+    look: Look
+    split: Look
+    usage_bytes: int
+    kernel_bytes: int
+    process_bytes: int
+
+    @property
+    def distance_bytes(self) -> int:
+        """How far the cgroup's usage was from the span's peak."""
+        return abs(self.kernel_bytes - self.usage_bytes)
+
+    @property
+    def resident_bytes(self) -> int:
+        """The process's resident set there."""
+        return resident(self.look) or 0
+
+    @property
+    def where(self) -> str:
+        """In words."""
+        return f"{'end' if self.at_end else 'start'} of {span_label(self.span)}"
+
+    @property
+    def where_marked(self) -> str:
+        """Where the marks are of."""
+        return self.where if self.span.peak_bytes is None else f"peak in {span_label(self.span)}"
+
+
+def span_label(span: Span) -> str:
+    """Write ``first alexnet features.8``."""
+    layer = None if span.layer is None else span.name or f"layer {span.layer}"
+    return " ".join(word for word in (span.phase, span.network, layer) if word)
+
+
+def span_boundaries(process: TrialReadings) -> Iterator[SpanBoundary]:
+    """Yield both ends of each span of which everything is known, in order of time.
+
+    Spans around others are left out: their marks are of some instant inside, far from their ends.
+    """
+    looks: dict[tuple[int, bool], Look] = {
+        (event["id"], event["event"] == "end"): event["view"]
+        for event in process.seen.events
+        if isinstance(event.get("view"), dict) and "rss_anon_bytes" in event["view"]
+    }
+    split: Look = {}
+    layers = sorted(span.start_ns for span in process.spans.values() if span.layer is not None)
+    ends = [(span.start_ns, False, key) for key, span in process.spans.items()]
+    ends += [(span.end_ns, True, key) for key, span in process.spans.items()]
+    for _, at_end, key in sorted(ends):
+        span = process.spans[key]
+        look = looks.get((span.id, at_end))
+        if look is not None and "in_files_bytes" in look:
+            split = look
+        reading = process.span_reading("process", key)
+        has_layers = span.layer is None and (
+            bisect_left(layers, span.start_ns) < bisect_left(layers, span.end_ns)
+        )
+        if look is None or has_layers or reading is None or reading.peak_bytes is None:
+            continue
+        usage = span.usage_after_bytes if at_end else span.usage_before_bytes
+        if usage is not None:
+            # Two marks of one span may be subtracted; a mark and a figure at its end may not.
+            kernel, marked = span.peak_bytes, reading.peak_bytes
+            if kernel is None:
+                kernel, marked = usage, resident(look) or 0
+            yield SpanBoundary(key, span, at_end, look, split, usage, kernel, marked)
+
+
+def boundary_nearest_trial_peak(
+    known: Sequence[SpanBoundary], slack_bytes: int
+) -> SpanBoundary | None:
+    """Find the boundary nearest to the kernel's peak of the whole trial.
+
+    Under a limit many spans reach it: of those, the one where the process was largest.
+    """
+    highest = max((moment.kernel_bytes for moment in known), default=0)
+    at_peak = [m for m in known if m.kernel_bytes >= highest - slack_bytes]
+    nearest = min((m.distance_bytes for m in at_peak), default=0)
+    near = [m for m in at_peak if m.distance_bytes <= max(nearest, slack_bytes)]
+    return max(near, key=lambda m: (m.process_bytes, m.resident_bytes), default=None)
+
+
+_READ = ErrorBar(None, "read at the boundaries of spans")
+
+
+def trial_peak(trial: TrialReadings, strategy: str) -> Figure | None:
+    """Return the whole trial's peak by this strategy; None if it has none."""
+    reading = trial.readings.get(strategy)
+    if reading is None or reading.peak_bytes is None:
+        return None
+    return Figure(strategy, reading.peak_bytes, trial.record.trial, "peak", reading.error)
+
+
+def boundary_figure(trial: TrialReadings, strategy: str, size_bytes: int, where: str) -> Figure:
+    """Make a figure that was read inside the trial."""
+    reading = trial.readings.get(strategy)
+    error = reading.span_error if reading else _READ
+    return Figure(strategy, size_bytes, trial.record.trial, where, error)
+
+
+def size_at_boundary(
+    trial: TrialReadings, strategy: str, key: SpanKey, end: bool = True
+) -> int | None:
+    """Return what the strategy saw at the end of a span, or at its start."""
+    reading = trial.span_reading(strategy, key)
+    if reading is None:
+        return None
+    return reading.after_bytes if end else reading.before_bytes
 
 
 def own_to_malloc_ledger(process: TrialReadings, at: SpanBoundary) -> Ledger | None:
@@ -110,18 +235,14 @@ def heap_to_torch_ledger(
     torch: TrialReadings,
 ) -> Ledger | None:
     """Reconcile a heap's figure with torch's peak: less the runtime, and what isn't torch's."""
-    wanted = (
-        *(
-            size_at_boundary(profiled, name, at.key, at.at_end),
-            size_at_boundary(profiled, name, IMPORT),
-        ),
-        *(size_at_boundary(profiled, name, INIT), size_at_boundary(torch, "torch", INIT)),
-        size_at_boundary(torch, "torch", at.key, at.at_end),
-    )
-    known, target = [size for size in wanted if size is not None], trial_peak(torch, "torch")
-    if len(known) < len(wanted) or target is None:
+    heap = size_at_boundary(profiled, name, at.key, at.at_end)
+    imported, built = (size_at_boundary(profiled, name, key) for key in (IMPORT, INIT))
+    first = size_at_boundary(torch, "torch", INIT)
+    there, target = size_at_boundary(torch, "torch", at.key, at.at_end), trial_peak(torch, "torch")
+    if heap is None or imported is None or built is None or first is None:
         return None
-    heap, imported, built, first, there = known
+    if there is None or target is None:
+        return None
     terms = [
         Term("runtime-import", -imported, "what the runtime's import took", "at the import's end"),
         Term(
@@ -138,7 +259,15 @@ def heap_to_torch_ledger(
         ),
     ]
     left, tensors = (
-        next((size_at_boundary(trial, view, key) for key in _first_round(trial)), None)
+        # A round's key names a network in training, but not over several networks.
+        next(
+            (
+                size_at_boundary(trial, view, key)
+                for key in trial.spans
+                if key.phase == "round" and key.round == 0
+            ),
+            None,
+        )
         for trial, view in ((profiled, name), (torch, "torch"))
     )
     if left is not None and tensors is not None:
@@ -150,11 +279,6 @@ def heap_to_torch_ledger(
     if name != "malloc" and counts_mapped_weights(profiled, name):
         terms.append(_mapped_weights(at, -1))
     return Ledger(boundary_figure(profiled, name, heap, at.where), target, without_zeros(terms))
-
-
-def _first_round(trial: TrialReadings) -> Iterator[SpanKey]:
-    """Find the first round; its key names a network in training, but not over several networks."""
-    return (key for key in trial.spans if key.phase == "round" and key.round == 0)
 
 
 def torch_to_analytic_ledger(
@@ -170,13 +294,9 @@ def torch_to_analytic_ledger(
     at = key or max(model, key=lambda which: model[which], default=None)
     reading = torch.span_reading("torch", at) if at else None
     whole = trial_peak(torch, "torch")
-    if (
-        at is None
-        or at not in model
-        or reading is None
-        or reading.peak_bytes is None
-        or whole is None
-    ):
+    if at is None or at not in model or whole is None:
+        return None
+    if reading is None or reading.peak_bytes is None:
         return None
     where = f"peak in {span_label(torch.spans[at])}"
     here = boundary_figure(torch, "torch", reading.peak_bytes, where)
@@ -213,7 +333,14 @@ class PointLedgers:
 
     def whole(self) -> list[Ledger]:
         """Make the whole trial's ledgers, as far as there are trials for them."""
-        ledgers = [_sampled_to_kernel(self.timed)]
+        sampled, kernel = trial_peak(self.timed, "sampled"), trial_peak(self.timed, "kernel")
+        missed = Term(
+            "between-samples",
+            kernel.size_bytes - sampled.size_bytes if kernel and sampled else 0,
+            "usage that lasted less than the time between two samples",
+            "both read the same counter of the same trial: only the moment differs",
+        )
+        ledgers = [_between(sampled, kernel, missed)]
         if "process" in self.own:
             process = self.own["process"]
             source, target = trial_peak(self.timed, "gnu-time"), trial_peak(process, "process")
@@ -221,32 +348,29 @@ class PointLedgers:
             ledgers.append(_between(source, target, *terms))
         if (at := self.boundary) is not None:
             process = self.own["process"]
-            sampled = self.own.get(STATISTICS, self.timed)
             if (largest := trial_peak(process, "process")) is not None:
                 marks = _mark_to_mark(at, largest.size_bytes)
                 ledgers.append(_between(largest, trial_peak(process, "kernel"), *marks))
-            ledgers.append(_kernel_to_timed(process, self.timed, sampled))
+            ledgers.append(_kernel_to_timed(process, self.timed, self.own.get(STATISTICS)))
             if "pss_bytes" in at.look:
                 resident = boundary_figure(process, "process", at.resident_bytes, at.where)
                 pss = boundary_figure(process, "process-pss", at.look["pss_bytes"], at.where)
                 ledgers.append(_between(resident, pss, *resident_to_proportional(at.look)))
             ledgers += [_kernel_to_own(process, at), own_to_malloc_ledger(process, at)]
-            profiled = {"malloc": process, **self._profiled}
-            for name, trial in self._profiled.items():
+            heaps = {k: t for k, t in self.own.items() if isinstance(strategy_of(k), HeapStrategy)}
+            for name, trial in heaps.items():
                 ledgers.append(own_to_heap_ledger(process, at, name, trial))
-            if "torch" in self.own:
-                ledgers += [
-                    heap_to_torch_ledger(process, at, name, trial, self.own["torch"])
-                    for name, trial in profiled.items()
-                ]
+            if torch := self.own.get("torch"):
+                for name, trial in {"malloc": process, **heaps}.items():
+                    ledgers.append(heap_to_torch_ledger(process, at, name, trial, torch))
         ledgers.append(self._torch_to_analytic(None))
         return [ledger for ledger in ledgers if ledger is not None]
 
     def of_span(self, key: SpanKey) -> list[Ledger]:
         """Make one span's ledgers, as a rule a layer's."""
         ledgers: list[Ledger | None] = []
-        at = boundary_nearest_peak([end for end in self.boundaries if end.key == key])
-        if at is not None:
+        ends = [end for end in self.boundaries if end.key == key]
+        if at := min(ends, key=lambda end: end.distance_bytes, default=None):
             process = self.own["process"]
             marked = boundary_figure(process, "process", at.process_bytes, at.where_marked)
             kernel = boundary_figure(process, "kernel", at.kernel_bytes, at.where_marked)
@@ -267,15 +391,6 @@ class PointLedgers:
             return None
         slack = self.own["process"].readings["kernel"].error.size_bytes
         return boundary_nearest_trial_peak(self.boundaries, slack or 0)
-
-    @property
-    def _profiled(self) -> dict[str, TrialReadings]:
-        """The heap's profilers and their trials."""
-        return {
-            name: trial
-            for name, trial in self.own.items()
-            if isinstance(strategy_of(name), HeapStrategy)
-        }
 
     def _torch_to_analytic(self, key: SpanKey | None) -> Ledger | None:
         if "torch" not in self.own:
@@ -319,19 +434,6 @@ def _without_cache(trial: TrialReadings, key: SpanKey) -> int | None:
     return span.peak_bytes - (split["file_bytes"] - split["mapped_file_bytes"])
 
 
-def _sampled_to_kernel(timed: TrialReadings) -> Ledger | None:
-    sampled, kernel = trial_peak(timed, "sampled"), trial_peak(timed, "kernel")
-    if sampled is None or kernel is None:
-        return None
-    missed = Term(
-        "between-samples",
-        kernel.size_bytes - sampled.size_bytes,
-        "usage that lasted less than the time between two samples",
-        "both read the same counter of the same trial: only the moment differs",
-    )
-    return _between(sampled, kernel, missed)
-
-
 def _mark_to_mark(at: SpanBoundary, process_bytes: int) -> list[Term]:
     """From the process's mark to the boundary, there to what is charged, on to the kernel's mark.
 
@@ -356,25 +458,22 @@ def _inside(at: SpanBoundary, sign: int) -> Term:
 
 
 def _kernel_to_timed(
-    process: TrialReadings, timed: TrialReadings, sampled: TrialReadings
+    process: TrialReadings, timed: TrialReadings, sampled: TrialReadings | None
 ) -> Ledger | None:
     """From the kernel's mark of one trial to the other's: who was charged for page cache.
 
     ``sampled`` stands for the timed one where that one's kinds of memory were not sampled.
     """
-    splits = [split_at_peak(trial.seen) for trial in (process, sampled)]
+    first, second = (split_at_peak(trial.seen) for trial in (process, sampled or timed))
+    kinds = (
+        ("page-cache", "file_bytes", "page cache that only one of the trials was charged for"),
+        ("other-trial", "anon_bytes", "anonymous memory that only one of the trials held"),
+        ("kernel-memory", "kernel_bytes", "kernel memory of only one of the trials"),
+    )
     terms = [
-        Term(name, splits[1][part] - splits[0][part], says, "the sampler's split at both peaks")
-        for name, part, says in (
-            (
-                "page-cache",
-                "file_bytes",
-                "page cache that only one of the trials was charged for",
-            ),
-            ("other-trial", "anon_bytes", "anonymous memory that only one of the trials held"),
-            ("kernel-memory", "kernel_bytes", "kernel memory of only one of the trials"),
-        )
-        if all(part in split for split in splits)
+        Term(name, second[part] - first[part], says, "the sampler's split at both peaks")
+        for name, part, says in kinds
+        if part in first and part in second
     ]
     return _between(trial_peak(process, "kernel"), trial_peak(timed, "kernel"), *terms)
 

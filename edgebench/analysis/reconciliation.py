@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -60,11 +60,35 @@ class Reconciliation:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: readings, ledgers, layers, costs, what is missing."""
-        trials = [self.chain.timed, *self.chain.own.values()]
         readings = [
-            {"trial": trial.record.trial, **_outline(trial, name)}
-            for trial in trials
-            for name in trial.readings
+            {
+                "trial": trial.record.trial,
+                "strategy": name,
+                "peak_bytes": reading.peak_bytes,
+                "method": reading.method,
+                "error": asdict(reading.error),
+                "counts": strategy.counts if strategy else None,
+                "blind_to": strategy.blind_to if strategy else None,
+                "missing": reading.missing,
+            }
+            for trial in (self.chain.timed, *self.chain.own.values())
+            for name, reading in trial.readings.items()
+            for strategy in [strategy_of(name)]
+        ]
+        sizes = ("before_bytes", "peak_bytes", "after_bytes")
+        layers = [
+            {
+                "phase": layer.key.phase,
+                "network": layer.key.network,
+                "layer": layer.key.layer,
+                "name": layer.span.name,
+                "strategies": {
+                    name: dict(zip(sizes, figures, strict=True))
+                    for name, figures in layer.figures.items()
+                },
+                "ledgers": [ledger.to_json() for ledger in layer.ledgers],
+            }
+            for layer in self.layers
         ]
         return {
             "trial": self.record.trial,
@@ -73,37 +97,10 @@ class Reconciliation:
             "limit_bytes": self.record.limit_bytes,
             "readings": readings,
             "ledgers": [ledger.to_json() for ledger in self.ledgers],
-            "layers": [_layer_json(layer) for layer in self.layers],
+            "layers": layers,
             "costs": self.costs,
             "missing": self.missing,
         }
-
-
-def _outline(trial: TrialReadings, name: str) -> dict[str, Any]:
-    reading, strategy = trial.readings[name], strategy_of(name)
-    return {
-        "strategy": name,
-        "peak_bytes": reading.peak_bytes,
-        "method": reading.method,
-        "error": asdict(reading.error),
-        "counts": strategy.counts if strategy else None,
-        "blind_to": strategy.blind_to if strategy else None,
-        "missing": reading.missing,
-    }
-
-
-def _layer_json(layer: LayerLedgers) -> dict[str, Any]:
-    names = ("before_bytes", "peak_bytes", "after_bytes")
-    return {
-        "phase": layer.key.phase,
-        "network": layer.key.network,
-        "layer": layer.key.layer,
-        "name": layer.span.name,
-        "strategies": {
-            name: dict(zip(names, figures, strict=True)) for name, figures in layer.figures.items()
-        },
-        "ledgers": [ledger.to_json() for ledger in layer.ledgers],
-    }
 
 
 def reconcile_sweep(
@@ -119,13 +116,24 @@ def reconcile_sweep(
     """
     looked_at = {record.point for record in sweep.strategy_records}
     unlimited = {record.point for record in sweep.records if record.limits.label == "max"}
-    chosen = [_point_of(sweep, trial)] if trial else sorted(looked_at or unlimited)
-    timed = [_middle(sweep, point, trial) for point in chosen]
-    records = [
-        r
-        for r in timed
-        if r and network in (None, r.settings.get("network"), *r.settings.get("networks", ()))
-    ]
+    chosen = sorted(looked_at or unlimited)
+    if trial:
+        every = (*sweep.records, *sweep.strategy_records)
+        chosen = [record.point for record in every if record.trial == trial][:1]
+        if not chosen:
+            raise ResultsError(
+                f"no trial {trial!r} here",
+                where=str(sweep.path),
+                remedy=f"edgebench export {sweep.path} --frame trials",
+            )
+    records = []
+    for point in chosen:
+        # The timed trial asked for, else the finished one of the middle time.
+        named = [r for r in sweep.records if r.point == point and r.trial == trial]
+        done = sorted(_finished(sweep, point), key=lambda r: r.wall_s or 0.0)
+        for r in [*named, *done[len(done) // 2 :]][:1]:
+            if network in (None, r.settings.get("network"), *r.settings.get("networks", ())):
+                records.append(r)
     if not records:
         raise ResultsError(
             f"no finished trial of {network!r}" if network else "no trial finished",
@@ -136,28 +144,15 @@ def reconcile_sweep(
     for record in records:
         looked, missing = _own_trials(sweep, record)
         chain = PointLedgers(read_trial(sweep, record), looked)
-        costs = _costs(sweep, chain)
+        times = [r.wall_s for r in _finished(sweep, record.point) if r.wall_s]
+        costs = {
+            name: own.record.wall_s / statistics.median(times)
+            for name, own in chain.own.items()
+            if times and own.record.wall_s is not None and own.record.outcome == "ok"
+        }
         whole, layers = tuple(chain.whole()), tuple(_layers(chain, network))
         reconciliations.append(Reconciliation(chain, whole, layers, costs, missing))
     return reconciliations
-
-
-def _point_of(sweep: Sweep, trial: str) -> str:
-    for record in (*sweep.records, *sweep.strategy_records):
-        if record.trial == trial:
-            return record.point
-    raise ResultsError(
-        f"no trial {trial!r} here",
-        where=str(sweep.path),
-        remedy=f"edgebench export {sweep.path} --frame trials",
-    )
-
-
-def _middle(sweep: Sweep, point: str, trial: str | None) -> TrialRecord | None:
-    """Choose the timed trial asked for, else the finished one of the middle time."""
-    named = [r for r in sweep.records if r.point == point and r.trial == trial]
-    done = sorted(_finished(sweep, point), key=lambda r: r.wall_s or 0.0)
-    return next(iter([*named, *done[len(done) // 2 :]]), None)
 
 
 def _finished(sweep: Sweep, point: str) -> list[TrialRecord]:
@@ -174,11 +169,10 @@ def _own_trials(
 ) -> tuple[dict[str, TrialReadings], dict[str, str]]:
     """Find the strategies' trials of a timed trial's point, and why there are not more."""
     trials: dict[str, TrialReadings] = {}
-    limited = timed.limit_bytes is not None
-    wanted = [one for one in with_own_trial().values() if one.tells_memory]
     missing = {}
-    for strategy in wanted:
-        if limited or not strategy.limited_only:
+    limited = timed.limit_bytes is not None
+    for strategy in with_own_trial().values():
+        if strategy.tells_memory and (limited or not strategy.limited_only):
             why = strategy.unavailable()
             missing[strategy.name] = (
                 f'no trial of its own: [memory] strategies = ["{strategy.name}"] in the scenario'
@@ -195,34 +189,16 @@ def _own_trials(
     return trials, missing
 
 
-def _costs(sweep: Sweep, chain: PointLedgers) -> dict[str, float]:
-    point = chain.timed.record.point
-    known = [r.wall_s for r in _finished(sweep, point) if r.wall_s]
-    if not known:
-        return {}
-    timed = statistics.median(known)
-    return {
-        name: trial.record.wall_s / timed
-        for name, trial in chain.own.items()
-        if trial.record.wall_s is not None and trial.record.outcome == "ok"
-    }
-
-
 def _layers(chain: PointLedgers, network: str | None) -> Iterator[LayerLedgers]:
     trials = [chain.timed, *chain.own.values()]
     for key, span in chain.timed.spans.items():
         wanted = key.layer is not None and key.phase in _LAYER_PHASES and key.round == 0
-        if wanted and key.time == 0 and network in (None, key.network):
-            yield LayerLedgers(key, span, _figures(trials, key), tuple(chain.of_span(key)))
-
-
-def _figures(
-    trials: Sequence[TrialReadings], key: SpanKey
-) -> dict[str, tuple[int | None, int | None, int | None]]:
-    figures: dict[str, tuple[int | None, int | None, int | None]] = {}
-    for trial in trials:
-        for name in trial.readings:
-            reading = trial.span_reading(name, key)
-            if reading is not None and name not in figures:
-                figures[name] = (reading.before_bytes, reading.peak_bytes, reading.after_bytes)
-    return figures
+        if not wanted or key.time != 0 or network not in (None, key.network):
+            continue
+        figures: dict[str, tuple[int | None, int | None, int | None]] = {}
+        for trial in trials:
+            for name in trial.readings:
+                if name not in figures and (reading := trial.span_reading(name, key)):
+                    sizes = reading.before_bytes, reading.peak_bytes, reading.after_bytes
+                    figures[name] = sizes
+        yield LayerLedgers(key, span, figures, tuple(chain.of_span(key)))

@@ -31,8 +31,8 @@ from edgebench.text import printable
 from edgebench.units import parse_duration, parse_share
 
 if TYPE_CHECKING:
+    from edgebench.analysis.compare import DevicePoint, DevicesRow, EnoughAnswer
     from edgebench.analysis.comparison import PointComparison, SweepComparison
-    from edgebench.analysis.devices import DevicePoint, DevicesRow, EnoughAnswer
     from edgebench.results.results import Sweep
 
 
@@ -181,7 +181,7 @@ def print_github(sweeps: Sequence[Sweep], compared: SweepComparison, all_rows: b
 
 def compare_devices(paths: Sequence[Path], within: str | None, as_json: bool) -> None:
     """Compare the newest sweep of each device; see ``docs/verbs/compare.md``."""
-    from edgebench.analysis.devices import device_rows, enough_answers
+    from edgebench.analysis.compare import device_rows, enough_answers
 
     sweeps = _newest(paths)
     rows = device_rows(sweeps)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from made_sweep import Shape, make
 
-from edgebench.analysis.devices import device_rows, enough_answers
+from edgebench.analysis.compare import device_rows, enough_answers
 from edgebench.cli import cli
 from edgebench.errors import UsageError
 from edgebench.results.results import load

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 from scipy import stats
 
-from edgebench.analysis.significance import BlockedLog, PointTime, compare_overall
+from edgebench.analysis.comparison import BlockedLog, PointTime, compare_overall
 
 _KINDS = ("total", "start", "load", "first", "execute")
 _POINTS, _BLOCKS, _PAIRS = 6, 3, 300

@@ -9,7 +9,7 @@ import pytest
 from study_results import MIB, record, write_sweep
 
 import edgebench
-from edgebench.analysis.studies.frameworks import framework_tables
+from edgebench.analysis.studies.training import framework_tables
 from edgebench.records import LimitSetting, PhaseSum
 from edgebench.report.figures.frameworks import figures
 from edgebench.slowdown.curves import curves

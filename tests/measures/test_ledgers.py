@@ -10,13 +10,12 @@ import pytest
 from looking import MIB, PARTS, look, resident, usage
 
 from edgebench.analysis import reconciliation
-from edgebench.analysis.boundary import (
+from edgebench.analysis.ledgers import (
+    PointLedgers,
     SpanBoundary,
-    boundary_nearest_peak,
     size_at_boundary,
 )
-from edgebench.analysis.boundary import boundary_nearest_trial_peak as nearest
-from edgebench.analysis.ledgers import PointLedgers
+from edgebench.analysis.ledgers import boundary_nearest_trial_peak as nearest
 from edgebench.measures.ledger import (
     Figure,
     Ledger,
@@ -269,7 +268,7 @@ def test_figures_are_compared_where_the_trial_was_largest() -> None:
     assert nearest([], 0) is None
     # Usage beyond the mark, as the kernel's batches show it, is as far as usage below it.
     ends = [at(133, 140, 1), at(133, 130, 1)]
-    assert boundary_nearest_peak(ends) is ends[1]
+    assert [end.distance_bytes // MIB for end in ends] == [7, 3]
 
 
 def test_the_timed_trial_in_the_middle_is_reconciled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,8 @@ from edgebench.analysis.comparison import (
     PointComparison,
     SweepComparison,
     holm_correction,
+    moderated_t_tests,
 )
-from edgebench.analysis.significance import moderated_t_tests
 from edgebench.cli.compare import compare
 from edgebench.errors import RegressionError, ResultsError, UsageError
 from edgebench.records import LimitSetting, TrialRecord

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from edgebench.analysis.studies.convolutions import convolution_tables
-from edgebench.analysis.studies.frameworks import framework_tables
 from edgebench.analysis.studies.hyperparameters import search_tables
 from edgebench.analysis.studies.phases import accelerator_tables, core_tables, operator_tables
-from edgebench.analysis.studies.training import partial_tables, training_memory_tables
+from edgebench.analysis.studies.training import (
+    framework_tables,
+    partial_tables,
+    training_memory_tables,
+)
 
 if TYPE_CHECKING:
     from edgebench.analysis.studies.tables import StudyTable

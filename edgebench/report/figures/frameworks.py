@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import seaborn as sns
 
-from edgebench.analysis.studies.frameworks import PHASES, SHARED, framework_frame
+from edgebench.analysis.studies.training import FRAMEWORK_PHASES, FRAMEWORK_SHARED, framework_frame
 from edgebench.report.figures import naming, scales, style
 from edgebench.report.figures.training import MEDIANS, batch_axis
 from edgebench.units import MIB
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from edgebench.results.results import Results
 
-_BUT_BATCH = tuple(name for name in SHARED if name != "batch")
+_BUT_BATCH = tuple(name for name in FRAMEWORK_SHARED if name != "batch")
 
 
 @naming.figure_kind("frameworks")
@@ -58,9 +58,9 @@ def _draw_phases(axes: Axes, rows: pd.DataFrame) -> None:
     done = rows[rows["whole_s"].notna()]
     counts = done.groupby("batch")["framework"].nunique()
     batch = counts[counts == counts.max()].index.max()
-    columns = {f"{phase}_s": style.PHASE_TITLES[phase] for phase in PHASES}
+    columns = {f"{phase}_s": style.PHASE_TITLES[phase] for phase in FRAMEWORK_PHASES}
     medians = done[done["batch"] == batch].groupby("framework")[[*columns]].median() * 1000
-    colours = [style.PHASE_COLOURS[phase] for phase in PHASES]
+    colours = [style.PHASE_COLOURS[phase] for phase in FRAMEWORK_PHASES]
     known = medians.rename(columns=columns).dropna(axis=1, how="all")
     known.index = known.index.str.replace(" ", "\n")
     known.plot.barh(stacked=True, ax=axes, color=colours, width=0.7, legend=False)
