@@ -18,7 +18,6 @@ NEEDS_64_MIB = f"'{sys.executable}' -I -S -c 'b = bytearray(64 << 20)'"
 
 
 def check_yaml(schema: str, file: Path) -> None:
-    """GitHub's schema holds for the file."""
     if importlib.util.find_spec("check_jsonschema") is None:
         pytest.skip("check-jsonschema is not installed")
     words = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
@@ -40,7 +39,6 @@ def test_the_release_is_a_workflow():
 
 @pytest.mark.process
 def test_the_shown_workflow_is_one_of_eight_lines(tmp_path: Path):
-    """What the page shows is a whole workflow, and uses no input that the action doesn't have."""
     (shown,) = re.findall(r"```yaml\n(.+?)```", HOW_TO.read_text(), re.DOTALL)
     assert len(shown.splitlines()) <= 8
     (tmp_path / "workflow.yml").write_text(shown)

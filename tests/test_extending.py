@@ -63,7 +63,6 @@ ADDED = {
 
 @pytest.mark.process
 def test_one_new_file_is_enough(tmp_path: Path):
-    """A module put into the package's folder is found and registered."""
     code = []
     for what, (package, module, question) in ADDED.items():
         folder = tmp_path / what
@@ -77,7 +76,6 @@ def test_one_new_file_is_enough(tmp_path: Path):
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The package of the how-to, as pip lays it out."""
     (about, module) = re.findall(r"```(?:toml|python)\n(.+?)```", HOW_TO.read_text(), re.DOTALL)
     project = tomllib.loads(about)["project"]
     folder = tmp_path / "my_edgebench-1.0.dist-info"
@@ -97,14 +95,12 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_package_adds_a_remedy(installed: Path):
-    """``advise`` has it among its own."""
     (found,) = (one for one in all_remedies() if one.name == "openblas-one-thread")
     assert found.costs == "slower where cores are idle"
 
 
 @pytest.mark.process
 def test_a_package_adds_a_strategy(installed: Path):
-    """Its class is registered by its name, and reads what any trial leaves."""
     code = (
         f"import sys; sys.path.insert(0, {str(installed)!r})\n"
         "from edgebench.measures.strategies import in_every_trial\n"
@@ -115,7 +111,6 @@ def test_a_package_adds_a_strategy(installed: Path):
 
 
 def test_a_package_that_is_broken_is_named(installed: Path):
-    """With what removes it."""
     (installed / "my_edgebench.py").write_text("import nothing_of_that_name\n")
     with pytest.raises(MachineError, match="openblas-one-thread can't be imported") as raised:
         all_remedies()

@@ -19,7 +19,6 @@ from edgebench.slowdown.seconds import Source
 
 
 def test_numbers_and_identities_are_kept_and_sentences_are_not() -> None:
-    """Floats are rounded; a spread is a short list; paths and nulls are left out."""
     answer = {
         "path": "/nowhere",
         "network": "lenet",
@@ -40,14 +39,12 @@ def test_numbers_and_identities_are_kept_and_sentences_are_not() -> None:
 
 
 def test_a_difference_is_named_by_its_path() -> None:
-    """Another number, one that is gone, lists of other lengths; not the last digit of a float."""
     old = {"a": [1.0, 2.0], "b": {"c": 1}, "d": [1], "e": True}
     new = {"a": [1.000001, 2.1], "b": {}, "d": [1, 2], "e": 1}
     assert [path for path, _, _ in freeze.differences(old, new)] == [".a[1]", ".b.c", ".d", ".e"]
 
 
 def test_made_up_sweeps_have_their_frozen_numbers(tmp_path: Path) -> None:
-    """They are the same each time, and ``show`` gives of each what was frozen."""
     compared = 0
     for name, path in made_up(tmp_path).items():
         file = freeze.STORE / f"{freeze.MADE}{name}" / "show.json"
@@ -63,7 +60,6 @@ LARGE = ("-cnn-", "-training-limits-")
 
 
 def kept_sweeps() -> Iterator[Any]:
-    """All kept ones that have trials below limits."""
     for folder in sorted(freeze.KEPT.iterdir()):
         if folder.is_dir() and any(one.tried for one in sweep_facts(read_sweep(folder)).workloads):
             marks = [pytest.mark.long] if any(part in folder.name for part in LARGE) else []
@@ -74,7 +70,6 @@ def kept_sweeps() -> Iterator[Any]:
 @pytest.mark.process
 @pytest.mark.parametrize("sweep", [*kept_sweeps()])
 def test_verbs_agree_about_each_measured_limit(sweep: Path) -> None:
-    """``predict`` and ``fit`` have the outcomes and slowdowns that ``show`` has, at every limit."""
     results = load(sweep)
     source = source_of(sweep, WorkloadQuery())
     facts = {one.key.id: one for one in sweep_facts(results.sweeps[0]).workloads}

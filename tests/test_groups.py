@@ -34,7 +34,6 @@ def test_alone(number):
 
 @pytest.mark.process
 def test_a_group_goes_to_one_worker(tmp_path: Path) -> None:
-    """A fixture of a module is made once; exclusive tests run one after the other."""
     (tmp_path / "test_made.py").write_text(_TESTS)
     root = Path(__file__).parents[1]
     words = ["-q", "-n", "2", "-p", "no:cacheprovider", "-p", "conftest", "--rootdir", "."]

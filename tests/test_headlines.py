@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def headlines() -> Iterator[ModuleType]:
-    """The program, as a module."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     yield importlib.import_module("headlines")
     sys.path.remove(str(ROOT / "benchmarks"))
@@ -25,13 +24,11 @@ def headlines() -> Iterator[ModuleType]:
 
 @pytest.fixture
 def copied(headlines: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The README elsewhere, where it can be spoilt; the program looks there."""
     monkeypatch.setattr(headlines, "ROOT", tmp_path)
     return Path(shutil.copy(ROOT / "README.md", tmp_path))
 
 
 def looked_at(headlines: ModuleType, page: str, *, write: bool = False) -> list[str]:
-    """What the program finds wrong with a page."""
     makers = headlines.claims_by_page().get(page, [])
     return list(headlines.look(page, makers, write, not write))
 
@@ -42,7 +39,6 @@ def looked_at(headlines: ModuleType, page: str, *, write: bool = False) -> list[
     "number without such a file fails the test."
 )
 def test_every_number_is_what_the_files_say():
-    """Every claim is on its page with the number recomputed, and no other number is unexplained."""
     words = [sys.executable, "benchmarks/headlines.py", "--check"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -53,7 +49,6 @@ def test_every_number_is_what_the_files_say():
     "number without such a file fails the test."
 )
 def test_a_number_without_a_claim_is_found(headlines: ModuleType, copied: Path):
-    """In prose and in a table; not in an example or a version."""
     copied.write_text(
         copied.read_text()
         + "\nA round takes 7.3 ms.\n\n| a | b |\n| --- | --- |\n| x | 41 % |\n"

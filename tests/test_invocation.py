@@ -24,7 +24,6 @@ sys.exit(subprocess.call([folder + "/edgebench", *sys.argv[5:]], env=found))
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
-    """The program as an installer makes it."""
     path = tmp_path / "bin" / "edgebench"
     path.parent.mkdir()
     path.write_text(f"#!{sys.executable}\nfrom edgebench.__main__ import main\nmain()\n")
@@ -34,7 +33,6 @@ def script(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def called(script: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The program that this process is, called by its path."""
     monkeypatch.setattr(sys, "argv", [str(script), "plot", "results"])
     for name in ("UV", "UV_RUN_RECURSION_DEPTH"):
         monkeypatch.delenv(name, raising=False)
@@ -46,7 +44,6 @@ def called(script: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.process
 def test_after_uvx_the_next_command_is_uvx(script: Path, tmp_path: Path):
-    """With the wheel and extras that it was given."""
     (tmp_path / "tool").write_text(UV.format(folder=str(script.parent)))
     sweep = make(tmp_path / "results", Shape(repeats=1))
     words = ["uv", "tool", "uvx", "--from", "my wheel.whl", "edgebench", "show", str(sweep)]
@@ -71,7 +68,6 @@ def test_what_uvx_measures_is_the_callers(called: Path, monkeypatch: pytest.Monk
 def test_an_extra_is_added_by_what_installed(
     called: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """By pip, by uv where its environment has no pip, and by uvx in the call itself."""
     about = tmp_path / "edgebench-1.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: edgebench\nVersion: 1\n")
@@ -96,7 +92,6 @@ def test_an_extra_is_added_by_what_installed(
 
 
 def test_a_path_that_was_typed_is_typed_again(called: Path, monkeypatch: pytest.MonkeyPatch):
-    """In what is a call; where PATH finds the same program its name is enough."""
     text = 'edgebench runs; type edgebench run x, or sudo "$(command -v edgebench)" …'
     typed = f"edgebench runs; type {called} run x, or sudo {called} plot results"
     assert as_typed(text) == typed
@@ -107,7 +102,6 @@ def test_a_path_that_was_typed_is_typed_again(called: Path, monkeypatch: pytest.
 def test_a_remedy_repeats_the_call_and_root_needs_no_sudo(
     called: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """For root alone, and only where the word begins a command."""
     monkeypatch.setattr(sys, "argv", [str(called), "minimum", "--", "sh", "-c", "a b"])
     text = "under sudo (or else):\n    sudo edgebench …\n    echo 1 | sudo tee f && sudo sync"
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

@@ -35,7 +35,6 @@ def span(
 
 
 def test_a_span_is_what_its_two_events_tell() -> None:
-    """Each figure in its place; seconds of the CPU, not nanoseconds."""
     used = {"cpu_ns": 1_250_000_000, "major_faults": 29, "peak_bytes": 31}
     (found,) = finished_spans(span(7, "load", 2.5, 4.0, 3, name="fc", **used))
     place = (7, "load", 0, "net", 3, "fc", 2, 2_500_000_000, 4_000_000_000)
@@ -102,7 +101,6 @@ def test_a_phase_is_the_sum_of_its_layers() -> None:
     ],
 )
 def test_a_collection_counts_within_a_round(from_s: float, to_s: float, counted_s: float) -> None:
-    """As long as the span that has most of it; layers lie within their phase."""
     events = [
         *span(0, "import", 0, 1, round=None),
         *(span(1, "round", 1, 6) + span(2, "load", 1, 2) + span(3, "execute", 3, 5)),
@@ -122,7 +120,6 @@ def trial(**values: Any) -> TrialRecord:
 
 
 def test_a_need_is_the_demand_and_files_charged_elsewhere() -> None:
-    """MiB. What an earlier version's sampler missed is added from a twentieth of the peak on."""
     assert need_of(trial()) == Need(100 * MIB, 70 * MIB)
     assert need_of(trial(demand_bytes=None)) is None
     files = FilesReport(elsewhere_bytes=30 * MIB, late_bytes=5 * MIB)
@@ -152,6 +149,5 @@ def test_a_need_is_the_demand_and_files_charged_elsewhere() -> None:
 def test_files_are_told_apart_where_they_are_many(
     need: tuple[float, float | None, float], files: float, much: bool
 ) -> None:
-    """MiB: of the need, and charged elsewhere."""
     found = Need(*(None if size is None else size * MIB for size in need))
     assert (found.files_bytes, found.has_much_elsewhere) == (files * MIB, much)

@@ -25,7 +25,6 @@ _IOPS = st.none() | st.integers(10, 10**7)
 
 @given(st.builds(StorageSpeed, _BPS, _BPS, _IOPS, _IOPS, st.booleans()))
 def test_a_label_means_what_it_was_made_of(speed: StorageSpeed) -> None:
-    """Results keep the label alone, so no digit may be lost in it."""
     assert parse_storage(speed.label) == speed
 
 
@@ -40,7 +39,6 @@ def test_a_label_means_what_it_was_made_of(speed: StorageSpeed) -> None:
     ],
 )
 def test_units_are_powers_of_1000_and_of_1024(text: str, bps: int) -> None:
-    """As sizes are: MB is not MiB."""
     assert parse_speed(text) == bps
     assert parse_speed(format_speed(bps)) == bps
 
@@ -54,7 +52,6 @@ def test_all_spellings_have_one_label() -> None:
 
 
 def test_a_disk_in_memory_is_part_of_the_storage() -> None:
-    """With speeds, after a name, alone; each has a label and words of its own."""
     table = storage_of({"disk": "ram", "read": "90MB/s"})
     assert table.label == parse_storage("disk=ram,read=90MB/s").label == "read=90MB/s,disk=ram"
     assert parse_storage("sd-a1,disk=ram") == replace(parse_storage("sd-a1"), ram=True)
@@ -87,7 +84,6 @@ def test_a_disk_in_memory_is_part_of_the_storage() -> None:
     ],
 )
 def test_what_is_no_speed_is_refused(text: str, says: str) -> None:
-    """Each with what is wrong and how it is written."""
     with pytest.raises(UsageError, match=says) as refused:
         parse_storage(text)
     assert refused.value.remedy

@@ -52,7 +52,6 @@ def test_a_size_is_so_many_bytes(text: str | int, size_bytes: int | None):
 
 
 def test_half_a_byte_is_no_size():
-    """Nor is nothing."""
     for text in ("0.5B", "0"):
         with pytest.raises(UsageError) as refused:
             parse_size(text)
@@ -64,7 +63,6 @@ def test_half_a_byte_is_no_size():
     "text", ["", "M", "1 2", "1e3", "5X", "5KB", "5mib", "-1", "75%", "Max", "1."]
 )
 def test_what_is_no_size_is_refused_with_what_is_one(text: str):
-    """The words are quoted, and the remedy tells how to write one."""
     with pytest.raises(UsageError) as refused:
         parse_size(text)
     assert refused.value.what == f"{text!r} is not a size"
@@ -72,7 +70,6 @@ def test_what_is_no_size_is_refused_with_what_is_one(text: str):
 
 
 def test_a_share_is_of_something():
-    """Percent only; nothing of anything is refused."""
     assert parse_share("75%") == 0.75
     assert parse_share("0.5 %") == 0.005
     assert parse_share("75") is parse_share("75M") is parse_share("x%") is None
@@ -97,13 +94,11 @@ def test_a_share_is_of_something():
     ],
 )
 def test_a_duration_is_so_many_seconds(text: str | float, seconds: float):
-    """A bare number is seconds."""
     assert parse_duration(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "5d", "0", "0s", "-3s", "3S"])
 def test_what_is_no_duration_is_refused(text: str):
-    """Nothing lasts no time."""
     with pytest.raises(UsageError) as refused:
         parse_duration(text)
     assert refused.value.what == f"{text!r} is not a duration"
@@ -123,7 +118,6 @@ def test_what_is_no_duration_is_refused(text: str):
     ],
 )
 def test_swap_is_a_kind_and_a_size(text: str | bool, kind: str, size_bytes: int | None):
-    """A size alone is a file's."""
     assert parse_swap(text) == (kind, size_bytes)
 
 
@@ -160,6 +154,5 @@ WORDS: dict[Callable[..., str], list[tuple[Any, str]]] = {
 
 @pytest.mark.parametrize("render", WORDS, ids=lambda render: render.__name__)
 def test_a_quantity_is_told_with_the_digits_that_matter(render: Callable[..., str]):
-    """In the unit that fits."""
     for value, words in WORDS[render]:
         assert render(*(value if isinstance(value, tuple) else (value,))) == words

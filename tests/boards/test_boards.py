@@ -28,7 +28,6 @@ SMALLEST = 'schema = 1\ntitle = "Made"\nram = "1GiB"\ncores = 2\n'
 
 
 def sourced(table: Mapping[str, Any]) -> tuple[set[str], set[str]]:
-    """The keys of a table that need a source, and those that its sources name."""
     needed = {key for key in table if key not in OWN | {"speeds"}}
     for name, speeds in table.get("speeds", {}).items():
         needed |= {f"speeds.{name}.{key}" for key in speeds}
@@ -36,21 +35,18 @@ def sourced(table: Mapping[str, Any]) -> tuple[set[str], set[str]]:
 
 
 def test_every_number_of_a_board_has_a_source():
-    """No key without a source, and no source of a key that isn't there."""
     for name in board_names():
         needed, named = sourced(tomllib.loads((FOLDER / "files" / f"{name}.toml").read_text()))
         assert needed == named, name
 
 
 def test_every_speed_of_a_storage_has_a_source():
-    """The same of the kinds of storage."""
     for table in tomllib.loads((FOLDER / "storage.toml").read_text()).values():
         needed, named = sourced(table)
         assert needed == named
 
 
 def test_every_board_can_be_emulated():
-    """Some memory is left, no more than there is; its storage and swap are such as flags take."""
     for name, board in known_boards().items():
         assert 100 * MIB < board.left_bytes < board.usable_bytes <= board.ram_bytes, name
         assert parse_storage(board.speed.label) == board.speed, name
@@ -78,7 +74,6 @@ def test_what_is_left_is_what_linux_has_less_the_system():
 
 
 def test_a_wrong_name_is_answered_with_the_nearest():
-    """Of a board and of storage; the verb lists the names."""
     with pytest.raises(UsageError, match="did you mean 'jetson-nano-4g'"):
         find_board("jetson-nano")
     with pytest.raises(UsageError, match="did you mean 'raspberry-pi-4-"):
@@ -104,7 +99,6 @@ def test_a_wrong_name_is_answered_with_the_nearest():
     ],
 )
 def test_a_file_that_is_no_board_says_why(tmp_path: Path, text: str, says: str):
-    """Each with the file and what to do."""
     (tmp_path / "made.toml").write_text(text)
     with pytest.raises(UsageError, match=says) as refused:
         board_from_file(tmp_path / "made.toml")
@@ -113,7 +107,6 @@ def test_a_file_that_is_no_board_says_why(tmp_path: Path, text: str, says: str):
 
 
 def test_the_verb_lists_all_and_shows_one(tmp_path: Path):
-    """Names in the list; of one its storage and sources; a file's the same; all of it as JSON."""
     listed = CliRunner().invoke(boards, [])
     assert all(name in listed.output for name in board_names())
     shown = CliRunner().invoke(boards, ["rock-5b-4g"])

@@ -54,21 +54,16 @@ swap = "none"
 
 
 class Said(NamedTuple):
-    """What a verb printed."""
-
     stdout: str
     stderr: str
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Machine → why it is left out."""
         lines = [line.split(" is left out: ") for line in self.stderr.splitlines()]
         return {line[0]: line[1] for line in lines if len(line) == 2}
 
 
 class Fleet:
-    """A controller's folder with an inventory of machines."""
-
     def __init__(self, folder: Path, names: Sequence[str] = NAMES) -> None:
         self.folder, self.machines, self.lost_after = folder, folder / "machines", "30s"
         self.controllers: list[subprocess.Popen[bytes]] = []
@@ -92,14 +87,12 @@ class Fleet:
         path.chmod(0o755)
 
     def write(self) -> None:
-        """Write the inventory."""
         text = f'schema = 1\nlost_after = "{self.lost_after}"\n'
         for place in sorted(self.machines.iterdir()):
             text += f'[hosts.{place.name}]\nssh = "{place.name}"\npython = "{place}/python"\n'
         (self.folder / "fleet.toml").write_text(text)
 
     def ask(self, *words: str, code: int = 0) -> Said:
-        """Run the verb in this process."""
         here = Path.cwd()
         os.chdir(self.folder)
         try:
@@ -115,7 +108,6 @@ class Fleet:
         return Said(done.stdout, stderr)
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        """Start it, and don't wait."""
         with (self.folder / "controller.log").open("ab") as log:
             started = subprocess.Popen(
                 [sys.executable, "-m", "edgebench", "fleet", *words],
@@ -130,14 +122,12 @@ class Fleet:
         return started
 
     def scenario(self, name: str, repeats: int, command: Sequence[str] = ("true",)) -> str:
-        """A scenario of three points whose trials run the command."""
         words = json.dumps(list(command))
         text = _SCENARIO.format(name=name, repeats=repeats, command=words)
         (self.folder / f"{name}.toml").write_text(text)
         return f"{name}.toml"
 
     def lines(self, device: str, name: str) -> list[dict[str, Any]]:
-        """The records of the device's sweeps of that name."""
         files = self.folder.glob(f"results/{device}/*-{name}-*/trials.jsonl")
         # The last line may not be written to its end.
         return [json.loads(line) for file in files for line in file.read_text().split("\n")[:-1]]
@@ -149,7 +139,6 @@ class Fleet:
         return 0
 
     def is_making(self, name: str, gate: Gate) -> bool:
-        """Whether a trial on that machine waits at the gate."""
         with contextlib.suppress(psutil.Error):
             below = psutil.Process(self.pid(name)).children(recursive=True)
             return any(str(gate.fifo) in " ".join(one.cmdline()[:3]) for one in below)
@@ -157,8 +146,6 @@ class Fleet:
 
 
 class Gate:
-    """A FIFO through which trials end: one for each line that is written to it."""
-
     def __init__(self, folder: Path) -> None:
         self.fifo, self._probed = folder / "gate", folder / "probed"
         os.mkfifo(self.fifo)
@@ -169,7 +156,6 @@ class Gate:
         self.shared_command = [*self.command[:-1], f"{self.command[-1]}; test -e '{self._probed}'"]
 
     def let_through(self, count: int = 1000) -> None:
-        """Let so many trials end; by default all there are."""
         os.write(self._descriptor, b"\n" * count)
 
     def probes_are_over(self) -> None:
@@ -177,13 +163,11 @@ class Gate:
         self._probed.touch()
 
     def end(self) -> None:
-        """A trial that still waits ends."""
         self.let_through()
         os.close(self._descriptor)
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process runs."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
@@ -191,7 +175,6 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_until(holds: Callable[[], object]) -> None:
-    """Wait for a state, on a busy machine for minutes."""
     ends = time.monotonic() + 240
     while not holds():
         assert time.monotonic() < ends
@@ -199,14 +182,12 @@ def wait_until(holds: Callable[[], object]) -> None:
 
 
 def once_each(lines: list[dict[str, Any]], count: int) -> bool:
-    """Whether each trial of the plan has one record."""
     wanted = {f"{n:04d}": 1 for n in range(1, count + 1)}
     return Counter(line["trial"] for line in lines) == wanted
 
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    """Three machines, whose controllers are ended."""
     made = Fleet(tmp_path)
     yield made
     for one in made.controllers:
@@ -216,7 +197,6 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Gate]:
-    """One that lets all trials through at the end."""
     made = Gate(tmp_path)
     yield made
     made.end()

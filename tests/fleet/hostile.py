@@ -19,13 +19,11 @@ from edgebench import __version__
 
 
 def send(message: str, **data: Any) -> None:
-    """A message."""
     sys.stdout.write(json.dumps({"is": message, **data}) + "\n")
     sys.stdout.flush()
 
 
 def answer(way: dict[str, Any], planned: dict[str, Any]) -> None:
-    """The answer to an order of a trial."""
     if "raw" in way:
         sys.stdout.buffer.write(way["raw"].encode("latin-1"))
         sys.stdout.buffer.flush()
@@ -47,7 +45,6 @@ def answer(way: dict[str, Any], planned: dict[str, Any]) -> None:
 
 
 def main(way: dict[str, Any]) -> None:
-    """Serve."""
     sys.stdout.buffer.write(b"Welcome to this machine!\n" + b"\xff\xfe\n" + b"x" * 100_000 + b"\n")
     place, python = Path(os.environ["XDG_STATE_HOME"]).parent, platform.python_version()
     hello = {"machine": str(place), "edgebench": __version__, "python": python}

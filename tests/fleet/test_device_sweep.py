@@ -28,7 +28,6 @@ LABELS = {"p001": "max", "p002": "50%", "p003": "32M"}
 
 
 def sweep_in(root: Path) -> DeviceSweep:
-    """The sweep of six trials, new or resumed."""
     scenario = scenario_of(TABLES)
     every = points(scenario)
     planned = PlannedSweep(scenario, every, planner_of(scenario, every), {})
@@ -36,7 +35,6 @@ def sweep_in(root: Path) -> DeviceSweep:
 
 
 def record_of(planned: PlannedTrial, **changes: Any) -> TrialRecord:
-    """What a machine answers to an order; only unlimited trials show demand."""
     record = {
         **{key: getattr(planned, key) for key in ("trial", "block", "repeat")},
         "point": planned.point_id,
@@ -50,14 +48,12 @@ def record_of(planned: PlannedTrial, **changes: Any) -> TrialRecord:
 
 
 def next_of(sweep: DeviceSweep) -> PlannedTrial:
-    """The next trial."""
     order = sweep.next_trial()
     assert order
     return order[0]
 
 
 def finish(sweep: DeviceSweep, **changes: Any) -> list[str]:
-    """Make all that is left; the trials in their order."""
     made = []
     while order := sweep.next_trial():
         made.append(order[0].trial)
@@ -82,7 +78,6 @@ def test_a_share_waits_for_the_demand_that_it_is_of(tmp_path: Path):
 
 
 def test_without_demand_the_sweep_says_so(tmp_path: Path):
-    """If every unlimited trial failed, was lost, or could not be made, a share is of nothing."""
     for outcome, tries in (("failed", 1), ("harness-error", MOST_TRIES)):
         sweep = sweep_in(tmp_path / outcome)
         for _ in range(tries):
@@ -98,7 +93,6 @@ def test_without_demand_the_sweep_says_so(tmp_path: Path):
 
 
 def test_a_lost_trial_is_made_next_and_at_last_left_to_the_next_start(tmp_path: Path):
-    """The others are made; the next start makes that one alone, in the same folder."""
     sweep = sweep_in(tmp_path)
     first = next_of(sweep)
     sweep.keep(first, "pi-1", [record_of(first)])
@@ -122,7 +116,6 @@ def test_a_lost_trial_is_made_next_and_at_last_left_to_the_next_start(tmp_path: 
 
 
 def test_a_walk_has_records_and_files_of_each_limit(tmp_path: Path):
-    """What is of another walk, or of none of its trial, is told."""
     sweep = sweep_in(tmp_path)
     walk = PlannedTrial("0001", "p001", 0, 0, walk=True)
     own = {"walk": {"walk": "0001", "step": 0}}
@@ -137,13 +130,11 @@ def test_a_walk_has_records_and_files_of_each_limit(tmp_path: Path):
 
 
 def test_machines_within_their_own_spread_are_equal():
-    """A difference that a machine's own repeats show too tells nothing."""
     probes = {"a": {"max": [1.0, 1.01, 1.02]}, "b": {"max": [1.0, 1.1, 1.3]}}
     assert unequal_machines(probes, None) == {}
 
 
 def test_a_slower_machine_and_one_without_an_end_are_told_apart():
-    """The odd ones are left out, with the factor; or the others, where the odd one began."""
     slow, quick = {"max": [2.0, 2.0, 2.01], "50%": [3.0]}, {"max": [1.0, 1.0, 1.01], "50%": [1.5]}
     probes = {"slow": slow, "b": quick, "c": quick, "killed": {**quick, "50%": []}}
     found = unequal_machines(probes, None)

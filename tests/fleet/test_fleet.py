@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.own_cgroup, pytest.mark.timeout(900)]
 
 
 def test_each_machine_runs_the_whole_sweep_with_the_files_that_it_names(fleet: Fleet):
-    """A sweep of its own for each machine; a script of the controller's folder is sent once."""
     (fleet.folder / "work.py").write_text("b = bytearray(20 << 20)\n")
     name = fleet.scenario("each", 1, [sys.executable, "-I", "-S", "work.py"])
     summary = json.loads(fleet.ask(name, "--json").stdout)
@@ -39,7 +38,6 @@ def test_each_machine_runs_the_whole_sweep_with_the_files_that_it_names(fleet: F
 
 
 def test_a_controller_that_ends_leaves_nothing_and_goes_on(fleet: Fleet, gate: Gate):
-    """The machines end their trials and clean up; the same command makes what is not recorded."""
     name, log = fleet.scenario("resumed", 3, gate.command), fleet.folder / "controller.log"
     for number, code in ((signal.SIGHUP, 129), (signal.SIGKILL, -9)):
         running = fleet.start(name)
@@ -62,7 +60,6 @@ def test_a_controller_that_ends_leaves_nothing_and_goes_on(fleet: Fleet, gate: G
 
 
 def has_recorded(fleet: Fleet, count: int) -> bool:
-    """Whether the machines' sweeps have this many records together."""
     return sum(len(fleet.lines(one, "resumed")) for one in NAMES) == count
 
 
@@ -80,7 +77,6 @@ def test_a_second_controller_waits_for_the_first(fleet: Fleet, gate: Gate):
 
 
 def test_shared_trials_survive_a_killed_and_a_frozen_machine(fleet: Fleet, gate: Gate):
-    """Both in a trial: each trial is recorded once, and the killed machine goes on."""
     fleet.lost_after = "10s"
     fleet.write()
     running = fleet.start(fleet.scenario("shared", 5, gate.shared_command), "--shared", "lab")
@@ -103,7 +99,6 @@ def test_shared_trials_survive_a_killed_and_a_frozen_machine(fleet: Fleet, gate:
 
 
 def test_a_machine_whose_controller_is_silent_ends_its_trial(fleet: Fleet, gate: Gate):
-    """As where the network broke: the trial is another machine's by then."""
     fleet.lost_after = "8s"
     fleet.write()
     running = fleet.start(fleet.scenario("silent", 1, gate.command), "--host", "one")
@@ -120,7 +115,6 @@ def test_a_machine_whose_controller_is_silent_ends_its_trial(fleet: Fleet, gate:
 @pytest.mark.root
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare (util-linux)")
 def test_machines_that_take_no_part_are_named_with_the_fix(fleet: Fleet):
-    """Not reached, no edgebench, no cgroups, listed twice: the one that is there does it all."""
     bare = f'umount -R -l /sys/fs/cgroup; exec {sys.executable} "$@"'
     fleet.add("bare", f"unshare --mount sh -c '{bare}' sh")
     fleet.add("empty", f"env -u PYTHONPATH {sys.executable} -S")

@@ -125,7 +125,6 @@ def fleet() -> Iterator[SshFleet]:
 
 
 def test_a_board_that_asks_a_question_is_named_with_what_answers_it(fleet: SshFleet):
-    """An unknown host's key and a key that isn't let in are two remedies; a good board works."""
     config = fleet.folder / "ssh_config"
     before = config.read_text()
     own = "Host two\nPubkeyAuthentication no\nHost three\nUserKnownHostsFile /dev/null\nHost *\n"
@@ -141,7 +140,6 @@ def test_a_board_that_asks_a_question_is_named_with_what_answers_it(fleet: SshFl
 
 @pytest.mark.promise("A workload on a fleet's machine finds no key, and no way to the controller.")
 def test_a_workload_finds_no_key_and_no_way_back(fleet: SshFleet):
-    """It runs as the user who logs in, and reads all that this user can, of all processes."""
     home = fleet.folder / "user"
     home.mkdir()
     join = make_cgroup("user")

@@ -53,7 +53,6 @@ WAYS: list[tuple[dict[str, Any], str]] = [
 
 
 def add(fleet: Fleet, name: str, way: dict[str, Any]) -> None:
-    """A machine that answers in that way, whatever the controller starts there."""
     fleet.add(name, shlex.join([sys.executable, hostile.__file__, json.dumps(way)]))
 
 
@@ -73,7 +72,6 @@ def fleet(tmp_path: Path) -> Fleet:
 def test_machines_that_were_taken_over_are_named_and_left_out(
     fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """The good one makes all trials; nothing lies outside the sweep's folder."""
     for number, (way, _) in enumerate(WAYS):
         add(fleet, f"bad-{number}", way)
     made = set(tmp_path.rglob("*"))
@@ -98,7 +96,6 @@ def test_machines_that_were_taken_over_are_named_and_left_out(
 
 
 def test_a_machine_that_is_lost_in_each_trial_gets_no_more(fleet: Fleet):
-    """The good one makes all trials, also those that the other one was given."""
     add(fleet, "bad", {"exit": "\x1b[2Jended"})
     fleet.lost_after = "8s"
     fleet.write()
@@ -111,7 +108,6 @@ def test_a_machine_that_is_lost_in_each_trial_gets_no_more(fleet: Fleet):
 @pytest.mark.root
 @pytest.mark.promise("Under sudo a fleet's controller reads, sends and starts nothing.")
 def test_root_does_nothing_for_the_caller_of_sudo(fleet: Fleet):
-    """The caller, or a workload of theirs, may have written the inventory and the scenario."""
     fleet.environment |= {"SUDO_UID": "12345", "SUDO_GID": "12345"}
     said = fleet.ask(fleet.scenario("sudo", 1), code=2)
     assert "the same command without sudo" in said.stderr

@@ -22,14 +22,12 @@ ssh = "pi@192.0.2.22"
 
 
 def inventory_of(folder: Path, text: str) -> Inventory:
-    """The inventory of a file with this text."""
     path = folder / "fleet.toml"
     path.write_text(text)
     return load_inventory(path)
 
 
 def test_ssh_gets_one_quoted_command(tmp_path: Path):
-    """OpenSSH hands its words to a shell there: a path with a space stays one word."""
     found = inventory_of(tmp_path, GOOD)
     assert found.lost_after_s == 60
     command = found.hosts["pi-1"].command("x y", "5")
@@ -56,7 +54,6 @@ def test_ssh_gets_one_quoted_command(tmp_path: Path):
 def test_faults_say_what_where_and_how_to_correct(
     tmp_path: Path, change: tuple[str, str], words: str
 ):
-    """Each fault is named in words, with the file; nothing is started with a wrong inventory."""
     with pytest.raises(FleetError) as refused:
         inventory_of(tmp_path, GOOD.replace(*change))
     assert words in str(refused.value)

@@ -53,7 +53,6 @@ Place = tuple[str | int, ...]
 
 
 def sweeps(root: Path) -> dict[str, Path]:
-    """A small sweep of each kind."""
     write = study_results.write_sweep
     convolutions = study_results.convolution_records(1)[::5]
     trainings = study_results.partial_records()
@@ -76,7 +75,6 @@ def sweeps(root: Path) -> dict[str, Path]:
 
 
 def _filled(record: TrialRecord) -> TrialRecord:
-    """The record with each report that one may have."""
     mib = study_results.MIB
     read = {"interval_s": 5.0, "samples": 3, "mean_bytes": 1e9}
     copied = {"round": 0, "network": "lenet", "phase": "load", "to_bytes": 1, "to_s": 0.1}
@@ -103,7 +101,6 @@ def _filled(record: TrialRecord) -> TrialRecord:
 
 
 def places(data: Any, here: Place = ()) -> Iterator[Place]:
-    """Where each value of a record lies."""
     if here:
         yield here
     inner = data.items() if isinstance(data, dict) else ()
@@ -124,18 +121,15 @@ def damaged(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def second_record(folder: Path) -> dict[str, Any]:
-    """The one that is damaged."""
     found: dict[str, Any] = json.loads((folder / TRIALS).read_text().splitlines()[1])
     return found
 
 
 def read_as_whole(folder: Path) -> list[tuple[str, dict[str, Any]]]:
-    """The damaged records that are not told as such, and so reach the verbs."""
     return [one for one in damaged(second_record(folder)) if fault_in(one[1]) is None]
 
 
 def fault_in(data: dict[str, Any]) -> str | None:
-    """What is told of the record, as it is read."""
     try:
         found = parse_record(json.dumps(data).encode(), Path(TRIALS))
     except ResultsError as error:
@@ -146,7 +140,6 @@ def fault_in(data: dict[str, Any]) -> str | None:
 def failures(
     folder: Path, cases: list[tuple[str, dict[str, Any]]], verbs: Iterable[str]
 ) -> list[str]:
-    """Each verb that ends in a traceback with these records added."""
     before = (folder / TRIALS).read_text()
     lines = [
         json.dumps({**data, "trial": f"x{number:04d}"} if "trial =" not in what else data)

@@ -65,7 +65,6 @@ def inference_events(scale: float = 1.0, rounds: int = 2, warm: int = 0) -> list
 
 
 def killed_events() -> list[dict[str, Any]]:
-    """Killed while the second layer of the first round was loaded."""
     log = EventLog()
     log.whole("import", 1.0)
     log.start("round", round=0)
@@ -103,7 +102,6 @@ def loading(
 
 
 def write_files(folder: ResultsFolder, made: TrialRecord) -> None:
-    """The big files of a trial, as the trial itself writes them."""
     events = inference_events() if made.outcome == "ok" else killed_events()
     lines = "".join(json.dumps(event) + "\n" for event in events)
     folder.events_path(made.trial).write_bytes(gzip.compress(lines.encode(), 1))
@@ -112,7 +110,6 @@ def write_files(folder: ResultsFolder, made: TrialRecord) -> None:
 
 
 def samples_npz() -> bytes:
-    """Three fast and two slow samples; one swap value is missing."""
     fast = np.array(
         [(10, 100, 0, 5), (20, 200, -1, 6), (30, 300, 2, 7)],
         dtype=[(n, "<i8") for n in ("t_ns", "usage_bytes", "swap_bytes", "cpu_ns")],
@@ -125,7 +122,6 @@ def samples_npz() -> bytes:
 
 
 def plan_of(labels: tuple[str, ...], repeats: int) -> Iterator[tuple[str, str, int]]:
-    """(trial, limit's label, block) of a small sweep, block by block."""
     number = 0
     for block in range(repeats):
         for label in labels:
@@ -166,7 +162,6 @@ def make_sweep(
 
 
 def usual_record(trial: str, label: str, block: int) -> TrialRecord:
-    """What :func:`make_sweep` records by default."""
     sizes = {"150M": 150 * MIB, "100M": 100 * MIB}
     return loading(
         trial,

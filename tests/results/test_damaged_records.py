@@ -34,7 +34,6 @@ _MORE = {"command": ("predict", "fit"), "convolution": ("report",)}
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A sweep of each kind of workload."""
     return sweeps(tmp_path_factory.mktemp("damaged"))
 
 
@@ -53,7 +52,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_damage_is_told_with_line_and_key(
     made: dict[str, Path], change: dict[str, object], told: str
 ) -> None:
-    """The others are read."""
     folder = made["inference"]
     before = (folder / TRIALS).read_text()
     lines = before.splitlines()
@@ -70,7 +68,6 @@ def test_damage_is_told_with_line_and_key(
 def test_packed_records_are_read_as_they_were(
     made: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By gzip, of a sweep that is kept; cut in the middle or too large, it is refused in words."""
     folder = Path(shutil.copytree(made["inference"], tmp_path / "sweep"))
     plain = read_sweep(folder)
     data = gzip.compress((folder / TRIALS).read_bytes())
@@ -94,7 +91,6 @@ def test_packed_records_are_read_as_they_were(
 @pytest.mark.heavy
 @pytest.mark.parametrize("line", [b"\n", b"x\n", b'{"schema": 1}\n'])
 def test_lines_of_damage_without_end_take_no_memory(made: dict[str, Path], line: bytes) -> None:
-    """One million of them: what stands before is read, by readers and by followers."""
     folder = made["inference"]
     before = (folder / TRIALS).read_bytes()
     count = before.count(b"\n")
@@ -115,7 +111,6 @@ def test_lines_of_damage_without_end_take_no_memory(made: dict[str, Path], line:
 
 @pytest.mark.parametrize("wrong", ["x", {"table": "x"}, {"table": ["x"]}])
 def test_a_damaged_network_is_left_out(made: dict[str, Path], wrong: object) -> None:
-    """With its name and what is wrong; it stops no verb."""
     file = made["inference"] / NETWORKS
     before = file.read_text()
     data = json.loads(before)
@@ -132,7 +127,6 @@ def test_a_damaged_network_is_left_out(made: dict[str, Path], wrong: object) -> 
 
 @pytest.mark.heavy
 def test_what_records_have_is_no_damage(made: dict[str, Path]) -> None:
-    """The records themselves, and most wrong values are refused."""
     for folder in made.values():
         record = second_record(folder)
         assert fault_in(record) is None

@@ -50,12 +50,10 @@ ANSWER: dict[str, Any] = {
 
 @pytest.fixture
 def sweep(tmp_path: Path) -> Path:
-    """A finished sweep's folder."""
     return make(tmp_path, Shape(repeats=2, with_files=False))
 
 
 def test_what_is_kept_is_read_back(sweep: Path):
-    """Limit, what to type, and each remedy; keys that a reader doesn't know are no harm."""
     assert kept_advice(sweep) is None
     keep_advice(sweep, ANSWER)
     found = kept_advice(sweep)
@@ -69,14 +67,12 @@ def test_what_is_kept_is_read_back(sweep: Path):
     "data", ["", "[]", "{", '{"schema": 1}', json.dumps({"schema": 1, **ANSWER, "tried": 5})]
 )
 def test_what_is_damaged_is_no_answer(sweep: Path, data: str):
-    """The sweep is read as any other."""
     (sweep / "advice.json").write_text(data)
     assert kept_advice(sweep) is None
     assert sweep_answer(sweep)["advice"] is None
 
 
 def test_nothing_is_typed_for_what_is_not_advised(sweep: Path):
-    """A winner that its fresh pairs did not confirm, or none at all."""
     for best in (None, {**ANSWER["best"], "confirmed": False}):
         keep_advice(sweep, {**ANSWER, "best": best})
         found = kept_advice(sweep)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+import random
+import weakref
 from dataclasses import replace as changed
+from pathlib import Path
 from typing import Any
 
 import pytest
 from made_records import MIB, NETWORK, counts, record, repeats, rounds, sweep
 from msgspec.structs import replace
+from results_making import loading, make_sweep
 
-from edgebench.need import Need, need_of
+from edgebench.need import Need
 from edgebench.records import (
-    WITH_PEAK,
     EndedIn,
-    FilesReport,
     GrowthReport,
     KillReport,
     LimitSetting,
@@ -24,7 +27,9 @@ from edgebench.records import (
     Watching,
     WorkingSet,
 )
-from edgebench.results.facts import WorkloadFacts, sweep_facts
+from edgebench.results.facts import WorkloadFacts, more_bytes, sweep_facts
+from edgebench.results.limit_to_give import is_limit_met
+from edgebench.results.once import once_for_results
 from edgebench.results.point_facts import PointFacts, point_facts
 from edgebench.results.point_times import (
     WalkedRows,
@@ -32,7 +37,7 @@ from edgebench.results.point_times import (
     unlimited_around,
     walk_numbers,
 )
-from edgebench.results.results import Results
+from edgebench.results.results import Results, load
 from edgebench.results.rounds import rounds_of, steadiness, trial_times
 from edgebench.results.spread import Ratio, Spread, median_interval_of, ratio_of, spread_of
 from edgebench.results.sweep_reader import how_watched
@@ -40,12 +45,10 @@ from edgebench.results.unmeasured import Unmeasured, unmeasured
 
 
 def points(*records: TrialRecord, **about: Any) -> list[PointFacts]:
-    """The points of a sweep of these trials."""
     return point_facts(sweep(*records, **about))
 
 
 def workload(*records: TrialRecord, **about: Any) -> WorkloadFacts:
-    """The one workload of these trials."""
     (found,) = sweep_facts(sweep(*records, **about)).workloads
     return found
 
@@ -68,7 +71,6 @@ def workload(*records: TrialRecord, **about: Any) -> WorkloadFacts:
 def test_repeats_have_a_middle_extremes_and_an_interval(
     values: list[float | None], expected: Any, farthest: float, interval: Any
 ) -> None:
-    """The last value is not the largest, and the middle one is not in the middle."""
     found = spread_of(values)
     assert found is not None
     assert (found.median, found.low, found.high, found.count) == expected
@@ -96,7 +98,6 @@ def test_a_ratio_is_as_wide_as_both_intervals() -> None:
     ],
 )
 def test_what_a_ratio_shows(ratio: Ratio, surely_more: bool) -> None:
-    """Slower: by its interval; a single pair by much alone."""
     assert ratio.is_surely_more == surely_more
 
 
@@ -104,7 +105,6 @@ def test_what_a_ratio_shows(ratio: Ratio, surely_more: bool) -> None:
 
 
 def test_phases_are_summed_over_networks_and_are_of_one_pass() -> None:
-    """Two networks, of which one ran four passes; the median of three steady rounds."""
     seconds = (9.0, 5.0, 8.0, 6.0)
     own = [PhaseSum(n, "a", "execute", 4 * s, passes=4) for n, s in enumerate(seconds)]
     other = [PhaseSum(n, "b", "execute", 1.0) for n in range(4)]
@@ -113,7 +113,6 @@ def test_phases_are_summed_over_networks_and_are_of_one_pass() -> None:
 
 
 def test_what_rounds_read_tells_steady_ones_only_below_a_limit() -> None:
-    """Seconds that never repeat, and reads of the last two that do."""
     read = {"round_counts": counts(9, 50, 200, 201)}
     limited, free = (
         record(100, 9.0, 1.0, 2.0, 4.0, **read),
@@ -126,7 +125,6 @@ def test_what_rounds_read_tells_steady_ones_only_below_a_limit() -> None:
 
 
 def test_a_walks_first_visit_has_a_start_and_later_ones_have_none() -> None:
-    """Its process begins there alone."""
     first, later = (record(None, 9.0, 1.0, walk=WalkReport("0001", step)) for step in (0, 1))
     assert trial_times(first) == {"total": 1.0, "start": 9.0, "steady": 1.0}
     assert trial_times(later) == {"total": 1.0, "steady": 1.0}
@@ -146,7 +144,6 @@ def test_a_walks_first_visit_has_a_start_and_later_ones_have_none() -> None:
     ],
 )
 def test_one_in_four_may_be_disturbed(times_s: tuple[float, ...], steady: tuple[int, ...]) -> None:
-    """And a tick of the clock is no difference."""
     assert (steadiness(times_s).rounds, steadiness(times_s).repeats) == (steady, True)
 
 
@@ -154,7 +151,6 @@ def test_one_in_four_may_be_disturbed(times_s: tuple[float, ...], steady: tuple[
 
 
 def test_a_points_numbers_are_of_its_own_trials() -> None:
-    """Three trials of each: the middle of each figure is neither its last nor its largest."""
     free = [
         record(
             None,
@@ -200,7 +196,6 @@ def test_a_points_numbers_are_of_its_own_trials() -> None:
 
 
 def test_outcomes_are_counted_and_what_did_not_finish_has_no_time() -> None:
-    """So many of so many at each limit; where all ended alike is told."""
     free = record(None, 9.0, 2.0)
     doing, other = EndedIn("load", "lenet", "fc"), EndedIn("first", "lenet", "conv")
     kill = {"outcome": "oom-killed", "reason": "killed\nby the kernel"}
@@ -263,7 +258,6 @@ def test_a_limit_is_compared_with_its_own_swaps_unlimited_trials() -> None:
 def test_every_second_unsteady_trial_makes_a_point_unsteady(
     settle: tuple[int, ...], told: bool
 ) -> None:
-    """Half of them are enough."""
     steady = [(9.0, 1.0, 1.0, 1.0), (9.0, 1.0, 2.0, 4.0)]
     (point,) = points(*(record(None, *steady[1 - one]) for one in settle))
     assert point.unsteady == settle.count(0)
@@ -276,7 +270,6 @@ def test_every_second_unsteady_trial_makes_a_point_unsteady(
 def visit(
     walk: str, step: int, limit: float | None, *s: float, around: float | None, **values: Any
 ) -> TrialRecord:
-    """One limit of a walk."""
     return record(limit, *s, walk=WalkReport(walk, step, list(s), around), **values)
 
 
@@ -309,7 +302,6 @@ def test_rounds_of_a_walk_are_paired_with_those_without_a_limit_around_them() ->
 
 
 def test_rounds_without_a_limit_are_of_their_own_walk_and_the_last_before() -> None:
-    """NaN: there was none; a fresh trial is of no walk."""
     nothing = float("nan")
     assert walk_numbers([nothing, 0, 1, nothing, 0, 1]) == [-1, 0, 0, -1, 1, 1]
     around = unlimited_around([-1, 0, 0, 0, 1], [7.0, 2.0, 3.0, nothing, nothing])
@@ -319,19 +311,26 @@ def test_rounds_without_a_limit_are_of_their_own_walk_and_the_last_before() -> N
 def test_rounds_before_a_kill_count_also_where_time_ran_out() -> None:
     """5 s of a round against 2 s; the round of a walk's first visit is a start."""
     late = {"outcome": "timeout"}
-    made = workload(
+    records = [
         *repeats(None, [2.0, 2.2, 1.8]),
         record(100, 9.0, 5.0, 5.4, **late),
         record(90, 7.0, walk=WalkReport("a", 0), **late),
         record(80, 7.0, walk=WalkReport("a", 3), **late),
-    )
+    ]
+    made = workload(*records)
     ended = {point.limit_bytes: point for point in made.points}
     assert ended[100 * MIB].rounds_before_end_s == spread_of([5.0, 5.4])
     assert ended[90 * MIB].rounds_before_end_s is None
     assert ended[80 * MIB].rounds_before_end_s == spread_of([7.0])
+    # 5.0 and 5.4 s are 5.2 s, 1.08 ** 1.5 times less or more; over 2.0 (1.8 to 2.2) s.
+    wide = 1.08**1.5
     ratio = made.rounds_before_end(ended[100 * MIB])
     assert ratio is not None
-    assert ratio.median == pytest.approx(2.6)
+    assert (ratio.median, ratio.low, ratio.high) == pytest.approx(
+        (2.6, 5.2 / wide / 2.2, 5.2 * wide / 1.8)
+    )
+    assert made.rounds_before_end(ended[90 * MIB]) is None
+    assert workload(*records[3:]).rounds_before_end(ended[100 * MIB]) is None
 
 
 # Workloads
@@ -349,7 +348,6 @@ def slowed() -> WorkloadFacts:
 
 
 def test_which_limits_finish_are_given_and_are_not_enough() -> None:
-    """The tightest within a tenth is the one to give."""
     found = slowed()
 
     def of(*some: PointFacts | None) -> list[str]:
@@ -364,7 +362,6 @@ def test_which_limits_finish_are_given_and_are_not_enough() -> None:
 
 
 def test_what_more_memory_saves() -> None:
-    """From the tightest limit up, also from one at which some were killed, each to the next."""
     steps = {step.tight.point: step for step in slowed().steps}
     assert list(steps) == ["180M", "200M", "250M", "300M"][:3]
     tight, wider = steps["180M"], steps["200M"]
@@ -374,6 +371,15 @@ def test_what_more_memory_saves() -> None:
     assert tight.rate == pytest.approx(6.6 / (20 * MIB))
     assert (wider.wide.point, wider.more_bytes) == ("250M", 50 * MIB)
     assert wider.saved_s == pytest.approx(4.4 - 2.16)
+
+
+@pytest.mark.parametrize(
+    ("tight", "wide", "expected"),
+    [(100, 350, 250 * MIB), (350, 100, -250 * MIB), (None, 100, None), (100, None, None)],
+)
+def test_more_bytes(tight: int | None, wide: int | None, expected: int | None) -> None:
+    one, other = points(record(tight, 9.0, 3.0), record(wide, 9.0, 2.0))
+    assert more_bytes(one, other) == expected
 
 
 def test_what_rounds_read_again_stands_at_limits_where_visits_agree() -> None:
@@ -397,49 +403,7 @@ def test_what_rounds_read_again_stands_at_limits_where_visits_agree() -> None:
 # What is needed
 
 
-@pytest.mark.parametrize(
-    ("source", "sampled", "elsewhere", "expected"),
-    [
-        # 500 − 430 − 20 were missed between samples, more than a twentieth of the peak.
-        ("anon", 430, 0, Need(450 * MIB, 350 * MIB, 0)),
-        ("anon", 430, 30, Need(480 * MIB, 350 * MIB, 30 * MIB)),
-        # 10 of them: no more than samples miss.
-        ("anon", 470, 30, Need(430 * MIB, 300 * MIB, 30 * MIB)),
-        ("anon" + WITH_PEAK, 430, 30, Need(430 * MIB, 300 * MIB, 30 * MIB)),
-    ],
-)
-def test_a_need_has_what_samples_missed_and_files_charged_elsewhere(
-    source: str, sampled: int, elsewhere: int, expected: Need
-) -> None:
-    """A demand of 400 MiB, 300 of which only swap can hold, below a peak of 500."""
-    made = record(
-        demand_bytes=400 * MIB,
-        demand_source=source,
-        undroppable_bytes=300 * MIB,
-        peak_bytes=500 * MIB,
-        sampled_peak_bytes=sampled * MIB,
-        files=FilesReport(late_bytes=20 * MIB, elsewhere_bytes=elsewhere * MIB),
-    )
-    assert need_of(made) == expected
-    assert need_of(record()) is None
-
-
-@pytest.mark.parametrize(
-    ("total", "files", "told", "much"),
-    [(100, 6, 6, True), (100, 4, 0, False), (10, 0.8, 0, False), (10, 1.5, 1.5, True)],
-)
-def test_files_are_told_apart_where_they_are_many(
-    total: float, files: float, told: float, much: bool
-) -> None:
-    """A twentieth of it, and a MiB: the larger of both."""
-    need = Need(total * MIB, (total - files) * MIB, files * MIB)
-    assert need.files_bytes == pytest.approx(told * MIB)
-    assert need.has_much_elsewhere is much
-    assert Need(total * MIB).files_bytes == 0
-
-
 def test_a_workloads_need_is_that_of_its_unlimited_trials() -> None:
-    """With the part that only swap can hold."""
     demand = {"demand_bytes": 400 * MIB, "undroppable_bytes": 250 * MIB, "library_bytes": 30 * MIB}
     found = workload(record(None, 9.0, 2.0, **demand), record(100, 9.0, 3.0))
     assert (found.need, found.library_bytes) == (Need(400 * MIB, 250 * MIB), 30 * MIB)
@@ -451,7 +415,6 @@ def test_a_workloads_need_is_that_of_its_unlimited_trials() -> None:
 
 
 def test_what_programs_leave_open_is_the_most_of_all_trials() -> None:
-    """The largest of each, whichever trial has it; the fastest growth; the longest level."""
     slow, fast = GrowthReport(True, 5.0, 900, None, 9.0), GrowthReport(True, 8.0, 500, None, 9.0)
     level, longer = GrowthReport(False, 0.0, 9, 3.0), GrowthReport(False, 0.0, 9, 7.0)
     idle = {"wall_s": 40.0, "cpu_s": 1.5, "demand_bytes": 4 * MIB}
@@ -476,7 +439,6 @@ def test_what_programs_leave_open_is_the_most_of_all_trials() -> None:
 
 
 def test_only_limited_trials_tell_how_kills_may_have_been_prevented() -> None:
-    """Those without a limit are watched in another way."""
     quiet, reading = (Watching(0.001, None, 1.0, [], flushes, True) for flushes in (False, True))
     limited = record(100, watched=quiet)
     assert how_watched(sweep(record(watched=reading), limited)) == "without memory.stat"
@@ -503,7 +465,6 @@ def test_frames_have_each_workloads_own_demand_and_page_cache() -> None:
 
 
 def test_networks_sum_their_own_layers_and_curves_their_own_points() -> None:
-    """Two networks of two and one layers; a row of a miss curve has the tighter limit first."""
     pytest.importorskip("pandas")
     tables = {
         name: {
@@ -528,3 +489,73 @@ def test_networks_sum_their_own_layers_and_curves_their_own_points() -> None:
     names = ("round_bytes", "plateau_bytes", "knee_low_bytes", "knee_high_bytes")
     assert [row[name] / MIB for name in names] == [40, 200, 200, 250]
     assert (row["out_bytes"], row["faults"], row["rounds"], row["visits"]) == (3, 4, 2, 1)
+
+
+def test_the_same_results_are_worked_out_once_and_forgotten_with_them():
+    calls: list[int] = []
+
+    @once_for_results
+    def count(results: Results) -> int:
+        calls.append(len(calls))
+        return len(calls)
+
+    first, second = Results([]), Results([])
+    assert [count(one) for one in (first, first, second, first)] == [1, 1, 2, 1]
+    gone = weakref.ref(first)
+    del first
+    gc.collect()
+    assert gone() is None
+
+
+def differing(repeats: int) -> float:
+    """The share of 2,000 pairs of equal quantities that are called different."""
+    chance = random.Random(11)
+
+    def drawn() -> Spread:
+        spread = spread_of([chance.lognormvariate(0, 0.05) for _ in range(repeats)])
+        assert spread
+        return spread
+
+    ratios = [ratio_of(drawn(), drawn()) for _ in range(2000)]
+    return sum(ratio.is_more or (ratio.high or 1) < 1 for ratio in ratios) / len(ratios)
+
+
+def test_two_repeats_claim_a_difference_as_seldom_as_three():
+    assert differing(3) == pytest.approx(0.1, abs=0.02)
+    assert 0.03 < differing(2) <= differing(3)
+
+
+@pytest.mark.parametrize(
+    ("hits", "met"),
+    [((0, 0), False), ((0, 7), True), ((0, None), True), ((), True)],
+)
+def test_a_limit_is_met_unless_all_trials_show_that_it_was_not(hits: tuple[int, ...], met: bool):
+    assert is_limit_met(LimitSetting("83M", 83 << 20), 2, hits) is met
+
+
+def test_a_throttled_trial_met_its_limit_though_no_hit_is_counted():
+    limits = LimitSetting("83M", 83 << 20, memory_high="61M")
+    assert is_limit_met(limits, 1, (0,))
+
+
+@pytest.mark.parametrize(("hits", "peak", "slowdown"), [(0, 72, 1.0), (3, 72, 1.57), (0, 70, 1.57)])
+def test_busy_neighbours_are_a_doubt_and_no_slowdown(
+    tmp_path: Path, hits: int, peak: int, slowdown: float
+):
+    """Half as long again at a limit never met is 1.00; what the clock said is a doubt.
+
+    Unless the program took less than 0.9 of its 79 MiB: its heap was sized from the limit.
+    """
+
+    def slow(trial: str, label: str, block: int):
+        is_free = label == "max"
+        size = None if is_free else 83 << 20
+        made = loading(trial, label=label, memory_bytes=size, scale=1 if is_free else 2.7)
+        return replace(made, limit_hits=hits, peak_bytes=(79 if is_free else peak) << 20)
+
+    make_sweep(tmp_path, labels=("max", "83M"), make=slow)
+    (sweep,) = load(tmp_path).sweeps
+    limited = next(point for point in point_facts(sweep) if not point.is_unlimited)
+    assert limited.slowdown == pytest.approx(slowdown, rel=0.02)
+    assert {one.kind for one in limited.doubts} >= ({"limit_not_met"} if slowdown == 1 else set())
+    assert limited.is_slower is (slowdown > 1)

@@ -26,7 +26,6 @@ COLUMNS = ("t_ns", "usage_bytes", "swap_bytes", "cpu_ns")
 
 
 def post_to(folder: Path) -> LiveTrial:
-    """A signpost to a scratch folder of this boot."""
     return LiveTrial(
         *("0001", "p001", 0, 0, {"kind": "inference"}, LimitSetting("150M", 150 << 20)),
         *(None, 60.0, "2026-01-02T03:04:05.678+00:00", 0, boot_id(), str(folder), 0.001),
@@ -36,14 +35,12 @@ def post_to(folder: Path) -> LiveTrial:
 
 
 def scratch(tmp_path: Path) -> Path:
-    """A folder named as the harness names its own."""
     folder = tmp_path / "edgebench-0123456789ab"
     folder.mkdir()
     return folder
 
 
 def test_rows_are_read_as_they_grow(tmp_path: Path):
-    """Whole rows only: what is still being written comes with the next call."""
     file = tmp_path / "fast.i64"
     table = RawTable(file, COLUMNS)
     assert not table.fresh()
@@ -64,7 +61,6 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path):
 
 
 def test_a_curve_stays_small_and_loses_no_peak():
-    """Any number of rows: few buckets, in order, with the true extremes."""
     chance = random.Random(3)
     usages = [chance.randrange(10**6, 10**8) for _ in range(100_000)]
     curve = ThinnedSeries()
@@ -79,7 +75,6 @@ def test_a_curve_stays_small_and_loses_no_peak():
 
 
 def test_what_changed_is_told_so_that_a_copy_keeps_up():
-    """Whoever takes each change in has the same points, also when they were merged."""
     curve, copy, series, rows = ThinnedSeries(), [], Series(), []
     for n in range(3000):
         first = curve.add([(n * 0.06, n, n, n)])
@@ -92,12 +87,10 @@ def test_what_changed_is_told_so_that_a_copy_keeps_up():
 
 
 def event(kind: str, number: int, t_ns: int, **data: object) -> str:
-    """One line of a worker."""
     return json.dumps({"event": kind, "id": number, "t_ns": t_ns, **data}) + "\n"
 
 
 def test_spans_and_metrics_come_as_they_pass(tmp_path: Path):
-    """Open spans with the innermost last; ended ones with their time; loss and accuracy."""
     file = tmp_path / "events.jsonl"
     tail = EventTail(file, started_ns=1_000_000_000)
     text = event("start", 1, 2 * 10**9, phase="load", network="alexnet")
@@ -114,7 +107,6 @@ def test_spans_and_metrics_come_as_they_pass(tmp_path: Path):
 
 
 def test_garbage_among_events_is_left_out(tmp_path: Path):
-    """Lines that are no events, of wrong types or endless, stop nothing."""
     file = tmp_path / "events.jsonl"
     lines = ["\0\0\n", "[]\n", "[" * 5000 + "\n", '{"event": "start", "id": "x", "t_ns": null}\n']
     lines += [
@@ -128,7 +120,6 @@ def test_garbage_among_events_is_left_out(tmp_path: Path):
 
 
 def test_a_trial_under_way(tmp_path: Path):
-    """Usage, peak, CPU and kinds from the sampler's files, phases from the worker's."""
     folder = scratch(tmp_path)
     tail = TrialTail(post_to(folder))
     rows = [value for n in range(2000) for value in (n * 10**6, n * 1000, -1, n * 10**6)]
@@ -148,7 +139,6 @@ def test_a_trial_under_way(tmp_path: Path):
 
 
 def test_a_trial_that_is_not_looked_into_says_why_kinds_are_missing(tmp_path: Path):
-    """Timed and limited: the page says why, and the strategy's own trial does not."""
     post = replace(post_to(scratch(tmp_path)), stat_columns=("t_ns", "kernel_bytes"))
     timed, own = TrialTail(post), TrialTail(replace(post, strategy="statistics"))
     free = TrialTail(replace(post, limits=LimitSetting()))
@@ -171,7 +161,6 @@ def test_a_trial_that_is_not_looked_into_says_why_kinds_are_missing(tmp_path: Pa
     ],
 )
 def test_an_unusual_live_file_is_ignored(tmp_path: Path, change: dict[str, object]):
-    """Damaged, from another boot or machine, or pointing elsewhere: there is no trial to see."""
     good = {"schema": 1, **to_builtins(post_to(tmp_path / "edgebench-0123456789ab"))}
     (tmp_path / "live.json").write_text(json.dumps(good))
     assert read_live_trial(tmp_path) is not None
@@ -182,7 +171,6 @@ def test_an_unusual_live_file_is_ignored(tmp_path: Path, change: dict[str, objec
 
 
 def test_a_finished_sweep(tmp_path: Path):
-    """Complete, not running, all its outcomes; the records come once."""
     path = make(tmp_path, Shape(with_files=False, repeats=1))
     tail = SweepTail(path)
     state = tail.poll()
@@ -195,7 +183,6 @@ def test_a_finished_sweep(tmp_path: Path):
 
 
 def test_each_further_limit_of_a_walk_counts_as_a_trial(tmp_path: Path):
-    """There are never more trials done than there are in all."""
     path = make(tmp_path, Shape(with_files=False, repeats=1))
     file, resolved = path / "trials.jsonl", path / "resolved.json"
     lines = file.read_text().splitlines()
@@ -211,7 +198,6 @@ def test_each_further_limit_of_a_walk_counts_as_a_trial(tmp_path: Path):
 
 
 def test_a_growing_sweep_and_its_torn_line(tmp_path: Path):
-    """A line counts when it is whole; one that is damaged is said; a resume may cut the file."""
     path = make(tmp_path, Shape(with_files=False, repeats=1))
     file = path / "trials.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
@@ -247,7 +233,6 @@ def test_a_dead_harness_leaves_no_trial(tmp_path: Path):
 
 
 def test_a_vanished_sweep_stops_nothing(tmp_path: Path):
-    """Its folder was moved away while somebody watched."""
     path = make(tmp_path, Shape(with_files=False, repeats=1))
     tail = SweepTail(path)
     tail.poll()
@@ -257,7 +242,6 @@ def test_a_vanished_sweep_stops_nothing(tmp_path: Path):
 
 
 def test_a_fast_network_is_not_followed_layer_by_layer(tmp_path: Path):
-    """Of thousands of layers between two looks the last ones are told; phases and notes all are."""
     lines, number = [], 0
     for step in range(50):
         number += 1

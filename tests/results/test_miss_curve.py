@@ -19,7 +19,6 @@ def visit(
     direction: Direction | None = "down",
     **changes: Any,
 ) -> TrialRecord:
-    """A walk's visit whose rounds read these bytes; the first is not steady."""
     held = {"storage": changes.pop("storage", "as-is"), "swap_kind": changes.pop("swap", "file")}
     limit = None if limit_mib is None else limit_mib * MIB
     about: dict[str, Any] = {
@@ -32,18 +31,15 @@ def visit(
 
 
 def curve_of(*records: TrialRecord) -> MissCurve:
-    """The one curve of these records."""
     (curve,) = record_curves(records)
     return curve
 
 
 def walk_of(reads: Mapping[int, int]) -> list[TrialRecord]:
-    """A walk down through limits in MiB that read so many MiB a round."""
     return [visit(None, [0, 0, 0]), *(visit(at, [9, read, read]) for at, read in reads.items())]
 
 
 def test_the_knee_is_where_bytes_pass_half_of_the_plateau() -> None:
-    """Between the limits that bracket it, by their bytes; both tightest limits read the plateau."""
     curve = curve_of(*walk_of({300: 0, 240: 50, 236: 150, 150: 200, 100: 200}))
     assert (curve.plateau_bytes, curve.missing) == (200 * MIB, None)
     assert curve.knee_between == (236 * MIB, 240 * MIB)
@@ -72,7 +68,6 @@ def test_the_knee_is_where_bytes_pass_half_of_the_plateau() -> None:
 def test_the_knee_lies_unequally_far_from_both_limits(
     reads: dict[int, list[int]], plateau: int, between: tuple[int, int], knee: float
 ) -> None:
-    """Where bytes pass half of the plateau, by their logarithms; MiB at limits in MiB."""
     found = find_knee({at * MIB: [one * MIB for one in each] for at, each in reads.items()})
     assert found.plateau_bytes is not None
     assert found.plateau_bytes // MIB == plateau
@@ -107,7 +102,6 @@ def test_a_point_has_the_bytes_beyond_free_reading_and_each_visits() -> None:
 
 
 def test_two_equal_rounds_confirm_a_point() -> None:
-    """Within one per cent of each other."""
     assert curve_of(visit(100, [9, 200, 201])).points[0].confirmed
     assert not curve_of(visit(100, [9, 200, 240])).points[0].confirmed
     assert not curve_of(visit(100, [9, 200])).points[0].confirmed
@@ -116,7 +110,6 @@ def test_two_equal_rounds_confirm_a_point() -> None:
 
 
 def test_directions_are_never_mixed() -> None:
-    """The way up reads more where hysteresis is; the knee is of the way down alone."""
     down = walk_of({300: 0, 240: 0, 150: 200, 100: 200})
     up = visit(240, [200, 200, 200], "up")
     fresh = visit(240, [99, 100, 100], None)
@@ -128,7 +121,6 @@ def test_directions_are_never_mixed() -> None:
 
 
 def test_rounds_before_the_last_that_read_alike_are_of_another_state() -> None:
-    """The kernel was still swapping the idle runtime out."""
     (point,) = curve_of(visit(290, [628, 537, 519, 234, 233])).points
     assert (point.round_bytes, point.rounds, point.spread_bytes) == (int(233.5 * MIB), 2, MIB)
 
@@ -137,7 +129,6 @@ FIRST = {300: 0, 282: 120, 240: 0, 188: 200, 150: 200}
 
 
 def test_no_knee_is_named_where_visits_disagree() -> None:
-    """A wider limit reads again and a tighter one doesn't: the process was in two states."""
     curve = curve_of(*walk_of(FIRST))
     assert (curve.missing, curve.knee_bytes) == ("disagree", None)
     assert curve.knee_between == (188 * MIB, 300 * MIB)
@@ -166,7 +157,6 @@ def test_where_only_the_knee_itself_is_in_doubt_it_is_named() -> None:
 
 
 def test_the_way_up_disagrees_by_itself() -> None:
-    """Its visits never decide with those of the way down."""
     up = [visit(240, [read, read, read], "up") for read in (200, 0)]
     curve = curve_of(*walk_of({300: 0, 240: 0, 150: 200, 100: 200}), *up)
     assert curve.missing is None
@@ -175,13 +165,11 @@ def test_the_way_up_disagrees_by_itself() -> None:
 
 
 def test_a_start_is_no_steady_round() -> None:
-    """A fresh process that ran one round pays there for what happens once."""
     curve = curve_of(visit(100, [50], None))
     assert (curve.points, curve.missing) == ((), "no_rounds")
 
 
 def test_storage_has_no_part_in_a_curve() -> None:
-    """Slow and fast storage, swap file and zram are one workload; no swap is another."""
     slow = visit(100, [0, 5, 5], storage="read=50MB/s")
     assert len(record_curves([slow, visit(100, [0, 5, 5], swap="zram")])) == 1
     assert len(record_curves([slow, visit(100, [0, 5, 5], swap="none")])) == 2
@@ -204,14 +192,12 @@ def test_storage_has_no_part_in_a_curve() -> None:
 def test_where_there_is_no_knee_the_kind_of_reason_is_told(
     added: dict[int, int], killed: int | None, why: str
 ) -> None:
-    """No plateau, nothing read again, killed before; MiB at limits in MiB."""
     bytes_at = {limit * MIB: [read * MIB] for limit, read in added.items()}
     found = find_knee(bytes_at, None if killed is None else killed * MIB)
     assert (found.missing, found.knee_bytes, found.between) == (why, None, None)
 
 
 def test_records_without_rounds_or_counts_have_no_curve() -> None:
-    """Each says why; unlimited trials alone are no curve at all."""
     assert record_curves([visit(None, [0, 0, 0])]) == []
     assert curve_of(visit(100, [], phases=[])).missing == "no_rounds"
     assert curve_of(visit(100, [None, None, None])).points == ()

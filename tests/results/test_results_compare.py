@@ -32,7 +32,6 @@ from edgebench.results.results import load
 
 
 def run_compare(*words: str | Path) -> Result:
-    """The verb's result; a regression is in ``exception``."""
     return CliRunner().invoke(compare, [str(word) for word in words])
 
 
@@ -56,7 +55,6 @@ def test_a_regression_is_found_and_told(tmp_path: Path):
 
 
 def test_a_regression_is_told_to_github(tmp_path: Path):
-    """Markdown with the rows that got worse, one annotation of one line; of none, no annotation."""
     a, b = make_sweep(tmp_path), make_sweep(tmp_path, make=slower)
     done = run_compare(a, b, "--format", "github")
     assert isinstance(done.exception, RegressionError)
@@ -68,7 +66,6 @@ def test_a_regression_is_told_to_github(tmp_path: Path):
 
 
 def test_a_change_of_all_times_is_found_where_no_single_one_shows_it(tmp_path: Path):
-    """A tenth longer in noise: the first line, JSON and the exit code are of all times."""
     chance = random.Random(8)
 
     def noisy(factor: float) -> Callable[[str, str, int], TrialRecord]:
@@ -105,8 +102,6 @@ def test_a_change_of_all_times_is_found_where_no_single_one_shows_it(tmp_path: P
 
 
 def test_a_limit_no_longer_viable_is_a_regression(tmp_path: Path):
-    """What always finished and now never does is lost, whatever the times say."""
-
     def killed(trial: str, label: str, block: int) -> TrialRecord:
         if label == "max":
             return usual_record(trial, label, block)
@@ -119,8 +114,6 @@ def test_a_limit_no_longer_viable_is_a_regression(tmp_path: Path):
 
 
 def test_more_demand_is_a_regression(tmp_path: Path):
-    """A memory budget is guarded too."""
-
     def hungry(trial: str, label: str, block: int) -> TrialRecord:
         made = usual_record(trial, label, block)
         demand = made.demand_bytes and 300 * MIB + block
@@ -132,8 +125,6 @@ def test_more_demand_is_a_regression(tmp_path: Path):
 
 
 def test_a_throughput_that_fell_is_a_regression(tmp_path: Path):
-    """Also where the time is the same, as of a program that is stopped after a while; with unit."""
-
     def printing(rate: float) -> Callable[[str, str, int], TrialRecord]:
         def made(trial: str, label: str, block: int) -> TrialRecord:
             usual = usual_record(trial, label, block)
@@ -157,7 +148,6 @@ def test_a_throughput_that_fell_is_a_regression(tmp_path: Path):
 
 
 def test_one_repeat_proves_nothing(tmp_path: Path):
-    """With single trials a large change is unsure, not a regression."""
     a = make_sweep(tmp_path, repeats=1)
     done = run_compare(a, make_sweep(tmp_path, repeats=1, make=slower))
     assert done.exit_code == 0
@@ -165,7 +155,6 @@ def test_one_repeat_proves_nothing(tmp_path: Path):
 
 
 def test_sweeps_with_nothing_in_common_are_refused(tmp_path: Path):
-    """No same point: an error, not an empty success."""
     a, b = make_sweep(tmp_path), make_sweep(tmp_path, labels=("150M",))
     c = make_sweep(tmp_path, labels=("max",))
     assert run_compare(a, b).exit_code == 0
@@ -199,7 +188,6 @@ def test_older_sweeps_are_compared_with_those_that_left_the_collector_on(tmp_pat
     "lists what disturbs trials, `compare` how two sweeps' machines differed."
 )
 def test_a_machine_that_differed_is_told(tmp_path: Path):
-    """What ran beside one sweep and not beside the other stands below the table, in words."""
     paths = [make_sweep(tmp_path), make_sweep(tmp_path)]
     for path, threads in zip(paths, ([], ["kdamond.0"]), strict=True):
         told = {"schema": 1, "swappiness": 0, "damon": {"running": threads}}
@@ -221,7 +209,6 @@ def test_a_threshold_is_a_share(tmp_path: Path):
 
 
 def test_a_lone_comparison_is_student_s():
-    """With nothing to learn from others the test statistic is the one in the books."""
     a, b = [1.0, 1.1, 0.9, 1.05], [1.2, 1.3, 1.25]
     alone, same, exact = moderated_t_tests([(a, b), (a, a), ([1, 1], [2, 2])])
     assert alone.p == pytest.approx(stats.ttest_ind(a, b).pvalue)
@@ -230,7 +217,6 @@ def test_a_lone_comparison_is_student_s():
 
 
 def test_the_least_change_is_found_19_times_in_20():
-    """Counted: a thousand changes of just that size, at a stricter alpha than usual."""
     rng = random.Random(5)
 
     def repeats(mean: float) -> list[float]:
@@ -248,7 +234,6 @@ def test_the_least_change_is_found_19_times_in_20():
 
 
 def test_spreads_that_are_all_one_are_pooled():
-    """Where spreads differ by no more than chance, the interval is that of a known spread."""
     chance = random.Random(5)
 
     def repeats(middle: float) -> list[float]:

@@ -19,7 +19,6 @@ REFERENCE = runpy.run_path(str(ROOT / "scripts" / "reference.py"))
 
 
 def test_the_tables_are_made_from_the_code():
-    """The pages of keys and flags are what scripts/reference.py writes."""
     for page in REFERENCE["PAGES"]:
         assert page.read_text() == REFERENCE["filled"](page.read_text()), (
             "python scripts/reference.py"
@@ -27,7 +26,6 @@ def test_the_tables_are_made_from_the_code():
 
 
 def test_every_key_of_a_record_is_described():
-    """A new report has all its keys in its docstring, where the page sends its readers."""
     for part in vars(record_parts).values():
         if isinstance(part, type) and issubclass(part, msgspec.Struct) and part.__struct_fields__:
             REFERENCE["check_fields"](part, set(part.__struct_fields__))
@@ -52,7 +50,6 @@ def test_a_field_without_an_entry_is_refused():
 
 
 def test_every_column_is_explained():
-    """No frame has a column that the page doesn't name, alone or by the part of its name."""
     derived = {*SETTINGS, *LIMITS, *CARRIED}
     derived |= {f"{part}_{name}" for part, names in PARTS.items() for name in names}
     columns = {*TRIAL_COLUMNS, *PHASE_COLUMNS, *LAYER_COLUMNS, *NETWORK_COLUMNS} - derived

@@ -23,13 +23,11 @@ from edgebench.results.layout import read_json
 
 
 def new_folder(root: Path) -> ResultsFolder:
-    """A folder with nothing recorded."""
     about = {"fingerprint": "f00d"}
     return ResultsFolder.create(root, "board", "quick", "x = 1\n", about, {"kernel": "6"}, NETWORKS)
 
 
 def test_a_new_folder_holds_all_that_is_known_before_the_first_trial(tmp_path: Path):
-    """Scenario, environment and manifest are there, each JSON with its schema."""
     with new_folder(tmp_path) as folder:
         assert (folder.path / "scenario.toml").read_text() == "x = 1\n"
         for name in ("resolved.json", "environment.json", "networks.json"):
@@ -40,7 +38,6 @@ def test_a_new_folder_holds_all_that_is_known_before_the_first_trial(tmp_path: P
 
 
 def test_sweeps_of_one_second_sort_by_their_start(tmp_path: Path):
-    """The newest of quick ones is the last."""
     made = []
     for _ in range(20):
         with new_folder(tmp_path) as folder:
@@ -49,7 +46,6 @@ def test_sweeps_of_one_second_sort_by_their_start(tmp_path: Path):
 
 
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path):
-    """With the machine's own words, and where it should be."""
     with pytest.raises(ResultsError) as refused:
         read_json(tmp_path / "environment.json")
     assert refused.value.what == "can't read environment.json: No such file or directory"
@@ -57,7 +53,6 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path):
 
 
 def test_a_record_comes_back_as_it_went(tmp_path: Path):
-    """No key and no digit of a record is lost on disk."""
     made = loading(wall_s=0.1 + 0.2, notes={"digest": "ab"}, noise={"steal_share": 1 / 3})
     with new_folder(tmp_path) as folder:
         folder.append(made)
@@ -65,7 +60,6 @@ def test_a_record_comes_back_as_it_went(tmp_path: Path):
 
 
 def test_only_results_count_as_finished(tmp_path: Path):
-    """An interrupted trial is made again, and then counts once."""
     with new_folder(tmp_path) as folder:
         folder.append(loading("0001", outcome="interrupted"))
         folder.append(loading("0002", outcome="oom-killed"))
@@ -75,7 +69,6 @@ def test_only_results_count_as_finished(tmp_path: Path):
 
 
 def test_two_writers_are_refused(tmp_path: Path):
-    """A second sweep into one folder is told to wait; after the first ends it may."""
     with new_folder(tmp_path) as folder:
         assert is_being_written(folder.path)
         with pytest.raises(ResultsError, match="another sweep is writing"):
@@ -89,7 +82,6 @@ def test_two_writers_are_refused(tmp_path: Path):
 )
 @pytest.mark.parametrize("name", ["../evil", "", ".hidden", "a/b", "a b"])
 def test_names_that_are_no_file_names_are_refused(tmp_path: Path, name: str):
-    """No device, scenario or trial can name a file outside its folder."""
     with pytest.raises(ResultsError, match="can't name a file"):
         ResultsFolder.create(tmp_path, name, "quick", "", {}, {})
     with new_folder(tmp_path) as folder, pytest.raises(ResultsError, match="can't name a file"):
@@ -105,7 +97,6 @@ def test_an_unwritable_root_is_named(tmp_path: Path):
 
 
 def test_unfinished_is_found_by_meaning_and_device(tmp_path: Path):
-    """Only an incomplete sweep of the same fingerprint on the same device is taken up."""
     path = make_sweep(tmp_path, finish=False)
     make_sweep(tmp_path, device="other", finish=False)
     assert find_sweep(tmp_path, "board", "f00d") == path
@@ -117,7 +108,6 @@ def test_unfinished_is_found_by_meaning_and_device(tmp_path: Path):
 
 
 def test_a_newer_folder_is_not_gone_on_with(tmp_path: Path):
-    """What a newer version wrote is refused by name, with what to do."""
     path = make_sweep(tmp_path, finish=False)
     with (path / "trials.jsonl").open("a") as file:
         file.write(json.dumps({**loading("0099").to_json(), "schema": SCHEMA + 1}) + "\n")
@@ -132,10 +122,6 @@ def test_a_newer_folder_is_not_gone_on_with(tmp_path: Path):
 def test_a_cut_anywhere_costs_at_most_the_last_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_at_once: int
 ):
-    """Wherever the file is cut, each whole line is read and the rest is cut.
-
-    However little of its end is read at once to find the last whole line.
-    """
     monkeypatch.setattr("edgebench.results.folder._TAIL_BYTES", read_at_once)
     with new_folder(tmp_path) as folder:
         for trial in ("0001", "0002", "0003"):
@@ -155,7 +141,6 @@ def test_a_cut_anywhere_costs_at_most_the_last_trial(
 
 @pytest.mark.parametrize("tail", [b"\0" * 4096, b"\0" * 10 + b"\n", b'{"trial": ', b"[1]\n"])
 def test_a_damaged_end_is_cut(tmp_path: Path, tail: bytes):
-    """Zeros and half lines, as a power cut leaves them, go; what stands before them stays."""
     path = make_sweep(tmp_path, finish=False)
     with (path / "trials.jsonl").open("ab") as file:
         file.write(tail)
@@ -172,7 +157,6 @@ def test_a_damaged_end_is_cut(tmp_path: Path, tail: bytes):
 def test_a_trials_own_files_reach_the_disk_before_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """After a power cut no line speaks of samples that were never written."""
     done: list[str] = []
     real_sync, real_write = os.fsync, os.write
 
@@ -202,7 +186,6 @@ def test_a_trials_own_files_reach_the_disk_before_its_line(
 
 
 def write_sweep(root: Path, trials: int = 3) -> None:
-    """Write a sweep, or go on with it where it was left."""
     found = find_sweep(root, "board", "f00d")
     with ResultsFolder.open(found) if found else new_folder(root) as folder:
         for trial in (f"{number:04d}" for number in range(trials)):
@@ -241,7 +224,6 @@ def killed_at(step: int, write: Callable[[], None]) -> bool:
 @pytest.mark.process
 @pytest.mark.promise("A sweep that was killed is complete after it was started again.")
 def test_a_writer_killed_anywhere_ends_complete_and_without_duplicates(tmp_path: Path):
-    """SIGKILL loses at most the trial in flight; starting again ends with every trial."""
     kills = 0
     for step in itertools.count(0, 3):
         root = tmp_path / str(step)
@@ -268,7 +250,6 @@ def test_a_writer_killed_anywhere_ends_complete_and_without_duplicates(tmp_path:
 def test_a_full_disk_leaves_the_lines_that_were_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """A line that doesn't fit is taken back whole, and the error says what to do."""
     real = os.write
 
     def half(descriptor: int, data: bytes) -> int:
@@ -289,7 +270,6 @@ def test_a_full_disk_leaves_the_lines_that_were_there(
 
 
 def test_a_half_made_folder_of_a_killed_start_is_cleared(tmp_path: Path):
-    """What a start left that was killed while making its folder goes with the next start."""
     left = tmp_path / "board" / ".20260101T000000Z-quick-abcdef.part"
     left.mkdir(parents=True)
     (left / "trials.jsonl").write_text("")

@@ -24,7 +24,6 @@ from edgebench.text import safe_json
 
 
 def test_trials_have_plain_columns(tmp_path: Path):
-    """Settings, limits and figures of a trial are columns of one row, in the order made."""
     trials = edgebench.load(make_sweep(tmp_path)).trials
     row = trials.set_index("trial").loc["0002"]
     assert list(trials["trial"]) == [f"{n:04d}" for n in range(1, 10)]
@@ -42,7 +41,6 @@ def test_trials_have_plain_columns(tmp_path: Path):
 
 
 def test_phases_are_joined_with_their_trial(tmp_path: Path):
-    """Each round's phases carry network, limit and outcome; killed trials have no sums of load."""
     phases = edgebench.load(make_sweep(tmp_path)).phases
     load = phases[phases["phase"] == "load"].groupby("limit_label")["wall_s"].median()
     assert load["150M"] / load["max"] == pytest.approx(4, rel=0.03)
@@ -52,7 +50,6 @@ def test_phases_are_joined_with_their_trial(tmp_path: Path):
 
 
 def test_a_pipeline_keeps_each_networks_phases(tmp_path: Path):
-    """The trial's networks are joined by +; a phase's row names its own."""
     settings = {"kind": "inference", "networks": ["lenet", "other"]}
     path = make_sweep(tmp_path, make=lambda trial, *_: loading(trial, settings=settings))
     loaded = edgebench.load(path)
@@ -63,7 +60,6 @@ def test_a_pipeline_keeps_each_networks_phases(tmp_path: Path):
 
 
 def test_layers_know_their_table(tmp_path: Path):
-    """A layer's row has its time, its memory and what the network's table says of it."""
     layers = edgebench.load(make_sweep(tmp_path)).layers
     row = layers.query("trial == '0001' and layer == 1 and phase == 'load' and round == 0").iloc[0]
     assert row["wall_s"] == pytest.approx(0.1)
@@ -94,7 +90,6 @@ def test_samples_keep_what_is_missing_missing(tmp_path: Path):
 
 
 def test_frames_of_nothing_have_the_same_columns_and_types(tmp_path: Path):
-    """A sweep without a trial yet gives empty frames that code can be written against."""
     full = edgebench.load(make_sweep(tmp_path / "full"))
     empty = edgebench.load(make_sweep(tmp_path / "empty", stop_after=0))
     for name in ("trials", "phases", "layers", "networks"):
@@ -103,7 +98,6 @@ def test_frames_of_nothing_have_the_same_columns_and_types(tmp_path: Path):
 
 
 def test_a_damaged_line_is_left_out_and_named(tmp_path: Path):
-    """Damage in the middle costs that line alone, and is said."""
     path = make_sweep(tmp_path)
     lines = (path / "trials.jsonl").read_text().splitlines()
     lines[1] = lines[1][:50]
@@ -116,7 +110,6 @@ def test_a_damaged_line_is_left_out_and_named(tmp_path: Path):
 
 
 def test_a_trial_made_again_counts_once_and_is_said(tmp_path: Path):
-    """The harness's failure that a resume mended is no row, but a warning."""
     path = make_sweep(tmp_path, finish=False)
     failed = loading("0001", outcome="harness-error").to_json()
     lines = (path / "trials.jsonl").read_text()
@@ -128,7 +121,6 @@ def test_a_trial_made_again_counts_once_and_is_said(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["resolved.json", "environment.json", "networks.json"])
 def test_a_newer_schema_is_refused_by_name(tmp_path: Path, name: str):
-    """What a newer version wrote isn't guessed at."""
     path = make_sweep(tmp_path)
     (path / name).write_text(json.dumps({"schema": SCHEMA + 1}))
     with pytest.raises(ResultsError, match=f"{name} has schema {SCHEMA + 1}") as caught:
@@ -138,7 +130,6 @@ def test_a_newer_schema_is_refused_by_name(tmp_path: Path, name: str):
 
 @pytest.mark.parametrize("name", ["resolved.json", "environment.json", "scenario.toml"])
 def test_a_missing_or_damaged_file_is_a_warning(tmp_path: Path, name: str):
-    """The trials are worth reading even when what stands beside them is gone."""
     path = make_sweep(tmp_path)
     (path / name).unlink()
     loaded = edgebench.load(path)
@@ -147,7 +138,6 @@ def test_a_missing_or_damaged_file_is_a_warning(tmp_path: Path, name: str):
 
 
 def test_damaged_big_files_cost_their_trial_alone(tmp_path: Path):
-    """Torn events leave the other trials' layers; torn samples are an error by name."""
     path = make_sweep(tmp_path)
     for file in (path / "events/0001.jsonl.gz", path / "samples/0001.npz"):
         file.write_bytes(file.read_bytes()[:40])
@@ -165,7 +155,6 @@ def test_damaged_big_files_cost_their_trial_alone(tmp_path: Path):
 
 
 def test_several_sweeps_are_read_together(tmp_path: Path):
-    """A root gives every sweep, told apart by a column; an unreadable one is left out and named."""
     first, second = make_sweep(tmp_path), make_sweep(tmp_path, device="pi")
     broken = make_sweep(tmp_path)
     (broken / "resolved.json").write_text(json.dumps({"schema": SCHEMA + 1}))
@@ -192,7 +181,6 @@ def test_latest_is_the_newest_by_name(tmp_path: Path):
 
 
 def test_kinds_side_by_side_miss_each_others_settings(tmp_path: Path):
-    """A convolution's passes are no number in an inference's row, and not a wrong one either."""
     make_sweep(tmp_path)
     settings = {"kind": "convolution", "passes": 3, "kernel": 3, "stack": 1, "batch": 1}
     settings |= {"channels": 32, "image": 64, "backward": False, "warm": 1}
@@ -203,7 +191,6 @@ def test_kinds_side_by_side_miss_each_others_settings(tmp_path: Path):
 
 
 def test_nothing_there_says_what_to_do(tmp_path: Path):
-    """An empty folder and a missing one are told apart; both name the next command."""
     for path, words in ((tmp_path, "no results here"), (tmp_path / "x", "no such folder")):
         with pytest.raises(ResultsError, match=words) as caught:
             edgebench.load(path)
@@ -224,7 +211,6 @@ def test_nothing_there_says_what_to_do(tmp_path: Path):
     ],
 )
 def test_a_line_is_the_same_however_fast_it_is_read(line: bytes):
-    """Plain lines are read by a faster parser; what it refuses, the other one judges."""
     try:
         slow = safe_json(line)
     except ValueError:
@@ -247,14 +233,12 @@ def test_a_line_is_the_same_however_fast_it_is_read(line: bytes):
     ],
 )
 def test_lines_read_together_are_those_read_one_by_one(data: bytes):
-    """Damaged, empty and deep ones, and texts that must be made printable."""
     assert parse_objects(data) == [
         one for one in map(parse_line, filter(None, data.split(b"\n"))) if one is not None
     ]
 
 
 def test_kills_with_swap_free_are_in_frame_and_summary(tmp_path: Path):
-    """The frame has the mark and the figures, the summary the least swap."""
     path = make_sweep(tmp_path)
     data = [json.loads(line) for line in (path / TRIALS).read_bytes().splitlines()]
     one, other, *_ = (line for line in data if line["outcome"] == "oom-killed")
@@ -274,7 +258,6 @@ def test_kills_with_swap_free_are_in_frame_and_summary(tmp_path: Path):
 
 
 def test_a_line_without_an_end_is_not_read_for_ever(tmp_path: Path):
-    """A file that is damaged from some byte on, and what stands before it counts."""
     path = make_sweep(tmp_path)
     whole = (path / TRIALS).stat().st_size
     with (path / TRIALS).open("r+b") as file:

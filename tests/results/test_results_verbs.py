@@ -33,8 +33,6 @@ def run_export(*words: str | Path) -> Result:
 
 
 def test_show_fits_eighty_columns(tmp_path: Path):
-    """Every line of a full table with the longest labels keeps to a plain terminal."""
-
     def wide(trial: str, label: str, block: int) -> object:
         about = {"networks": ["mobilenet_v3_large"], "schedule": "partial", "loader": "mmap"}
         made = loading(trial, label=label, memory_bytes=123456789, scale=1 + block)
@@ -47,7 +45,6 @@ def test_show_fits_eighty_columns(tmp_path: Path):
 
 
 def test_show_works_while_the_sweep_runs(tmp_path: Path):
-    """Points without a trial yet are rows too; the state says running, later unfinished."""
     path = make_sweep(tmp_path, stop_after=2)
     with ResultsFolder.open(path):
         assert "running, 2 of 9 trials (2 ok)" in " ".join(run_show(path).stdout.split())
@@ -58,7 +55,6 @@ def test_show_works_while_the_sweep_runs(tmp_path: Path):
 
 
 def test_show_works_on_an_empty_and_on_a_broken_sweep(tmp_path: Path):
-    """Nothing recorded, no plan, a torn line: it shows what is there and warns."""
     assert "0 of 9 trials" in run_show(make_sweep(tmp_path / "a", stop_after=0)).stdout
     path = make_sweep(tmp_path / "b")
     (path / "resolved.json").write_text("{")
@@ -72,8 +68,6 @@ def test_show_works_on_an_empty_and_on_a_broken_sweep(tmp_path: Path):
 
 
 def test_show_names_the_noise(tmp_path: Path):
-    """A wide spread and a trial's own warnings are warnings that name the limit."""
-
     def noisy(trial: str, label: str, block: int) -> object:
         scale = 10.0 if trial == "0001" else 1.0
         noise = {"steal_share": 0.09}
@@ -86,7 +80,6 @@ def test_show_names_the_noise(tmp_path: Path):
 
 
 def test_show_of_a_command_has_the_whole_trials_time(tmp_path: Path):
-    """A workload without phases is shown by its wall time."""
     settings = {"kind": "command", "command": ["python3", "my train.py"]}
     path = make_sweep(
         tmp_path,
@@ -99,7 +92,6 @@ def test_show_of_a_command_has_the_whole_trials_time(tmp_path: Path):
 
 
 def test_show_as_json_has_every_point(tmp_path: Path):
-    """The same numbers for programs, unrounded."""
     told = json.loads(run_show(make_sweep(tmp_path), "--json").stdout)
     assert told["state"] == "complete"
     by_label = {point["limits"]["label"]: point for point in told["points"]}
@@ -108,8 +100,6 @@ def test_show_as_json_has_every_point(tmp_path: Path):
 
 
 def test_slowdown_needs_an_unlimited_twin_on_the_same_cores(tmp_path: Path):
-    """A trial on one core is not divided by one on four."""
-
     def cores(trial: str, label: str, block: int) -> object:
         made = loading(trial, label=label, memory_bytes=None if label == "max" else MIB)
         limits = type(made.limits)(
@@ -124,7 +114,6 @@ def test_slowdown_needs_an_unlimited_twin_on_the_same_cores(tmp_path: Path):
 
 
 def test_csv_is_exact_and_whole_numbers_are_whole(tmp_path: Path):
-    """Bytes are written as integers, missing ones are empty, seconds keep every digit."""
     path = make_sweep(tmp_path)
     rows = list(csv.DictReader(io.StringIO(run_export(path).stdout)))
     assert rows[1]["memory_bytes"] == str(150 * MIB)
@@ -136,7 +125,6 @@ def test_csv_is_exact_and_whole_numbers_are_whole(tmp_path: Path):
     "name", ["20261121T103950Z-quickstart-0491e2", "20261128T010948Z-training-limits-54d2ba"]
 )
 def test_csv_of_trials_is_the_frame(name: str):
-    """Made without pandas, it has the frame's columns and values, of all trials or of some."""
     path = Path(__file__).parents[2] / "results" / "vm-2core-24g" / name
     frame = edgebench.load(path).trials
     written = pd.read_csv(io.StringIO(run_export(path).stdout), dtype={"trial": str})
@@ -156,7 +144,6 @@ def test_csv_of_trials_is_the_frame(name: str):
 
 
 def test_every_frame_can_be_written_and_read_back(tmp_path: Path):
-    """Each frame as CSV, one in each format, with as many rows."""
     path = make_sweep(tmp_path)
     frames = ("trials", "phases", "layers", "networks", "samples", "stat")
     asked = [*((frame, "csv") for frame in frames), ("trials", "json"), ("trials", "parquet")]
@@ -171,7 +158,6 @@ def test_every_frame_can_be_written_and_read_back(tmp_path: Path):
 
 
 def test_one_trials_samples(tmp_path: Path):
-    """Samples of one trial alone; a trial that isn't there is named."""
     path = make_sweep(tmp_path)
     words = ("--frame", "samples", "--format", "json", "--trial")
     told = json.loads(run_export(path, *words, "0002").stdout)
@@ -181,7 +167,6 @@ def test_one_trials_samples(tmp_path: Path):
 
 
 def test_csv_has_no_formulas(tmp_path: Path):
-    """A spreadsheet shows a text that begins like a formula, it does not compute it."""
     path = make_sweep(tmp_path)
     trials = path / "trials.jsonl"
     trials.write_text(trials.read_text().replace('"reason":null', '"reason":"=1+1"', 1))

@@ -17,7 +17,6 @@ DEMAND = 400 * MIB
 
 
 def points_of(shares: list[int], networks: tuple[str, ...] = ("net",)) -> list[Point]:
-    """Unlimited, and these shares of demand in percent, for every network."""
     labels = ["max", *(f"{share}%" for share in shares)]
     pairs = [(network, label) for network in networks for label in labels]
     return [
@@ -43,7 +42,6 @@ class World:
     planned: list[PlannedTrial] = field(default_factory=list)
 
     def explore(self, planner: Planner, rounds: int = 1000) -> list[PlannedTrial]:
-        """Make the planner's trials until it asks for no more; all of them."""
         more = planner.first() if not self.planned else planner.further(self.planned, self.records)
         while more and rounds:
             self.planned += more
@@ -53,7 +51,6 @@ class World:
         return self.planned
 
     def make(self, planned: PlannedTrial) -> TrialRecord:
-        """One trial's record: the same for the same point and repeat."""
         (point,) = (point for point in self.points if point.id == planned.point_id)
         limits = limits_of(point, DEMAND)
         share = math.inf if limits.memory_bytes is None else limits.memory_bytes / DEMAND
@@ -82,5 +79,4 @@ class World:
 
 
 def hinge(share: float, w: float = 0.9, a: float = 3.0, b: float = 1.5) -> float:
-    """No slowdown down to a share w of demand, then a power of the depth."""
     return 1 + a * math.log(max(w / share, 1.0)) ** b

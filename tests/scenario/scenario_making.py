@@ -48,7 +48,6 @@ network = "lenet"
 
 
 def load_text(folder: Path, text: str) -> Scenario:
-    """The scenario of this text, from a file in the folder."""
     file = folder / "given.toml"
     file.write_text(text, encoding="utf-8")
     return load_scenario(file)
@@ -69,7 +68,6 @@ def with_key(text: str, table: str, line: str) -> str:
 
 
 def refusal(folder: Path, text: str) -> str:
-    """What is said of a scenario that must be refused."""
     with pytest.raises(ScenarioError) as caught:
         load_text(folder, text)
     return str(caught.value)

@@ -21,7 +21,6 @@ LIMITS = 'accelerator_memory = ["max", "4G"]'
 
 @pytest.mark.parametrize("text", [INFERENCE, TRAINING])
 def test_each_accelerator_is_a_point(text: str, tmp_path: Path):
-    """Beside the processor's points, whose settings have no word of it."""
     before = points(load_text(tmp_path, text))
     made = points(load_text(tmp_path, with_key(text, "workload", BOTH)))
     assert len(made) == 2 * len(before)
@@ -33,7 +32,6 @@ def test_each_accelerator_is_a_point(text: str, tmp_path: Path):
 
 @pytest.mark.parametrize("text", [INFERENCE, TRAINING])
 def test_a_limit_of_it_is_no_axis_of_the_processor(text: str, tmp_path: Path):
-    """Points on the processor have none, and none twice."""
     text = with_key(with_key(text, "workload", BOTH), "limits", LIMITS)
     made = points(load_text(tmp_path, text))
     sizes = [(p.settings.get("accelerator"), p.limits.accelerator_bytes) for p in made]
@@ -42,7 +40,6 @@ def test_a_limit_of_it_is_no_axis_of_the_processor(text: str, tmp_path: Path):
 
 
 def test_an_accelerator_makes_another_sweep(tmp_path: Path):
-    """Another accelerator, or a limit of it, is another sweep."""
     plain = load_text(tmp_path, INFERENCE)
     said = load_text(tmp_path, with_key(INFERENCE, "workload", BOTH))
     assert plain.fingerprint() != said.fingerprint()
@@ -67,7 +64,6 @@ def test_an_accelerator_makes_another_sweep(tmp_path: Path):
 def test_what_an_accelerator_can_t_do_is_refused(
     text: str, table: str, lines: list[str], says: str, tmp_path: Path
 ):
-    """When the scenario is read, by name."""
     for line in lines:
         text = with_key(text, table, line)
     with pytest.raises(ScenarioError, match=says):
@@ -85,7 +81,6 @@ def test_what_an_accelerator_can_t_do_is_refused(
     ],
 )
 def test_limits_that_are_none(size: str, says: str, tmp_path: Path):
-    """Each is answered with what to write."""
     text = with_key(with_key(INFERENCE, "workload", BOTH), "limits", f"accelerator_memory = {size}")
     with pytest.raises(ScenarioError, match=re.escape(says)):
         load_text(tmp_path, text)

@@ -34,7 +34,6 @@ from edgebench.scenario.scenario import Scenario
     ],
 )
 def test_a_refused_flag_is_worded_as_it_is_typed(asked: dict[str, object], words: str) -> None:
-    """Also where a fault is of several flags together."""
     with pytest.raises(UsageError) as refused:
         layer_scenario("alexnet", **asked)  # type: ignore[arg-type]
     assert refused.value.what.startswith(words)

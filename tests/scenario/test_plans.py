@@ -30,14 +30,12 @@ target = 0.1
 
 
 def loaded(folder: Path, more: str = "", plan: str | None = None) -> Scenario:
-    """The scenario with further keys of its limits."""
     path = folder / "walked.toml"
     path.write_text(WALK + more)
     return load_scenario(path, plan)
 
 
 def trials(scenario: Scenario) -> list[tuple[str, bool]]:
-    """Limit of each planned trial, and whether it is a walk."""
     made = {point.id: point for point in points(scenario)}
     planner = planner_of(scenario, list(made.values()))
     first = planner.first()
@@ -46,7 +44,6 @@ def trials(scenario: Scenario) -> list[tuple[str, bool]]:
 
 
 def test_fresh_trials_stand_beside_walks_where_starts_says(tmp_path: Path) -> None:
-    """At all limits; or at those named. ``--dry-run`` counts the same."""
     free = [("max", False)] * 2 + [("max", True)] * 4
     at_all = [("60%", False)] * 2 + [("80%", False)] * 2 + free
     assert trials(loaded(tmp_path)) == at_all
@@ -58,13 +55,11 @@ def test_fresh_trials_stand_beside_walks_where_starts_says(tmp_path: Path) -> No
 
 
 def test_starts_name_limits_of_the_scenario(tmp_path: Path) -> None:
-    """The message says which limits there are."""
     with pytest.raises(ScenarioError, match="none of memory's: 80%, 60%"):
         loaded(tmp_path, 'starts = ["50%"]')
 
 
 def test_another_plan_is_one_flag_away(tmp_path: Path) -> None:
-    """Keys of the scenario's own plan are left out; its text says so; it is another sweep."""
     own, other = loaded(tmp_path), loaded(tmp_path, 'starts = ["60%"]', "grid")
     assert trials(other) == sorted(
         [(label, False) for label in ("max", "80%", "60%") for _ in range(4)]
@@ -77,7 +72,6 @@ def test_another_plan_is_one_flag_away(tmp_path: Path) -> None:
 
 
 def test_layers_are_walked_once_or_tried_three_times() -> None:
-    """A walk has many rounds at each limit."""
     walked = layer_scenario("lenet", ("60%",), plan="walk")
     assert (walked.limits.plan, walked.repeats) == ("walk", 1)
     tried = layer_scenario("lenet", ("60%",))

@@ -30,7 +30,6 @@ NAMES = sorted(file.stem for file in SHIPPED.glob("*.toml"))
 
 
 def warned(folder: Path, text: str, **changes: object) -> list[str]:
-    """What is foreseen of this scenario on a board with these changes."""
     return preview(load_text(folder, text), dataclasses.replace(BOARD, **changes)).warnings
 
 
@@ -56,25 +55,21 @@ def warned(folder: Path, text: str, **changes: object) -> list[str]:
 def test_what_cannot_bite_here_is_a_warning(
     tmp_path: Path, line: str, changes: dict[str, object], says: str
 ) -> None:
-    """A scenario that is right but for another machine is not refused: one warning says why."""
     (warning,) = warned(tmp_path, with_key(COMMAND, "limits", line), **changes)
     assert says in warning
 
 
 @pytest.mark.parametrize("line", ["cores = 4", "cpu_quota = 3.5", 'swap = "8G"', 'memory = ["4G"]'])
 def test_what_fits_is_not_warned_of(tmp_path: Path, line: str) -> None:
-    """At the machine's own measure nothing is amiss."""
     assert warned(tmp_path, with_key(COMMAND, "limits", line)) == []
 
 
 def test_swap_of_the_machine_is_found(tmp_path: Path) -> None:
-    """With swap on, `system` is fine without root."""
     text = with_key(COMMAND, "limits", 'swap = "system"')
     assert warned(tmp_path, text, system_swap=True, root=False) == []
 
 
 def test_a_module_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is looked for and not imported."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").write_text("raise SystemExit('it ran')\n")
@@ -88,7 +83,6 @@ def test_a_module_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_command_that_is_not_there(tmp_path: Path) -> None:
-    """A program is looked for as it will be started: in its folder, on its own PATH."""
     missing = with_key(COMMAND, "workload", 'command = ["no-such-program-x"]')
     assert "no command 'no-such-program-x'" in warned(tmp_path, missing)[0]
     program = tmp_path / "bin" / "mine"
@@ -102,7 +96,6 @@ def test_a_command_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_this_machine_is_what_the_kernel_tells() -> None:
-    """RAM and cores are those of the machine the test runs on."""
     total = Path("/proc/meminfo").read_text().split("MemTotal:")[1].split()[0]
     seen = this_machine()
     assert seen.ram_bytes == pytest.approx(int(total) * 1024, rel=0.01)
@@ -135,7 +128,6 @@ def test_check_as_json(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_shipped_scenarios_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each loads by its name from any folder, is called as its file is, and describes itself."""
     monkeypatch.chdir("/")
     for name in NAMES:
         scenario = load_scenario(name)
@@ -164,7 +156,6 @@ def test_a_declared_storage_needs_root_and_can_be_replaced() -> None:
 def test_a_scenario_of_ones_own_comes_before_the_shipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A scenarios/ folder where one works wins; a path is never taken for a shipped name."""
     own = tmp_path / "scenarios" / "quickstart.toml"
     own.parent.mkdir()
     own.write_text(COMMAND)

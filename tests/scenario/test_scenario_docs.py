@@ -91,7 +91,6 @@ NEEDED = {"compiled": 'framework = "tensorflow"'}
 
 
 def other_text(folder: Path, text: str, field: str) -> str:
-    """The same for other kinds of workload."""
     for name in ("model.gguf", "prompts.txt"):
         (folder / name).touch()
     if field == "compiled":
@@ -100,7 +99,6 @@ def other_text(folder: Path, text: str, field: str) -> str:
 
 
 def keys_of(table: type[BaseModel]) -> set[str]:
-    """The keys as a file writes them."""
     return {info.alias or name for name, info in table.model_fields.items()}
 
 
@@ -111,7 +109,6 @@ def test_every_key_is_on_the_page() -> None:
 
 
 def test_every_example_is_valid(tmp_path: Path) -> None:
-    """What an error message gives as an example passes."""
     for table, model in TABLES.items():
         for field, info in model.model_fields.items():
             # Those of other kinds of plan and workload; and what goes with an accelerator alone.
@@ -124,7 +121,6 @@ def test_every_example_is_valid(tmp_path: Path) -> None:
 
 
 def test_examples_of_other_kinds_are_valid(tmp_path: Path) -> None:
-    """The same for the keys of each other kind of workload."""
     for kind, text in KINDS:
         for field, info in kind.model_fields.items():
             # A shape goes with data = "synthetic" alone.
@@ -138,7 +134,6 @@ def test_examples_of_other_kinds_are_valid(tmp_path: Path) -> None:
 
 
 def test_shown_scenarios_are_valid(tmp_path: Path) -> None:
-    """Each whole scenario on the page can be copied and checked."""
     for shown in re.findall(r"```toml\n(.+?)```", PAGE, re.DOTALL):
         if "schema" in shown:
             assert load_text(tmp_path, shown).name

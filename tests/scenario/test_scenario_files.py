@@ -12,7 +12,6 @@ from edgebench.scenario.scenario import load_scenario
 
 
 def test_a_scenario_is_read_with_defaults(tmp_path: Path) -> None:
-    """Keys that are left out have their documented defaults; units are in the attributes."""
     scenario = load_text(tmp_path, INFERENCE)
     assert (scenario.name, scenario.seed, scenario.repeats) == ("tiny", 3, 2)
     assert scenario.timeout_s == 600
@@ -22,7 +21,6 @@ def test_a_scenario_is_read_with_defaults(tmp_path: Path) -> None:
 
 
 def test_durations_and_sizes_carry_units(tmp_path: Path) -> None:
-    """Durations and sizes are read as people write them."""
     text = with_key(INFERENCE, "", 'timeout = "1.5m"')
     text = with_key(text, "sampler", 'interval = "2ms"')
     scenario = load_text(tmp_path, with_key(text, "limits", 'swap = "1G"'))
@@ -80,7 +78,6 @@ def test_durations_and_sizes_carry_units(tmp_path: Path) -> None:
 def test_each_fault_is_told_at_its_key(
     tmp_path: Path, table: str, line: str, key: str, says: str
 ) -> None:
-    """One wrong line gives one fault, with its key, its line and what mends it."""
     text = with_key(INFERENCE, table, line)
     told = refusal(tmp_path, text)
     assert told.startswith("1 fault in ")
@@ -108,14 +105,12 @@ def test_each_fault_is_told_at_its_key(
     ],
 )
 def test_faults_of_a_command(tmp_path: Path, line: str, says: str) -> None:
-    """A command's own keys are held to what a process can be started with."""
     told = refusal(tmp_path, with_key(COMMAND, "workload", line))
     assert told.startswith("1 fault in ")
     assert says in told
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
-    """Several faults come together, in the file's order."""
     text = with_key(INFERENCE, "", "repeats = 0")
     text = with_key(text, "workload", 'schedule = "linaer"')
     told = refusal(tmp_path, with_key(text, "limits", "cores = 0"))
@@ -124,14 +119,12 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_the_line_of_an_entry_in_a_long_list(tmp_path: Path) -> None:
-    """A fault in a list over several lines names the entry's own line."""
     text = with_key(INFERENCE, "limits", 'memory = [\n  "64M",\n  "0%",\n]')
     line = text.splitlines().index('  "0%",') + 1
     assert f"line {line}, limits.memory[1]: " in refusal(tmp_path, text)
 
 
 def test_what_is_missing_is_named_with_an_example(tmp_path: Path) -> None:
-    """A file that says nothing is told what it must say."""
     told = refusal(tmp_path, "")
     assert "schema: is missing; write schema = 1" in told
     assert 'name: is missing; write name = "my-board"' in told
@@ -140,20 +133,17 @@ def test_what_is_missing_is_named_with_an_example(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("table", ["workload = 3", "workload = []", "[[workload]]"])
 def test_a_table_must_be_a_table(tmp_path: Path, table: str) -> None:
-    """A value, a list or a list of tables where one table belongs is told at its line."""
     told = refusal(tmp_path, f'schema = 1\nname = "x"\n{table}\n')
     assert "line 3, workload: " in told
     assert "should be a table" in told
 
 
 def test_a_workload_without_networks_is_refused(tmp_path: Path) -> None:
-    """Inference needs a network or a pipeline."""
     text = INFERENCE.replace('network = ["alexnet", "lenet"]\n', "")
     assert 'write network = "alexnet"' in refusal(tmp_path, text)
 
 
 def test_a_newer_schema_is_refused_by_name(tmp_path: Path) -> None:
-    """A file of a later version is not guessed at."""
     told = refusal(tmp_path, INFERENCE.replace("schema = 1", "schema = 2"))
     assert "schema 2" in told
     assert "upgrade edgebench" in told
@@ -161,14 +151,12 @@ def test_a_newer_schema_is_refused_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", ['"1"', "true", "0.5"])
 def test_a_schema_must_be_a_number(tmp_path: Path, given: str) -> None:
-    """A schema that is no whole number is a fault like any other."""
     told = refusal(tmp_path, INFERENCE.replace("schema = 1", f"schema = {given}"))
     assert "line 1, schema: " in told
 
 
 @pytest.mark.parametrize("text", ["name = tiny", "[workload", "a = 1\na = 2", "x = {a = 1"])
 def test_what_is_no_toml_says_where(tmp_path: Path, text: str) -> None:
-    """The parser's own line and column are passed on."""
     told = refusal(tmp_path, text)
     assert told.startswith("not TOML: ")
     assert "given.toml" in told
@@ -183,7 +171,6 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
-    """A mistyped name is answered with the one beside it; a folder is no scenario."""
     (tmp_path / "given.toml").write_text(INFERENCE)
     with pytest.raises(ScenarioError, match=r"did you mean '.*given\.toml'"):
         load_scenario(tmp_path / "givne.toml")
@@ -194,7 +181,6 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_is_looked_for_beside_the_scenario(tmp_path: Path) -> None:
-    """A relative path starts at the scenario's folder, whatever the working folder is."""
     (tmp_path / "own.pt").write_bytes(b"")
     text = with_key(INFERENCE, "workload", 'checkpoint = {lenet = "own.pt"}')
     (first, *_) = load_text(tmp_path, text).workload.settings(1)
@@ -202,7 +188,6 @@ def test_a_checkpoint_is_looked_for_beside_the_scenario(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_must_fit_the_workload(tmp_path: Path) -> None:
-    """A checkpoint of a network that isn't run, or of another format, is a fault."""
     (tmp_path / "own.pt").write_bytes(b"")
     (tmp_path / "own.zip").write_bytes(b"")
     other = with_key(INFERENCE, "workload", 'checkpoint = {lenett = "own.pt"}')
@@ -212,7 +197,6 @@ def test_a_checkpoint_must_fit_the_workload(tmp_path: Path) -> None:
 
 
 def test_the_fingerprint_is_of_the_meaning(tmp_path: Path) -> None:
-    """Comments, layout and description leave it alone; any other change doesn't."""
     prints = [
         load_text(tmp_path, text).fingerprint()
         for text in (
@@ -230,7 +214,6 @@ def test_the_fingerprint_is_of_the_meaning(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [INFERENCE, TRAINING])
 def test_what_a_checkpoint_holds_is_part_of_the_meaning(tmp_path: Path, text: str) -> None:
-    """Under the same name another network is another sweep, of inference and of training."""
     file = tmp_path / "own.safetensors"
     file.write_bytes(b"first")
     line = 'checkpoint = {lenet = "own.safetensors"}'

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import string
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, reject, settings
@@ -13,34 +15,34 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scenario_making import COMMAND, INFERENCE, load_text, refusal, with_key
 
+from edgebench.boards.board import find_board
+from edgebench.errors import UsageError
 from edgebench.records import LimitSetting
 from edgebench.scenario.limits import LimitAxes, MemoryRange
-from edgebench.units import parse_share, parse_size
+from edgebench.scenario.scenario import scenario_of
+from edgebench.serve.form import FormFiles, check_form
+from edgebench.units import MIB, parse_share, parse_size, parse_swap
 
 SIZES = st.integers(1, 4096).map("{}M".format)
 SHARES = st.integers(1, 400).map("{}%".format)
 
 
 def axes(**table: object) -> LimitAxes:
-    """The table, as read from a file."""
     return LimitAxes.model_validate(table)
 
 
 def number(label: str) -> float:
-    """A limit as a number: bytes, or part of demand."""
     share = parse_share(label)
     return share if share is not None else float(parse_size(label) or 0)
 
 
 def test_max_is_always_the_first() -> None:
-    """The unlimited point is there, once, whether it was written or not."""
     assert axes().memory_labels() == ("max",)
     assert axes(memory=["64M", "max"]).memory_labels() == ("max", "64M")
     assert axes(memory="64M").memory_labels() == ("max", "64M")
 
 
 def test_every_combination_is_a_setting() -> None:
-    """Memory, swap kinds, cores and quota multiply; a share's bytes are still unknown."""
     swap = {"kind": ["none", "file"], "size": "1G"}
     made = list(axes(memory=["50%", "64M"], swap=swap, cores=[1, 2], cpu_quota=1.5).settings())
     assert len(made) == len(set(made)) == 3 * 2 * 2
@@ -50,7 +52,6 @@ def test_every_combination_is_a_setting() -> None:
 
 
 def test_a_throttle_is_an_axis_like_memory() -> None:
-    """Sizes and shares, and always none; a walk has none of it."""
     made = list(axes(memory=["max", "64M"], memory_high=["80%", "200M"]).settings())
     found = {(one.label, one.memory_high, one.memory_high_bytes) for one in made}
     throttles = [(None, None), ("80%", None), ("200M", 200 << 20)]
@@ -101,7 +102,6 @@ def test_a_throttle_is_an_axis_like_memory() -> None:
     ],
 )
 def test_limits_that_mean_nothing_are_refused(tmp_path: Path, line: str, says: str) -> None:
-    """Each is answered in the words of the file, at its line."""
     text = with_key(COMMAND, "limits", line)
     told = refusal(tmp_path, text)
     assert says in told
@@ -109,14 +109,12 @@ def test_limits_that_mean_nothing_are_refused(tmp_path: Path, line: str, says: s
 
 
 def test_ranges_are_sized_limits(tmp_path: Path) -> None:
-    """A range in a file becomes labels that read back as limits."""
     line = 'memory = {from = "1G", to = "64M", steps = 5}'
     scenario = load_text(tmp_path, with_key(COMMAND, "limits", line))
     assert scenario.limits.memory_labels() == ("max", "1G", "512M", "256M", "128M", "64M")
 
 
 def test_linear_ranges_step_evenly() -> None:
-    """Shares keep one decimal; the ends are as written."""
     made = axes(memory={"from": "100%", "to": "25%", "steps": 4, "spacing": "linear"})
     assert made.memory_labels() == ("max", "100%", "75%", "50%", "25%")
 
@@ -128,7 +126,6 @@ def test_linear_ranges_step_evenly() -> None:
     spacing=st.sampled_from(["log", "linear"]),
 )
 def test_a_range_runs_from_end_to_end(ends: tuple[str, str], steps: int, spacing: str) -> None:
-    """As many limits as asked, strictly in order, ends exact, each one readable."""
     table = {"from": ends[0], "to": ends[1], "steps": steps, "spacing": spacing}
     try:
         labels = MemoryRange.model_validate(table).labels()
@@ -146,7 +143,6 @@ def test_a_range_runs_from_end_to_end(ends: tuple[str, str], steps: int, spacing
 @settings(max_examples=50)
 @given(st.text(string.printable, max_size=12))
 def test_any_text_is_a_limit_or_a_clear_refusal(text: str) -> None:
-    """Nothing but a refusal comes of nonsense, and no limit is zero, negative or endless."""
     try:
         labels = axes(memory=[text]).memory_labels()
     except ValidationError:
@@ -155,7 +151,6 @@ def test_any_text_is_a_limit_or_a_clear_refusal(text: str) -> None:
 
 
 def test_a_grid_means_what_it_always_meant(tmp_path: Path) -> None:
-    """The default, written out, is the same sweep."""
     before = load_text(tmp_path, INFERENCE).fingerprint()
     assert (
         load_text(tmp_path, with_key(INFERENCE, "limits", 'plan = "grid"')).fingerprint() == before
@@ -165,7 +160,6 @@ def test_a_grid_means_what_it_always_meant(tmp_path: Path) -> None:
 
 
 def test_storage_is_an_axis_in_one_spelling(tmp_path: Path) -> None:
-    """Tables and texts become labels; every combination with memory is a point."""
     line = 'storage = ["as-is", {read = "90000kB/s", read_iops = 2000}, "write=30MiB/s"]'
     scenario = load_text(tmp_path, with_key(COMMAND, "limits", line))
     labels = ("as-is", "read=90MB/s,read_iops=2000", "write=30MiB/s")
@@ -175,8 +169,95 @@ def test_storage_is_an_axis_in_one_spelling(tmp_path: Path) -> None:
 
 
 def test_storage_is_part_of_what_a_sweep_is(tmp_path: Path) -> None:
-    """A sweep of another storage is not resumed; as it is means what no key meant."""
     given = ["", 'storage = "as-is"', 'storage = "read=90MB/s"', 'storage = {read = "90MB/s"}']
     texts = [with_key(COMMAND, "limits", line) if line else COMMAND for line in given]
     plain, as_is, label, table = (load_text(tmp_path, text).fingerprint() for text in texts)
     assert plain == as_is != label == table
+
+
+@pytest.mark.parametrize(
+    "text", ["disk:1G", "lots", "nope", "max", "zram:", "zram:max", "", "-1G", "0%", "0s", True, 3]
+)
+def test_other_words_are_refused_with_the_choices(text: str | int):
+    """What can't be swap is a usage error that lists what can."""
+    with pytest.raises(UsageError) as told:
+        parse_swap(text)
+    for choice in ("2G", "zram:1G", "system", "none"):
+        assert choice in str(told.value.remedy)
+
+
+@pytest.mark.parametrize("word", ["None", 0])
+def test_a_scenario_and_the_form_read_it_alike(word: str | int):
+    assert LimitAxes.model_validate({"swap": word}).swap.settings() == [("none", None)]
+    assert LimitAxes.model_validate({"swap": "zram:1G"}).swap.settings() == [("zram", 1 << 30)]
+    axis = LimitAxes.model_validate({"swap": {"kind": [word, "file"], "size": "1G"}})
+    assert axis.swap.settings() == [("none", None), ("file", 1 << 30)]
+    assert LimitAxes.model_validate({"swap": "2G"}).swap.settings() == [("file", 2 << 30)]
+    sent = {
+        "scenario": {"name": "x"},
+        "workload": {"kind": "inference", "network": ["lenet"]},
+        "limits": {"swap": word},
+    }
+    assert "faults" not in check_form(sent, FormFiles())
+
+
+@pytest.mark.parametrize("word", ["disk:1G", "much", True, 3])
+def test_a_scenario_names_the_choices(word: str | int):
+    with pytest.raises(ValidationError, match=r"2G.*zram:1G.*system.*none"):
+        LimitAxes.model_validate({"swap": word})
+
+
+PI, NANO = "raspberry-pi-4-4g", "jetson-nano-4g"
+
+
+def limits(**keys: Any) -> list[Any]:
+    return list(LimitAxes.model_validate(keys).settings())
+
+
+def test_a_board_sets_what_is_not_given():
+    unlimited, limited = limits(board=PI)
+    assert (unlimited.label, limited.label) == ("max", "3800M")
+    assert limited.memory_bytes == 3800 * MIB
+    for one in (unlimited, limited):
+        assert one.board == PI
+        assert one.cores == min(4, len(os.sched_getaffinity(0)))
+        assert one.storage == "read=50MB/s,write=10MB/s,read_iops=1500,write_iops=500"
+        assert (one.swap_kind, one.swap_bytes) == ("zram", 2048 * MIB)
+
+
+def test_what_is_given_stands_instead():
+    (unlimited,) = limits(board=PI, memory="max", swap="none", storage="as-is", cores=1)
+    assert (unlimited.swap_kind, unlimited.storage, unlimited.cores) == ("none", "as-is", 1)
+    _, limited = limits(board=PI, swap="1G")
+    assert (limited.label, limited.swap_kind, limited.swap_bytes) == ("3800M", "file", 1024 * MIB)
+
+
+def test_boards_are_an_axis():
+    found = limits(board=[PI, NANO], storage=["as-is", "emmc"])
+    assert len(found) == 8
+    assert {(one.board, one.label) for one in found} == {
+        *((PI, "max"), (PI, "3800M"), (NANO, "max"), (NANO, find_board(NANO).memory_label))
+    }
+    assert [one.board for one in limits(memory="100M")] == [None, None]
+
+
+def test_a_file_is_a_board_too(tmp_path: Path):
+    file = tmp_path / "mine.toml"
+    file.write_text('schema = 1\ntitle = "Mine"\nram = "1GiB"\ncores = 1\n')
+    _, limited = limits(board=str(file))
+    assert (limited.label, limited.cores, limited.storage) == ("768M", 1, "as-is")
+
+
+def test_an_unknown_board_is_refused():
+    with pytest.raises(ValidationError, match="did you mean 'jetson-nano-4g'"):
+        limits(board="jetson-nano")
+
+
+def test_a_scenario_without_a_board_means_what_it_meant():
+    tables = {"schema": 1, "name": "made", "workload": {"kind": "inference", "network": "lenet"}}
+    plain, boards = (
+        [scenario_of({**tables, "limits": one}).fingerprint() for one in given]
+        for given in (({}, {"memory": "max"}), ({"board": PI}, {"board": NANO}))
+    )
+    assert plain[0] == plain[1]
+    assert len({*plain, *boards}) == 3

@@ -21,7 +21,6 @@ LABELS = st.lists(st.sampled_from(["90%", "75%", "50%", "64M", "1G"]), unique=Tr
 
 @st.composite
 def any_points(draw: st.DrawFn) -> list[Point]:
-    """Points of some workloads, each unlimited and at some limits."""
     labels = ["max", *draw(LABELS)]
     networks, cores = draw(st.integers(1, 3)), draw(st.sampled_from([[None], [1, 2]]))
     made = []
@@ -38,7 +37,6 @@ def any_points(draw: st.DrawFn) -> list[Point]:
 @settings(max_examples=25)
 @given(any_points(), st.integers(1, 5), st.integers(0, 2**32 - 1))
 def test_every_point_once_in_every_block(made: list[Point], repeats: int, seed: int) -> None:
-    """Each point is tried exactly ``repeats`` times, once in each block; trial ids are unique."""
     planned = plan(made, repeats, seed)
     assert Counter(trial.point_id for trial in planned) == {p.id: repeats for p in made}
     pairs = {(trial.point_id, trial.block) for trial in planned}
@@ -51,7 +49,6 @@ def test_every_point_once_in_every_block(made: list[Point], repeats: int, seed: 
 @settings(max_examples=25)
 @given(any_points(), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_the_same_seed_gives_the_same_plan(made: list[Point], repeats: int, seed: int) -> None:
-    """A resume finds the plan it left, and more repeats only add blocks at its end."""
     planned = plan(made, repeats, seed)
     assert planned == plan(list(made), repeats, seed)
     longer = plan(made, repeats + 1, seed)
@@ -81,7 +78,6 @@ def test_without_shares_the_unlimited_are_mixed_in() -> None:
 
 
 def test_orders_differ_between_blocks_and_seeds() -> None:
-    """Every block is shuffled anew."""
     made = [Point(f"p{n}", {}, LimitSetting(str(n), n << 20)) for n in range(1, 20)]
     planned = plan(made, 3, 1)
     orders = [tuple(t.point_id for t in planned if t.block == block) for block in range(3)]
@@ -90,7 +86,6 @@ def test_orders_differ_between_blocks_and_seeds() -> None:
 
 
 def test_the_matrix_of_a_scenario(tmp_path: Path) -> None:
-    """Networks, schedules, loaders, batches and limits multiply; ids count them in order."""
     text = with_key(INFERENCE, "workload", 'schedule = ["linear", "bulk"]')
     text = with_key(text, "workload", 'loader = ["copy", "mmap"]')
     made = points(load_text(tmp_path, with_key(text, "workload", "batch = [1, 2, 4]")))
@@ -102,7 +97,6 @@ def test_the_matrix_of_a_scenario(tmp_path: Path) -> None:
 
 
 def test_a_pipeline_is_one_workload(tmp_path: Path) -> None:
-    """Its networks share every trial, in the order given."""
     text = INFERENCE.replace('network = ["alexnet", "lenet"]', 'pipeline = ["lenet", "alexnet"]')
     made = points(load_text(tmp_path, text))
     assert len(made) == 3
@@ -110,7 +104,6 @@ def test_a_pipeline_is_one_workload(tmp_path: Path) -> None:
 
 
 def test_a_command_is_one_workload(tmp_path: Path) -> None:
-    """Its words, folder and variables reach the trial unchanged."""
     text = with_key(COMMAND, "workload", 'cwd = "."')
     (first, second) = points(load_text(tmp_path, with_key(text, "workload", 'env = {A = "b c"}')))
     assert first.settings == second.settings
@@ -122,7 +115,6 @@ def test_a_command_is_one_workload(tmp_path: Path) -> None:
 @settings(max_examples=40)
 @given(st.floats(0.01, 5), st.integers(1, 1 << 40))
 def test_a_share_is_rounded_up_to_a_page(share: float, demand: int) -> None:
-    """The limit is never below the share and less than a page above it."""
     limit = limits_of(Point("p001", {}, LimitSetting("x%"), share), demand)
     assert limit.memory_bytes is not None
     assert limit.memory_bytes % mmap.PAGESIZE == 0
@@ -131,7 +123,6 @@ def test_a_share_is_rounded_up_to_a_page(share: float, demand: int) -> None:
 
 
 def test_a_throttle_may_be_a_share_of_demand() -> None:
-    """It is resolved as memory is; a throttled trial shows no demand itself."""
     throttled = Point("p2", {}, LimitSetting(memory_high="50%"))
     made = [Point("p1", {}, LimitSetting()), throttled]
     assert limits_of(throttled, 64 << 20).memory_high_bytes == 32 << 20

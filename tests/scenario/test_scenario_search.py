@@ -34,7 +34,6 @@ def settings_of(scenario: Scenario) -> list[tuple[int, int, int]]:
 
 
 def test_draws_are_points_like_any_other(tmp_path: Path):
-    """Each draw is crossed with the axes that stay, carries its number, and keeps to its range."""
     scenario = load_text(tmp_path, SEARCH)
     made = [point.settings for point in points(scenario)]
     assert [(s["draw"], s["batch"]) for s in made] == [(d, b) for d in range(6) for b in (1, 2)]
@@ -44,7 +43,6 @@ def test_draws_are_points_like_any_other(tmp_path: Path):
 
 
 def test_the_seed_decides_the_draws(tmp_path: Path):
-    """The same seed draws the same; another seed draws others and is another sweep."""
     first, again = load_text(tmp_path, SEARCH), load_text(tmp_path, SEARCH)
     other = load_text(tmp_path, SEARCH.replace("seed = 3", "seed = 4"))
     assert settings_of(first) == settings_of(again) != settings_of(other)
@@ -64,12 +62,10 @@ def test_the_seed_decides_the_draws(tmp_path: Path):
     ],
 )
 def test_what_can_not_be_drawn_is_refused(tmp_path: Path, given: str, wrong: str, says: str):
-    """Before anything runs, with the key and what to write."""
     assert says in refusal(tmp_path, SEARCH.replace(given, wrong))
 
 
 def test_a_background_is_an_axis(tmp_path: Path):
-    """Each point is there with and without it, and both have the system's memory read."""
     text = COMMAND + '[around]\nbackground = ["none", "64M"]\nsystem_memory = ["5s", "100ms"]\n'
     made = [point.settings for point in points(load_text(tmp_path, text))]
     assert list(dict.fromkeys(s["background_bytes"] for s in made)) == [0, 64 << 20]
@@ -77,7 +73,6 @@ def test_a_background_is_an_axis(tmp_path: Path):
 
 
 def test_without_surroundings_a_scenario_means_what_it_meant(tmp_path: Path):
-    """Neither its points nor its fingerprint know of tables that came later."""
     plain = load_text(tmp_path, COMMAND)
     assert all("background_bytes" not in point.settings for point in points(plain))
     said = load_text(tmp_path, COMMAND + '[around]\nbackground = "none"\n')
@@ -86,5 +81,4 @@ def test_without_surroundings_a_scenario_means_what_it_meant(tmp_path: Path):
 
 @pytest.mark.parametrize("value", ['"much"', "[]", '"max"', "true"])
 def test_a_background_that_is_no_size_is_refused(tmp_path: Path, value: str):
-    """With the key that is wrong."""
     assert "around.background" in refusal(tmp_path, COMMAND + f"[around]\nbackground = {value}\n")

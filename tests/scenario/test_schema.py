@@ -24,7 +24,6 @@ START = 'schema = 1\nname = "x"\n[workload]\nkind = "command"\ncommand = ["true"
 
 @pytest.fixture(scope="module")
 def schema() -> dict[str, Any]:
-    """What ``init --schema`` prints."""
     done = CliRunner().invoke(init, ["--schema"])
     made: dict[str, Any] = json.loads(done.output)
     jsonschema.Draft202012Validator.check_schema(made)
@@ -38,7 +37,6 @@ def faults(schema: dict[str, Any], text: str) -> list[str]:
 
 
 def test_all_shipped_scenarios_are_valid(schema: dict[str, Any]):
-    """It refuses none that edgebench runs."""
     files = sorted(SCENARIOS.rglob("*.toml"))
     found = {file.name: faults(schema, file.read_text()) for file in files}
     assert len(files) > 20
@@ -59,7 +57,6 @@ def test_all_shipped_scenarios_are_valid(schema: dict[str, Any]):
     ],
 )
 def test_every_way_to_write_a_limit_is_valid(schema: dict[str, Any], line: str):
-    """Values are as a file holds them, not as they are parsed."""
     assert faults(schema, f"{START}[limits]\n{line}\n") == []
 
 
@@ -75,6 +72,5 @@ def test_every_way_to_write_a_limit_is_valid(schema: dict[str, Any], line: str):
     ],
 )
 def test_a_fault_is_found(schema: dict[str, Any], old: str, new: str):
-    """A key or word that there isn't, one of another kind, a value of another type."""
     assert faults(schema, START) == []
     assert faults(schema, START.replace(old, new))

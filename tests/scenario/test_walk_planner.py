@@ -48,24 +48,20 @@ def explored(
 
 
 def seen(first: TrialRecord, to_the_end: bool) -> TrialRecord:
-    """A walk's first record, by whether the walk came to its end."""
     if to_the_end:
         return replace(first, working_set=WorkingSet(*range(5)))
     return replace(first, missing={"working_set": NOT_REACHED})
 
 
 def walks_of(planned: list[PlannedTrial], point: str) -> list[PlannedTrial]:
-    """The walks among them of a point, through its limits."""
     return [one for one in planned if one.walk and one.point_id == point and not one.unlimited]
 
 
 def unlimited_of(planned: list[PlannedTrial], point: str) -> list[PlannedTrial]:
-    """Those through no limits."""
     return [one for one in planned if one.walk and one.point_id == point and one.unlimited]
 
 
 def test_a_killed_walk_is_followed_by_another_of_the_same_workload() -> None:
-    """The other workload, which lived, is not walked again; trials keep distinct names."""
     small, large = (point.id for point in POINTS if point.unlimited)
     planned = explored({large: 1})
     assert len(walks_of(planned, small)) == 1
@@ -74,7 +70,6 @@ def test_a_killed_walk_is_followed_by_another_of_the_same_workload() -> None:
 
 
 def test_walks_that_are_killed_again_and_again_come_to_an_end() -> None:
-    """So many more, and no further ones."""
     (large,) = [point.id for point in POINTS[3:] if point.unlimited]
     assert len(walks_of(explored({large: 9}), large)) == 1 + MOST_AGAIN
     thrice = WalkPlanner(POINTS, 3, 1, starts=[])
@@ -82,13 +77,11 @@ def test_walks_that_are_killed_again_and_again_come_to_an_end() -> None:
 
 
 def test_a_kill_on_the_way_up_asks_for_no_other_walk() -> None:
-    """The way down was finished before: its curve is whole."""
     (small,) = [point.id for point in POINTS[:3] if point.unlimited]
     assert len(walks_of(explored({small: 1}, direction="up"), small)) == 1
 
 
 def test_where_no_walk_came_to_its_end_one_stays_without_a_limit() -> None:
-    """Wherever it was killed; and last, once: what shows the working set need not be repeated."""
     (small,) = [point.id for point in POINTS[:3] if point.unlimited]
     for direction, killed in (("down", 9), ("up", 1)):
         planned = explored({small: killed}, direction=direction)
@@ -96,7 +89,6 @@ def test_where_no_walk_came_to_its_end_one_stays_without_a_limit() -> None:
 
 
 def test_what_another_process_would_not_show_asks_for_none() -> None:
-    """A failure without a limit, no marks in this kernel, a walk that a resume will make."""
     first = replace(World(POINTS, lambda share: 1.0).make(WALK), walk=WalkReport(WALK.trial, 0))
     unseen = seen(first, to_the_end=False)
     assert [one.unlimited for one in ALONE.further([WALK], {WALK.trial: unseen})] == [True]
@@ -109,7 +101,6 @@ def test_what_another_process_would_not_show_asks_for_none() -> None:
 
 
 def test_the_largest_limit_that_killed_counts_though_no_scenario_names_it() -> None:
-    """A closer limit's point is named after the unlimited one, with its bytes."""
     own = POINTS[:3]
     world = World(own, lambda share: 1.0)
     record = world.make(PlannedTrial("0001", own[0].id, 0, 0))
@@ -126,7 +117,6 @@ def test_the_largest_limit_that_killed_counts_though_no_scenario_names_it() -> N
 
 
 def test_after_a_closer_look_was_killed_the_next_walk_begins_above_it() -> None:
-    """Killed between two limits that finished: the wider one is visited again, to come from."""
     own = POINTS[:3]
     made = World(own, lambda share: 1.0).make(PlannedTrial("0001", own[0].id, 0, 0))
 

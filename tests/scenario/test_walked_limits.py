@@ -42,7 +42,6 @@ def step(knee_mib: float) -> Callable[[float], float]:
 
 
 def ways(visits: list[Visit], direction: str) -> list[float]:
-    """The limits visited on that way, in MiB."""
     return [(v.memory_bytes or 0) / MIB for v in visits if v.direction == direction]
 
 
@@ -89,7 +88,6 @@ def test_limits_at_which_visits_never_agree_are_left() -> None:
 
 
 def test_what_an_unlimited_round_reads_hides_no_knee() -> None:
-    """Weights that are loaded cold are read at every limit: only what is added counts."""
     cold = 300.0
     _, knee = walked(lambda mib: cold + step(337)(mib), unlimited=cold)
     assert knee
@@ -97,7 +95,6 @@ def test_what_an_unlimited_round_reads_hides_no_knee() -> None:
 
 
 def test_every_visit_on_the_way_down_comes_from_above() -> None:
-    """From the limit before it that is higher, or from no limit: never from below."""
     visits, _ = walked(step(337))
     for before, visit in itertools.pairwise(visits):
         if visit.direction == "down" and before.memory_bytes is not None:
@@ -106,7 +103,6 @@ def test_every_visit_on_the_way_down_comes_from_above() -> None:
 
 
 def test_one_point_of_the_plateau_is_enough() -> None:
-    """Two that read the same show it; of those below the tightest alone is visited."""
     many = [size * MIB for size in (500, 400, 300, 280, 260, 240, 220, 200)]
     visits, knee = walked(step(337), limits=many)
     assert ways(visits, "down")[:5] == [500, 400, 300, 280, 200]
@@ -115,14 +111,12 @@ def test_one_point_of_the_plateau_is_enough() -> None:
 
 
 def test_it_goes_up_until_both_ways_agree() -> None:
-    """From the tight side of the knee; two that read as little as on the way down end it."""
     visits, _ = walked(step(237))
     assert ways(visits, "up") == [300, 400]
     assert ways(walked(step(337))[0], "up") == [300, 400, 500]
 
 
 def test_what_is_read_on_the_way_up_is_followed() -> None:
-    """Hysteresis: limits at which nothing was read on the way down, and something on the way up."""
     steps = walk(LIMITS, 0.5, MIB // 4)
     visits = [next(steps)]
     with contextlib.suppress(StopIteration):
@@ -134,7 +128,6 @@ def test_what_is_read_on_the_way_up_is_followed() -> None:
 
 
 def test_what_reads_nothing_again_is_not_looked_at() -> None:
-    """Whatever its seconds: the way down, a short way up, and the end."""
     visits, knee = walked(lambda _: 0.2)
     assert knee is None
     assert ways(visits, "down") == [500, 400, 300, 200]
@@ -142,7 +135,6 @@ def test_what_reads_nothing_again_is_not_looked_at() -> None:
 
 
 def test_where_nothing_is_counted_the_scenarios_limits_are_all() -> None:
-    """A kernel without the counts: no knee, no closer look."""
     steps = walk(LIMITS, 0.03, MIB // 4)
     visits = [next(steps)]
     with contextlib.suppress(StopIteration):
@@ -152,7 +144,6 @@ def test_where_nothing_is_counted_the_scenarios_limits_are_all() -> None:
 
 
 def test_a_knee_above_the_widest_limit_is_not_looked_for() -> None:
-    """As much is read at the widest limit: there is nothing to look between."""
     visits, knee = walked(step(600))
     assert knee is None
     assert ways(visits, "down") == [500, 400, 200]
@@ -160,13 +151,11 @@ def test_a_knee_above_the_widest_limit_is_not_looked_for() -> None:
 
 @pytest.mark.parametrize("target", [0.0001, 0.002])
 def test_a_walk_ends_whatever_the_target(target: float) -> None:
-    """A smooth slope has no place that is known at last: there are at most so many visits."""
     visits, _ = walked(lambda mib: 500 - mib, target=target)
     assert len(ways(visits, "down")) <= MOST_LIMITS
 
 
 def test_after_a_kill_the_knee_is_looked_for_above_it() -> None:
-    """Rounds before the kill read again, so it is between there and the next limit."""
     visits, knee = walked(step(237), killed={200 * MIB: Visited(4.0, 200 * MIB)})
     assert knee
     assert knee.low_bytes <= 237 * MIB < knee.high_bytes
@@ -175,7 +164,6 @@ def test_after_a_kill_the_knee_is_looked_for_above_it() -> None:
 
 
 def test_after_a_kill_at_once_the_place_above_it_is_looked_at() -> None:
-    """Nothing was read before it: the walk comes closer to the limit that killed."""
     visits, knee = walked(lambda _: 0.0, killed={200 * MIB: Visited()})
     assert knee is None
     down = ways(visits, "down")
@@ -197,7 +185,6 @@ def test_after_a_kill_at_once_the_place_above_it_is_looked_at() -> None:
 def test_the_closer_look_is_in_the_middle_of_the_widest_gap(
     low: float, high: float, disagree: tuple[int, ...], closer: float | None
 ) -> None:
-    """MiB; limits step by a quarter."""
     knee = KneeBracket(int(low * MIB), int(high * MIB), tuple(one * MIB for one in disagree))
     assert _between(knee, MIB // 4) == (closer and closer * MIB)
 
@@ -208,5 +195,4 @@ def test_the_closer_look_is_in_the_middle_of_the_widest_gap(
     [(100, 110.5, True), (100, 112, False), (0, 1, True), (0, 1.1, False), (110.5, 100, True)],
 )
 def test_two_ways_read_the_same_but_for_a_tenth(one: float, other: float, near: bool) -> None:
-    """MiB, whichever is the larger."""
     assert _near(int(one * MIB), int(other * MIB)) is near

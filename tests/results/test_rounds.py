@@ -1,30 +1,39 @@
-"""A trial's rounds as start and steady: their stages, times, and what frames and summaries have."""
+"""A trial's rounds: which are the start and which repeat, their times, and what frames have."""
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from made_records import record, rounds
 
 from edgebench.records import PhaseSum, TrialRecord
 from edgebench.results.point_facts import point_facts
 from edgebench.results.results import load
-from edgebench.results.rounds import round_stages, rounds_of, trial_times
+from edgebench.results.rounds import (
+    CLOCK_S,
+    LEAST,
+    TOLERANCE,
+    round_stages,
+    rounds_of,
+    steadiness,
+    trial_times,
+)
 
 QUICKSTART = Path("results/vm-2core-24g/20261121T103950Z-quickstart-0491e2")
 
 
 def timed(*times_s: float, **changes: Any) -> TrialRecord:
-    """A trial of these rounds, each half loading."""
     loads = [PhaseSum(n, "lenet", "load", seconds / 2) for n, seconds in enumerate(times_s)]
     phases = [PhaseSum(-1, None, "import", 3.0), *rounds(*times_s), *loads]
     return record(**{"phases": phases, "wall_s": 9.0, **changes})
 
 
 def test_rounds_before_they_repeat_are_neither():
-    """Four stages of one trial: before rounds, the start, settling, steady."""
     one = timed(4.0, 2.0, 1.0, 0.5, 0.51, 0.5, 0.49)
     stages = list(round_stages(one).values())
     assert stages == ["start", "settling", "steady", "steady", "steady", "steady", "steady"]
@@ -35,7 +44,6 @@ def test_rounds_before_they_repeat_are_neither():
 
 
 def test_too_few_rounds_for_the_test_are_steady_all_the_same():
-    """Two rounds: the second is steady; whether it repeats is unknown."""
     times = trial_times(timed(4.0, 1.0))
     assert (times["start"], times["steady"], times["load"]) == (4.0, 1.0, 0.5)
     assert rounds_of(timed(4.0, 1.0)).repeat is None
@@ -43,13 +51,11 @@ def test_too_few_rounds_for_the_test_are_steady_all_the_same():
 
 
 def test_one_round_is_a_start_and_no_steady():
-    """``total`` is then the start; the import before it is in neither."""
     times = {"total": 4.0, "start": 4.0, "load": 2.0, "import": 3.0}
     assert trial_times(timed(4.0)) == times
 
 
 def test_no_round_is_the_whole_trial():
-    """Of a trial without rounds, ``total`` is all of it; a command has no import either."""
     assert trial_times(timed()) == {"total": 9.0, "import": 3.0}
     assert trial_times(timed(phases=[])) == {"total": 9.0}
 
@@ -67,3 +73,49 @@ def test_a_kept_sweep_has_both_answers():
     assert trials["rounds_repeat"].isna().all()
     assert set(phases[phases["round"] == 0]["stage"]) == {"start"}
     assert phases[phases["phase"] == "import"]["stage"].isna().all()
+
+
+def test_rounds_of_a_drift_are_left_out() -> None:
+    rising = [1.0, *(1.0 + 0.02 * number for number in range(8))]
+    assert steadiness(rising, tolerance=0.072).rounds[0] > 1
+    assert not steadiness([1.0, *(1.3**number for number in range(8))]).repeats
+
+
+def test_too_few_rounds_show_nothing() -> None:
+    """Two rounds are a start and a later one; nobody knows whether that repeats."""
+    assert steadiness([1.0, 0.5]).rounds == (1,)
+    assert not steadiness([1.0, 0.5]).repeats
+    assert steadiness([1.0]).rounds == ()
+    with pytest.raises(ValueError, match="no rounds"):
+        steadiness([])
+
+
+def plainly(times_s: list[float], tolerance: float = TOLERANCE) -> tuple[int, ...]:
+    for begin in range(1, len(times_s) - LEAST + 1):
+        row = times_s[begin:]
+        middle = statistics.median(row)
+        allowed_s = max(tolerance * middle, CLOCK_S)
+        near = [time_s for time_s in row if abs(time_s - middle) <= allowed_s]
+        half = len(near) // 2
+        if len(row) - len(near) <= len(row) // 4 and (
+            abs(statistics.median(near[:half]) - statistics.median(near[-half:])) <= allowed_s
+        ):
+            return tuple(range(begin, len(times_s)))
+    return tuple(range(1, len(times_s)))
+
+
+@given(st.lists(st.sampled_from([0.5, 0.52, 0.55, 0.6, 0.61, 0.7, 1.1, 1.21]), min_size=1))
+def test_rows_are_told_as_by_the_definition(times_s: list[float]) -> None:
+    assert steadiness(times_s).rounds == plainly(times_s)
+
+
+@pytest.mark.parametrize(
+    ("later_s", "repeats"),
+    [
+        # A tenth of the median apart; of rounds of a millisecond half a millisecond.
+        *(((1.0, 1.0, 1.09), True), ((1.0, 1.0, 1.12), False)),
+        *(((0.001, 0.001, 0.0014), True), ((0.001, 0.001, 0.0016), False)),
+    ],
+)
+def test_how_near_rounds_lie_that_repeat(later_s: tuple[float, ...], repeats: bool) -> None:
+    assert steadiness([5.0, *later_s]).repeats is repeats
