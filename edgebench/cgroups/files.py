@@ -14,12 +14,13 @@ import contextlib
 import errno
 import inspect
 import os
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cgroupspy.controllers import Controller
+from cgroupspy.controllers import Controller, CpuController, MemoryController
 from cgroupspy.interfaces import BaseFileInterface, CommaDashSetFile, FlagFile, ListFile
 from cgroupspy.nodes import Node
 
@@ -27,6 +28,8 @@ from edgebench.boards.storage import AS_IS_REMEDY, StorageSpeed
 from edgebench.errors import CgroupError
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
+#: What version 1 shows where there is no limit, whatever its page size.
+UNLIMITED = sys.maxsize // PAGE * PAGE
 #: The kernel's own default period, µs.
 CPU_PERIOD_US = 100_000
 _REFUSALS = {
@@ -179,6 +182,47 @@ def missing_controller(name: str, what: str) -> CgroupError:
         f"{what} needs the {name} controller, which is not available in edgebench's cgroup",
         remedy="see why with: edgebench doctor; or remove that limit",
     )
+
+
+def memory_limit_above(version: int, memory: Path) -> int | None:
+    """Find the lowest visible memory limit at or above the current cgroup; None for none."""
+    if version == 1:
+        files = controller_files(MemoryController, memory)
+        ceiling: int = files.stat["hierarchical_memory_limit"]
+        return None if ceiling >= UNLIMITED else ceiling
+    lowest = _lowest(memory, "memory_max")
+    return int(lowest[0]) if lowest else None
+
+
+def memory_high_above(memory: Path) -> tuple[int, Path] | None:
+    """Find the lowest ``memory.high`` at or above the current cgroup and its file (version 2)."""
+    lowest = _lowest(memory, "memory_high")
+    return (int(lowest[0]), lowest[1]) if lowest else None
+
+
+def cpu_quota_above(version: int, cpu: Path) -> float | None:
+    """Find the lowest CPU quota at or above the current cgroup, in cores; None for none."""
+    if version == 2:
+        lowest = _lowest(cpu, "cpu_max")
+        return lowest[0] if lowest else None
+    quotas = []
+    for folder in _upwards(cpu, "cpu.cfs_quota_us"):
+        files = controller_files(CpuController, folder)
+        quota = files.cfs_quota_us
+        if quota is not None and quota >= 0:
+            quotas.append(quota / files.cfs_period_us)
+    return min(quotas, default=None)
+
+
+def _lowest(folder: Path, name: str) -> tuple[float, Path] | None:
+    """Find the lowest value of an attribute of version 2 at or above a cgroup, and its file."""
+    file = file_of(unified_files(folder), name).name
+    values = [(getattr(unified_files(f), name), f / file) for f in _upwards(folder, file)]
+    return min(((value, path) for value, path in values if value is not None), default=None)
+
+
+def _upwards(folder: Path, name: str) -> list[Path]:
+    return [path for path in (folder, *folder.parents) if (path / name).exists()]
 
 
 @dataclass(frozen=True)

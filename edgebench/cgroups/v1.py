@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,6 +13,7 @@ from cgroupspy.controllers import CpuController, CpuSetController, MemoryControl
 from edgebench.cgroups.files import (
     CPU_PERIOD_US,
     PAGE,
+    UNLIMITED,
     PidsController,
     check_cores,
     controller_files,
@@ -26,8 +26,6 @@ from edgebench.cgroups.interface import Cgroup, Counters, CounterSource, HotFile
 from edgebench.errors import CgroupError
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-#: What the kernel shows where there is no limit, whatever its page size.
-UNLIMITED = sys.maxsize // PAGE * PAGE
 #: Where there is to be no swap, the limit of memory + swap is this much above memory's: of
 #: two equal limits, the kernel (seen on 6.18) counts a hit in neither. Swappiness 0 keeps the
 #: headroom unused. It is larger than the kernel's largest single charge, a huge page.

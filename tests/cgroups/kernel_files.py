@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from edgebench.cgroups.files import UNLIMITED
 from edgebench.cgroups.interface import HotFiles
-from edgebench.cgroups.v1 import UNLIMITED, V1Cgroup
+from edgebench.cgroups.v1 import V1Cgroup
 from edgebench.cgroups.v2 import V2Cgroup
 
 #: A ``total_`` key counts the cgroups below, too. Hits of the limit: of memory, and with swap.

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cgroups import delegation, leftovers
-from edgebench.cgroups.delegation import DelegatedFolder, enable_controllers, find_base
+from edgebench.cgroups import leftovers
+from edgebench.cgroups import parent as parent_module
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import LEAF, Ownership, restore_controllers
+from edgebench.cgroups.parent import DelegatedFolder, enable_controllers, find_base
 from edgebench.errors import CgroupError
 from tests.cgroups.conftest import Run
 
@@ -69,7 +70,7 @@ def test_memory_is_not_passed_down(tmp_path: Path):
 )
 def test_root_in_a_cgroup_of_systemd_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = plain(tmp_path / "session.scope", type="domain")
-    monkeypatch.setattr(delegation, "systemd_runs", lambda: True)
+    monkeypatch.setattr(parent_module, "systemd_runs", lambda: True)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     with pytest.raises(CgroupError, match="not delegated") as caught:
         find_base(folder, tmp_path)
@@ -112,7 +113,7 @@ def test_only_memory_must_be_enabled(
             enabled.append(word[1:])
 
     root = plain(tmp_path / "root", controllers=" ".join(wanted))
-    monkeypatch.setattr(delegation, "unified_files", lambda _: Files())
+    monkeypatch.setattr(parent_module, "unified_files", lambda _: Files())
     with Ownership(state) as ownership:
         base = DelegatedFolder(root, frozenset(wanted))
         if refused == "memory":
@@ -137,7 +138,7 @@ def test_only_what_called_us_steps_aside(tmp_path: Path, state: Path):
             ours = [*us, piped.pid]
             inside = [*ours, 4_000_001]  # the last one was started meanwhile
             with pytest.MonkeyPatch.context() as patch:
-                for module in (delegation, leftovers):
+                for module in (parent_module, leftovers):
                     pids = {base: there, base / LEAF: inside}
                     patch.setattr(module, "move_process", lambda *move: moved.append(move))
                     patch.setattr(module, "own_pids", pids.__getitem__)
@@ -191,7 +192,7 @@ def test_who_is_in_the_way_is_named(tmp_path: Path, ownership: Ownership):
         (base / "cgroup.procs").write_text(pids)
         found = find_base(base, tmp_path)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(delegation, "unified_files", lambda folder: Unwritable(folder, busy))
+            patch.setattr(parent_module, "unified_files", lambda folder: Unwritable(folder, busy))
             with pytest.raises(CgroupError) as refused:
                 enable_controllers(found, ownership)
         assert refused.value.what.startswith(what)
@@ -224,7 +225,7 @@ def test_what_systemd_has_delegated_is_marked(tmp_path: Path, monkeypatch: pytes
         return marks[path.name, name]
 
     folder = plain(plain(tmp_path / "above", type="domain") / "scope", type="domain")
-    monkeypatch.setattr(delegation, "systemd_runs", lambda: True)
+    monkeypatch.setattr(parent_module, "systemd_runs", lambda: True)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("os.getxattr", getxattr)
     for where in ("scope", "above"):

@@ -13,11 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgebench.cgroups.demand import Demand, MapsLook, demand_of
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.sampler import SAME_BYTES
-from edgebench.cgroups.sampler_process import SamplerProcess
+from edgebench.cgroups.sampler_process import Demand, MapsLook, SamplerProcess, demand_of
 from edgebench.run.trial.process_readers import MapsReader
 from edgebench.run.trial.readers import Finished
 

@@ -12,16 +12,19 @@ from kernel_files import plain_cgroup
 from edgebench.cgroups import v1, v2
 from edgebench.cgroups.files import (
     PAGE,
+    UNLIMITED,
     check_applied,
     check_cores,
+    cpu_quota_above,
     file_of,
     has,
     is_busy,
+    memory_high_above,
+    memory_limit_above,
     put,
     unified_files,
 )
 from edgebench.cgroups.interface import Limits
-from edgebench.cgroups.parent import cpu_quota_above, memory_high_above, memory_limit_above
 from edgebench.errors import CgroupError
 
 MIB = 1 << 20
@@ -328,7 +331,7 @@ def test_the_tightest_limit_at_or_above_counts(
     assert found() == ((value, folders[where] / name) if where and "high" in name else value)
 
 
-@pytest.mark.parametrize(("limit", "ceiling"), [(4096, 4096), (v1.UNLIMITED, None)])
+@pytest.mark.parametrize(("limit", "ceiling"), [(4096, 4096), (UNLIMITED, None)])
 def test_the_kernel_tells_version_1_s_own_ceiling(tmp_path: Path, limit: int, ceiling: int | None):
     (tmp_path / "memory.stat").write_text(f"cache 1\nhierarchical_memory_limit {limit}\n")
     assert memory_limit_above(1, tmp_path) == ceiling

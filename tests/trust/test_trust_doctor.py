@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from edgebench.cgroups import parent as place_module
+from edgebench.cgroups.files import memory_high_above
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.kernel_checks import check_support, support_findings
@@ -27,7 +28,6 @@ from edgebench.cgroups.parent import (
     Hierarchy,
     find_parent,
     hierarchies,
-    memory_high_above,
 )
 from tests.own_path import python_path
 

@@ -54,7 +54,7 @@ _WORKER = "in the worker, with the workload's own rights, into the folder made f
 ALLOWED = {
     ("pytest_plugin/child.py", "open"): "the null device, for what pytest would print",
     ("cgroups/leftovers.py", "write_text"): _KERNEL,
-    ("cgroups/delegation.py", "mkdir"): _KERNEL,
+    ("cgroups/parent.py", "mkdir"): _KERNEL,
     ("cgroups/leftovers.py", "rmdir"): _KERNEL,
     ("cgroups/files.py", "write_text"): _KERNEL,
     ("cgroups/interface.py", "rmdir"): _KERNEL,
@@ -63,7 +63,6 @@ ALLOWED = {
     ("cgroups/join.py", "open"): _KERNEL,
     ("cgroups/join.py", "chdir"): "the workload's folder, as its user",
     ("caller_process.py", "chdir"): "the program's folder, as its user",
-    ("cgroups/parent.py", "mkdir"): _KERNEL,
     ("cgroups/swap.py", "write_text"): _KERNEL,
     ("layers/stream.py", "write_text"): _KERNEL,
     ("cgroups/v2.py", "open"): _KERNEL,

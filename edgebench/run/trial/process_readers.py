@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgebench.cgroups.demand import MapsLook
 from edgebench.cgroups.interface import Cgroup, parse_counters
 from edgebench.cgroups.process_files import (
     MOST_FILES,
@@ -24,6 +23,7 @@ from edgebench.cgroups.process_files import (
     own_memory_devices,
 )
 from edgebench.cgroups.sampler import SAME_BYTES
+from edgebench.cgroups.sampler_process import MapsLook
 from edgebench.records import OutsideReport
 from edgebench.run.trial.readers import Finished, Reader
 from edgebench.safe_reading import open_to_read
