@@ -36,8 +36,7 @@ from observer.watched_process import Arm, Bench, Words
 
 from edgebench.cache import cache_folder
 from edgebench.cgroups.kernel_checks import check_limit
-from edgebench.measures.machine.disks import swap_devices
-from edgebench.measures.machine.system_files import SystemFiles
+from edgebench.measures.machine.system_files import SystemFiles, swap_devices
 from edgebench.run.trial.session import Session, open_session
 from edgebench.scenario.scenario import scenario_of
 from edgebench.units import format_size, parse_duration, parse_size

@@ -27,7 +27,17 @@ from edgebench.layers.names import ADMISSION, GENERATE, INT8, STREAM
 from edgebench.layers.network import Cut, LayeredNetwork
 from edgebench.layers.own_function import refuse_changed_files
 from edgebench.layers.samples import Sample, map_sample
-from edgebench.layers.schedules import Bulk, Generate, Linear, Schedule, Spans
+from edgebench.layers.schedules import (
+    Admission,
+    Bulk,
+    DeepEye,
+    DeepEyeFrugal,
+    Generate,
+    Linear,
+    Partial,
+    Schedule,
+    Spans,
+)
 from edgebench.layers.sources import empty_network, network_source
 from edgebench.layers.stream import Stream
 from edgebench.layers.tensor_files import (
@@ -38,7 +48,6 @@ from edgebench.layers.tensor_files import (
     map_file,
     map_read_only,
 )
-from edgebench.layers.threaded_schedules import Admission, DeepEye, DeepEyeFrugal, Partial
 from edgebench.layers.weights import CODE, shared_files, weight_files
 from edgebench.text import choice_hint
 

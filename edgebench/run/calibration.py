@@ -21,9 +21,13 @@ import numpy as np
 from edgebench.boards.storage import AS_IS, RAM
 from edgebench.cache import cache_folder
 from edgebench.errors import EdgebenchError, MachineError, ResultsError
-from edgebench.measures.machine.disks import swap_devices, whole_disk
 from edgebench.measures.machine.environment import capture, device_name
-from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
+from edgebench.measures.machine.system_files import (
+    SystemFiles,
+    UnreadableError,
+    swap_devices,
+    whole_disk,
+)
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.run.sweep.trials import Progress, TrialLoop, open_trial_loop

@@ -21,17 +21,21 @@ from edgebench.answers.warnings import warned, warning_lines
 from edgebench.boards.storage import StorageSpeed, format_speed
 from edgebench.errors import CgroupError, EdgebenchError, MachineError
 from edgebench.extras import install
-from edgebench.measures.machine import disks, environment
+from edgebench.measures.machine import environment
 from edgebench.measures.machine.accelerators import SYSTEM_FIGURES, why_no_cuda
-from edgebench.measures.machine.disks import SWAP_FILES, swap_devices, whole_disk
 from edgebench.measures.machine.noise import NoiseWatch, noise_doubts
 from edgebench.measures.machine.system_files import (
     CPU_FREQUENCY,
     PAGE_REPORTING,
+    SWAP_FILES,
     SystemFiles,
     UnreadableError,
+    disk_of,
     ram_bytes,
+    swap_devices,
+    top_disk,
     usable_ram_bytes,
+    whole_disk,
 )
 from edgebench.units import format_duration, format_size
 
@@ -389,13 +393,13 @@ def ballooning_check(target: CheckTarget) -> Observation:
 
 def disk_observation(machine: SystemFiles, path: Path) -> Observation:
     """Describe the disk under a path; read-ahead charges a trial for more than it touched."""
-    found = disks.disk_of(machine, path)
+    found = disk_of(machine, path)
     says = (
         f"{found['disk']}: read-ahead {found['read_ahead_kb']} KiB, scheduler {found['scheduler']}"
     )
     if found["read_ahead_kb"] <= _FAR_KB:
         return Observation(says)
-    return Observation(says, READ_AHEAD_REMEDY.format(disk=disks.top_disk(machine, path)))
+    return Observation(says, READ_AHEAD_REMEDY.format(disk=top_disk(machine, path)))
 
 
 @registered_check("disk under weights")

@@ -20,8 +20,12 @@ from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.cgroups.storage import TOLERANCE, probe, prove_storage
 from edgebench.errors import CgroupError
-from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
-from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
+from edgebench.measures.machine.system_files import (
+    SWAP_FILES,
+    SystemFiles,
+    UnreadableError,
+    whole_disk,
+)
 from edgebench.run.trial.storage import proof_file
 from tests.trust.stranger import STRANGER
 

@@ -17,8 +17,7 @@ from edgebench.cgroups.leftovers import Ownership, clear_leftovers
 from edgebench.cgroups.storage import RamDisk
 from edgebench.cgroups.swap import SwapControl
 from edgebench.errors import MachineError
-from edgebench.measures.machine.disks import disk_of, whole_disk
-from edgebench.measures.machine.system_files import SystemFiles
+from edgebench.measures.machine.system_files import SystemFiles, disk_of, whole_disk
 from edgebench.swap_areas import SWAPS
 
 MIB = 1 << 20

@@ -56,7 +56,7 @@ def test_each_option_is_a_column_and_in_a_label():
 #: A whole engine: its file holds a number, by which its input is multiplied.
 TINY = """
 from edgebench.workloads.engines.engine import note_runtime
-from edgebench.workloads.engines.file_inputs import FileInput
+from edgebench.workloads.engines.files import FileInput
 from edgebench.workloads.engines.files import EngineModel, FileEngine
 
 

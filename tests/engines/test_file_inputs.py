@@ -12,7 +12,7 @@ from engine_runs import prepared, run
 
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.layers.input_specs import named_inputs, parse_inputs
-from edgebench.workloads.engines.file_inputs import (
+from edgebench.workloads.engines.files import (
     FileInput,
     WantedInputs,
     make_inputs,

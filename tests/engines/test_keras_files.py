@@ -24,7 +24,7 @@ import numpy as np
 from engine_models import run_settings
 from engine_runs import prepared, run
 from edgebench.errors import EdgebenchError
-from edgebench.workloads.engines.file_inputs import FileInput, WantedInputs, make_inputs
+from edgebench.workloads.engines.files import FileInput, WantedInputs, make_inputs
 from edgebench.workloads.engines.tensorflow import import_tensorflow
 import hashlib
 import_tensorflow(1)

@@ -24,8 +24,8 @@ from torch import nn
 from edgebench.errors import WorkloadError
 from edgebench.layers.network import LayeredNetwork
 from edgebench.layers.pipeline import SCHEDULES
+from edgebench.layers.schedules import AdmissionGate
 from edgebench.layers.tensor_files import LOADERS, Tensors
-from edgebench.layers.threaded_schedules import AdmissionGate
 
 pytestmark = pytest.mark.torch
 

@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from edgebench.analysis.compare import environment_differences, value_text
-from edgebench.measures.machine.disks import WholeDisk, disk_of, whole_disk
 from edgebench.measures.machine.environment import capture
-from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
+from edgebench.measures.machine.system_files import (
+    SystemFiles,
+    UnreadableError,
+    WholeDisk,
+    disk_of,
+    whole_disk,
+)
 from edgebench.run.doctor import (
     disk_observation,
 )

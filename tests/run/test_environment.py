@@ -10,11 +10,11 @@ import pytest
 
 from edgebench import __version__
 from edgebench.errors import UsageError
-from edgebench.measures.machine.disks import swap_devices
 from edgebench.measures.machine.environment import capture, device_name
 from edgebench.measures.machine.system_files import (
     SystemFiles,
     UnreadableError,
+    swap_devices,
     temperatures,
     throttle_counts,
 )

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from edgebench.cgroups.interface import Counters
-from edgebench.cgroups.kill_log import LoggedKill
 from edgebench.records import KillReport
 from edgebench.run.trial import outcome
-from edgebench.run.trial.outcome import KillReader, SystemSwap, kill_report
+from edgebench.run.trial.outcome import KillReader, LoggedKill, SystemSwap, kill_report
 from edgebench.run.trial.readers import Finished
 
 MIB = 1 << 20

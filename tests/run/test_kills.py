@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from edgebench.answers.trials import reason_words
-from edgebench.cgroups import kill_log
 from edgebench.errors import MachineError
 from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.trial import outcome
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session, open_session
 from edgebench.run.trial.trial import TrialFiles, run_trial
@@ -115,7 +115,7 @@ def test_without_the_log_samples_tell(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, free: bool
 ) -> None:
     """Where the kernel's log can't be read, swap is told from the samples, and the lists aren't."""
-    monkeypatch.setattr(kill_log, "LOG", tmp_path / "no-kmsg")
+    monkeypatch.setattr(outcome, "LOG", tmp_path / "no-kmsg")
     record = killed(session, tmp_path, code)
     assert record.killed_with_swap_free is free
     assert record.kill is not None

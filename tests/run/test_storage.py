@@ -20,8 +20,12 @@ from edgebench.cgroups.leftovers import clear_leftovers, state_folder
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.cgroups.swap import SwapState
 from edgebench.errors import CgroupError, MachineError
-from edgebench.measures.machine.disks import SWAP_FILES, whole_disk
-from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
+from edgebench.measures.machine.system_files import (
+    SWAP_FILES,
+    SystemFiles,
+    UnreadableError,
+    whole_disk,
+)
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session, open_session

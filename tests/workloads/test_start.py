@@ -11,7 +11,7 @@ from training_making import Told, settings, trained
 
 from edgebench.errors import WorkloadError
 from edgebench.scenario.scenario import scenario_of
-from edgebench.workloads.training.backend import Problem
+from edgebench.workloads.training.loop import Problem
 from edgebench.workloads.training.pytorch import build
 
 pytestmark = pytest.mark.torch

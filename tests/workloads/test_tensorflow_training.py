@@ -14,7 +14,7 @@ from edgebench.errors import WorkloadError
 from edgebench.results.results import load
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
-from edgebench.workloads.training.backend import Problem
+from edgebench.workloads.training.loop import Problem
 from edgebench.workloads.training.pytorch import build as build_torch
 from edgebench.workloads.training.pytorch.network import TorchNetwork
 from edgebench.workloads.training.pytorch.networks import build_network as torch_network

@@ -121,7 +121,7 @@ def test_what_cant_be_trained_is_said(workload: dict[str, object], says: str):
 
 
 def test_grey_images_in_networks_for_colour_are_seen_once():
-    from edgebench.workloads.training.backend import Problem
+    from edgebench.workloads.training.loop import Problem
     from edgebench.workloads.training.pytorch import build
 
     made = build(settings(network="resnet18"), Problem((1, 32, 32), 10, 16), Told())
@@ -132,11 +132,11 @@ def test_grey_images_in_networks_for_colour_are_seen_once():
 
 def test_right_labels_are_counted_after_the_step(monkeypatch: pytest.MonkeyPatch):
     """Off its clock, from small scores; larger ones would add to the peak and are counted in it."""
-    from edgebench.workloads.training import backend
+    from edgebench.workloads.training import loop
 
-    told, limit = {}, backend._MOST_KEPT_BYTES
+    told, limit = {}, loop._MOST_KEPT_BYTES
     for kept in (limit, 0):
-        monkeypatch.setattr(backend, "_MOST_KEPT_BYTES", kept)
+        monkeypatch.setattr(loop, "_MOST_KEPT_BYTES", kept)
         counts: list[bool] = []
         recorder = Told()
         with monkeypatch.context() as patched:

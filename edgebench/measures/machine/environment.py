@@ -22,15 +22,17 @@ from typing import Any, Protocol
 from edgebench.caller_process import NOT_FOUND, CallError, run_as_caller
 from edgebench.errors import UsageError
 from edgebench.identity import caller_identity
-from edgebench.measures.machine.disks import SWAP_FILES, disk_of, swap_devices
 from edgebench.measures.machine.system_files import (
     CPU_FREQUENCY,
     PAGE_REPORTING,
+    SWAP_FILES,
     SystemFiles,
     UnreadableError,
     board,
+    disk_of,
     frequencies,
     ram_bytes,
+    swap_devices,
     temperatures,
     throttle_counts,
 )

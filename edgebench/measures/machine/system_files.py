@@ -1,15 +1,21 @@
-"""One machine's small files, read as plain values: temperatures, clock rates, swap, RAM.
+"""One machine's small files, read as plain values: temperatures, clock rates, RAM, disks, swap.
 
 A value that isn't there is an :class:`UnreadableError` with the reason, never a guess.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import stat
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from edgebench.swap_areas import parse_swap_areas
 
 #: The first core's clock files.
 CPU_FREQUENCY = "sys/devices/system/cpu/cpu0/cpufreq"
@@ -181,3 +187,190 @@ def read_system() -> SystemMemory:
         swap_used_bytes=swap.used,
         cpu_share=psutil.cpu_percent(None) / 100,
     )
+
+
+#: This many devices on top of each other are followed down to the disk.
+_MOST_LAYERS = 8
+#: Where a sweep makes its swap file.
+SWAP_FILES = Path("/var/tmp")  # noqa: S108 - only looked at
+
+
+def disk_of(machine: SystemFiles, path: Path) -> dict[str, Any]:
+    """Read the disk under a file, a folder (or the first one above it that exists), or a device.
+
+    Keys: ``disk`` (names from the top to the bottom one, as ``dm-0 on sda``), ``read_ahead_kb`` (of
+    the top one, which is the one that counts for files), ``scheduler`` (of the bottom one).
+
+    Raises:
+        UnreadableError: no block device is under it, or it doesn't tell.
+    """
+    top = _folder(machine, _number(path))
+    layers = [top]
+    while len(layers) < _MOST_LAYERS and (below := _below(machine, layers[-1])):
+        layers.append(below)
+    return {
+        "disk": " on ".join(folder.name for folder in layers),
+        "read_ahead_kb": machine.number(_queue(machine, top, "read_ahead_kb")),
+        "scheduler": machine.chosen(_queue(machine, layers[-1], "scheduler")),
+    }
+
+
+def top_disk(machine: SystemFiles, path: Path) -> str:
+    """Find the name of the device whose read-ahead counts for a file.
+
+    Raises:
+        UnreadableError: no block device is under it.
+    """
+    return _folder(machine, _number(path)).name
+
+
+@dataclass(frozen=True)
+class WholeDisk:
+    """The topmost whole disk below a file: where the kernel holds what a process asks for.
+
+    ``number`` is ``MAJOR:MINOR``. The others are the queue's settings, which decide what a speed
+    means; None where it doesn't tell.
+    """
+
+    number: str
+    name: str
+    read_ahead_kb: int | None = None
+    requests: int | None = None
+    scheduler: str | None = None
+    rotational: bool | None = None
+
+
+def whole_disk(machine: SystemFiles, path: Path) -> WholeDisk:
+    """Find the disk that a file, a folder or a block device lies on; of a partition its disk.
+
+    A device mapper's or a loop device counts as a disk: below it the kernel's own threads may do
+    the work, which no cgroup holds.
+
+    Raises:
+        UnreadableError: no disk is below it, or several are; says why.
+    """
+    folder = _folder(machine, _number(path))
+    name = folder.name
+
+    def queue(key: str) -> str | None:
+        try:
+            return machine.chosen(_queue(machine, folder, key))
+        except UnreadableError:
+            return None
+
+    ahead, requests, turns = map(queue, ("read_ahead_kb", "nr_requests", "rotational"))
+    number = machine.text(str((folder / "dev").relative_to(machine.root.resolve())))
+    return WholeDisk(
+        number,
+        name,
+        read_ahead_kb=None if ahead is None else int(ahead),
+        requests=None if requests is None else int(requests),
+        scheduler=queue("scheduler"),
+        rotational=None if turns is None else turns == "1",
+    )
+
+
+def swap_devices(machine: SystemFiles) -> list[dict[str, Any]]:
+    """List swap areas: name, kind (``file``, ``partition``, ``zram``), bytes, keys of the disk.
+
+    The disk's keys (:func:`disk_of`) are None where it doesn't tell.
+
+    Raises:
+        UnreadableError: the machine tells of no swap at all.
+    """
+    devices = []
+    for path, area in parse_swap_areas(machine.text("proc/swaps")).items():
+        disk: dict[str, Any] = dict.fromkeys(("disk", "read_ahead_kb", "scheduler"))
+        with contextlib.suppress(UnreadableError):
+            disk = disk_of(machine, path)
+        devices.append(
+            {
+                "name": str(path),
+                "kind": "zram" if path.name.startswith("zram") else area.kind,
+                "size_bytes": area.size_bytes,
+                "used_bytes": area.used_bytes,
+                "priority": area.priority,
+                **disk,
+            }
+        )
+    return devices
+
+
+def _number(path: Path) -> tuple[int, int]:
+    for folder in (path, *path.parents):
+        try:
+            status = folder.stat()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise UnreadableError(f"{folder}: {error.strerror}") from None
+        number = status.st_rdev if stat.S_ISBLK(status.st_mode) else status.st_dev
+        return os.major(number), os.minor(number)
+    raise UnreadableError(f"{path}: no such folder")
+
+
+def _folder(machine: SystemFiles, number: tuple[int, int]) -> Path:
+    """Find the device's folder in sysfs; a partition's is its disk's."""
+    folder = machine.root / "sys/dev/block/{}:{}".format(*number)
+    if not folder.exists():
+        kind, source, options = _mounted(machine, number)
+        if kind == "overlay":
+            return _overlay(machine, options)
+        if kind == "btrfs":
+            # It may be spread over disks, each of which would be held by itself.
+            for entry in machine.each(f"sys/fs/btrfs/*/devices/{Path(source).name}"):
+                if len(names := sorted(device.name for device in entry.parent.iterdir())) > 1:
+                    several = ", ".join(names)
+                    raise UnreadableError(f"it lies on btrfs on several devices: {several}")
+        if not source.startswith("/dev/") or _number(Path(source)) == number:
+            raise UnreadableError(f"no block device is under it: it lies on {kind}")
+        return _folder(machine, _number(Path(source)))
+    folder = folder.resolve()
+    return folder.parent if (folder / "partition").exists() else folder
+
+
+def _mounted(machine: SystemFiles, number: tuple[int, int]) -> tuple[str, str, str]:
+    """Find kind, source and options of the file system with that number (btrfs makes it up)."""
+    wanted = "{}:{}".format(*number)
+    for line in machine.text("proc/self/mountinfo").splitlines():
+        about, _, rest = line.partition(" - ")
+        words = rest.split()
+        if about.split()[2:3] == [wanted] and len(words) > 1:
+            return words[0], words[1], words[2] if len(words) > 2 else ""
+    return "an unknown file system", "", ""
+
+
+def _overlay(machine: SystemFiles, options: str) -> Path:
+    """Find the only disk that all layers of an overlay lie on."""
+    named = dict(option.partition("=")[::2] for option in options.split(","))
+    paths = [*named.get("lowerdir", "").split(":"), named.get("upperdir", "")]
+    layers = [Path(path) for path in paths if path]
+    if not layers or not all(layer.is_dir() for layer in layers):
+        raise UnreadableError(
+            "no block device is under it: it lies on overlay, whose layers are not visible here, "
+            "as in a container"
+        )
+    folders = {_folder(machine, _number(layer)) for layer in layers}
+    if len(folders) > 1:
+        names = ", ".join(sorted(folder.name for folder in folders))
+        raise UnreadableError(f"it lies on overlay, with layers on several disks: {names}")
+    return folders.pop()
+
+
+def _queue(machine: SystemFiles, folder: Path, name: str) -> str:
+    return str((folder / "queue" / name).relative_to(machine.root.resolve()))
+
+
+def _below(machine: SystemFiles, folder: Path) -> Path | None:
+    """Find what a device mapper's or a loop device lies on, where that is one device."""
+    if (backing := folder / "loop/backing_file").exists():
+        path = machine.text(str(backing.relative_to(machine.root.resolve())))
+        # A file in memory has no disk below it.
+        with contextlib.suppress(UnreadableError):
+            return _folder(machine, _number(Path(path)))
+        return None
+    slaves = sorted((folder / "slaves").glob("*"))
+    if len(slaves) != 1:
+        return None
+    below = slaves[0].resolve()
+    return below.parent if (below / "partition").exists() else below

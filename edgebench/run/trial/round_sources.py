@@ -132,7 +132,7 @@ def round_sources(
         return _from(machine.root / "proc/vmstat", VMSTAT, told)
     unknown = dict.fromkeys(("swap_in_bytes", "file_in_bytes"), _OTHER_AREAS)
     if own and ram_disk and ram_disk in own.parents:
-        from edgebench.measures.machine.disks import whole_disk
+        from edgebench.measures.machine.system_files import whole_disk
 
         try:
             disk = whole_disk(machine, own)

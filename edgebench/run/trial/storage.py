@@ -20,8 +20,14 @@ from edgebench.boards.storage import AS_IS_REMEDY, StorageSpeed, parse_storage
 from edgebench.cgroups.files import DiskLimit
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.errors import CgroupError, MachineError
-from edgebench.measures.machine.disks import SWAP_FILES, WholeDisk, swap_devices, whole_disk
-from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
+from edgebench.measures.machine.system_files import (
+    SWAP_FILES,
+    SystemFiles,
+    UnreadableError,
+    WholeDisk,
+    swap_devices,
+    whole_disk,
+)
 from edgebench.records import StorageReport
 from edgebench.safe_files import created, make_private_folder, remove_folder
 from edgebench.safe_folders import walk

@@ -24,14 +24,17 @@ from edgebench.layers.disk import (
 from edgebench.safe_files import created, make_folder, remove_file, rename, write
 from edgebench.text import joined_words
 from edgebench.workloads.engines.engine import file_engine
-from edgebench.workloads.engines.file_inputs import (
+from edgebench.workloads.engines.files import (
+    COPY,
+    DESCRIPTION,
+    LOADING,
+    FileEngine,
     UndescribedError,
     WantedInputs,
     make_inputs,
     proposal,
     value_words,
 )
-from edgebench.workloads.engines.files import COPY, DESCRIPTION, LOADING, FileEngine
 from edgebench.workloads.recorder import Recorder
 
 _CHUNK_BYTES = 8 << 20

@@ -1,21 +1,366 @@
-"""Engines that execute a file in a format of their own: models, rounds, prepared copies."""
+"""Engines that execute a file in a format of their own: its inputs, models, rounds."""
 
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from edgebench.errors import EdgebenchError, WorkloadError, error_words
+from edgebench.errors import EdgebenchError, UsageError, WorkloadError, error_words
+from edgebench.layers.input_specs import ONLY, STRING, InputSpec, parse_inputs
+from edgebench.text import choice_hint, joined_words
 from edgebench.workloads.engines.engine import WHOLE, Engine, Rounds
-from edgebench.workloads.engines.file_inputs import FileInput, WantedInputs, make_inputs
 from edgebench.workloads.events import SpanPlace
 from edgebench.workloads.recorder import Recorder
+
+#: Whole numbers are below this one: as an index each finds something, as a mask each is valid.
+_INTEGERS_BELOW = 2
+_NUMBERS = re.compile(r"(u?int|float)(8|16|32|64)|bool")
+#: Dimensions of a picture.
+_PICTURE_DIMENSIONS = 4
+#: What a proposal has for a picture's side; any other size that the file doesn't have is 1.
+_SIDE = 224
+#: Below what a proposal's whole numbers are, which may be indices: one after the other is tried.
+_BELOW = 1000
+#: A range of indices, as an engine's message has it.
+_RANGE = re.compile(r"\[-?\d+, ?(\d{1,9})\]")
+
+
+@dataclass(frozen=True)
+class FileInput:
+    """One input.
+
+    ``dtype`` is numpy's name of its type, or ``string``; empty: any tensor. A dimension is a size,
+    or a name or None where it is dynamic; dimensions with the same name have the same size. A shape
+    of None is in no file. One that is ``optional`` is left out unless it is described.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str | None, ...] | None
+    optional: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> FileInput:
+        """Read what :meth:`to_json` wrote."""
+        shape = data["shape"]
+        return cls(**{**data, "shape": None if shape is None else tuple(shape)})
+
+
+@dataclass(frozen=True)
+class WantedInputs:
+    """What the inputs shall be: as described in ``described``, as a scenario's ``input`` has them.
+
+    Of other inputs ``batch`` fills the first dimension, and ``image`` the sides of a picture.
+    """
+
+    batch: int = 1
+    image: int | None = None
+    described: str | Mapping[str, str] | None = None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> WantedInputs:
+        """Read them from a workload's settings."""
+        return cls(settings["batch"], settings.get("image"), settings.get("input"))
+
+    def specs(self, inputs: Sequence[FileInput], where: str) -> dict[str, InputSpec]:
+        """Return input → its description, for as many as have one; the batch is in the shapes.
+
+        Raises:
+            WorkloadError: the file has no such input, or one whose type has no such value.
+        """
+        given = {} if self.described is None else parse_inputs(self.described)
+        known = {entry.name: entry for entry in inputs}
+        if ONLY in given:
+            needed = [entry.name for entry in inputs if not entry.optional]
+            if len(needed) != 1:
+                raise WorkloadError(
+                    f"the file has {len(needed)} inputs, so each needs its name",
+                    where=where,
+                    remedy=f"it has {', '.join(needed)}: {example_of(inputs)}",
+                )
+            given = {needed[0]: given[ONLY]}
+        specs = {}
+        for name, spec in given.items():
+            if name not in known:
+                what = f"the file has no input {name!r}"
+                raise WorkloadError(what, where=where, remedy=choice_hint(name, known))
+            dtype = spec.dtype or known[name].dtype or "float32"
+            try:
+                value = None if spec.value is None else spec.value_as(dtype, name)
+            except UsageError as error:
+                raise WorkloadError(error.what, where=where, remedy=error.remedy) from error
+            specs[name] = replace(spec.batched(self.batch), dtype=dtype, value=value)
+        return specs
+
+
+class UndescribedError(WorkloadError):
+    """The file does not say what some of its inputs are."""
+
+
+def example_of(inputs: Sequence[FileInput], below: int = _BELOW) -> str:
+    """Describe inputs as on the command line; sizes that the file doesn't have are examples."""
+    named = ((entry.name, _example(entry, below)) for entry in inputs)
+    return " ".join(f"--input {_quoted(f'{name}={text}')}" for name, text in named)
+
+
+def form_of(inputs: Sequence[FileInput]) -> str:
+    """Describe inputs alike, with an N for each number that is not in the file."""
+    words = []
+    for entry in inputs:
+        text = _example(entry, _BELOW) if entry.dtype in ("bool", STRING) else "N"
+        if entry.shape is None or entry.shape:
+            shape = entry.shape or ()
+            sizes = "x".join(str(size) if isinstance(size, int) else "N" for size in shape)
+            text = f"{entry.dtype or 'float32'} {sizes or 'NxN'}"
+        words.append(f"--input {_quoted(f'{entry.name}={text}')}")
+    return " ".join(words)
+
+
+def proposal(
+    inputs: Sequence[FileInput], execute: Callable[[dict[str, Any]], None], where: str
+) -> str:
+    """Find a description with which a network can be executed; where there is none, its form.
+
+    Args:
+        inputs: the network's.
+        execute: executes it once with values.
+        where: its file.
+    """
+    wanted = [
+        entry
+        for entry in inputs
+        if not entry.optional
+        and (not entry.shape or any(not isinstance(size, int) for size in entry.shape))
+    ]
+    bounds = [_BELOW]
+    for below in bounds:
+        described = {entry.name: _example(entry, below) for entry in wanted}
+        try:
+            execute(make_inputs(inputs, WantedInputs(described=described), 0, where))
+        except Exception as error:
+            # A library may raise anything.
+            if len(bounds) == 1:
+                bound = _RANGE.search(str(error))
+                bounds += [*([int(bound[1]) + 1] if bound else []), _INTEGERS_BELOW]
+        else:
+            return f"with these it was executed once: {example_of(wanted, below)}"
+    return f"describe them, with a number for each N: {form_of(wanted)}"
+
+
+def _quoted(text: str) -> str:
+    # Double quotes are easier to change, and "<" needs some.
+    plain = not set(text) & set('"$`\\!')
+    # Lazy: no trial needs it.
+    from shlex import quote
+
+    return f'"{text}"' if plain and " " in text else quote(text)
+
+
+def _example(entry: FileInput, below: int) -> str:
+    if entry.dtype == STRING:
+        return f'{STRING} "hello"'
+    if entry.shape == ():
+        return "true" if entry.dtype == "bool" else "1"
+    dtype, shape = entry.dtype or "float32", entry.shape or (None, 3, None, None)
+    sides = _sides(shape)
+    sizes = (
+        size if isinstance(size, int) else _SIDE if place in sides else 1
+        for place, size in enumerate(shape)
+    )
+    values = "" if "float" in dtype else " zeros" if dtype == "bool" else f" <{below}"
+    return f"{dtype} {'x'.join(map(str, sizes))}{values}"
+
+
+def _sides(shape: Sequence[int | str | None]) -> tuple[int, ...]:
+    """Find the places of a picture's sides: the last two, or those before its channels."""
+    if len(shape) != _PICTURE_DIMENSIONS:
+        return ()
+    channels_last = isinstance(shape[3], int) and not isinstance(shape[1], int)
+    return (1, 2) if channels_last else (2, 3)
+
+
+def _shape(
+    entry: FileInput, spec: InputSpec | None, wanted: WantedInputs, named: Mapping[str, int]
+) -> tuple[int, ...] | None:
+    """Return its shape: as described, else the file's own; None where nothing tells a size."""
+    if spec and spec.shape is not None:
+        return spec.shape
+    if entry.shape is None:
+        return None
+    sizes = [named.get(size) if isinstance(size, str) else size for size in entry.shape]
+    for place in _sides(entry.shape):
+        sizes[place] = wanted.image if sizes[place] is None else sizes[place]
+    if len(sizes) > 1 and sizes[0] is None:
+        sizes[0] = wanted.batch
+    if spec is not None:
+        # A value alone.
+        return tuple(1 if size is None else size for size in sizes)
+    return None if None in sizes else tuple(size or 0 for size in sizes)
+
+
+def _undescribed(
+    inputs: Sequence[FileInput], lacking: Sequence[FileInput], where: str
+) -> UndescribedError:
+    # A number of which the file has no value is a setting, as a sampling rate.
+    wanted = [
+        entry for entry in inputs if entry in lacking or (entry.shape == () and not entry.optional)
+    ]
+    words = []
+    for entry in lacking:
+        if entry.shape is None:
+            about = entry.dtype or "a tensor of any shape"
+        elif entry.shape:
+            sizes = ["?" if size is None else str(size) for size in entry.shape]
+            between = " x " if any(isinstance(size, str) for size in entry.shape) else "x"
+            about = f"{entry.dtype} {between.join(sizes)}"
+        else:
+            about = f"{entry.dtype}, a single value"
+        words.append(f"{entry.name!r} is {about}")
+    return UndescribedError(
+        f"the file does not say what its inputs are: {joined_words(words)}",
+        where=where,
+        remedy=f"describe them, with a number for each N: {form_of(wanted)}",
+    )
+
+
+def value_words(values: Mapping[str, Any]) -> str:
+    """Write the values of inputs for a message: types and shapes, and single values."""
+
+    def words(value: Any) -> str:
+        kind, shape = str(value.dtype), "x".join(map(str, value.shape))
+        return f"{STRING if kind == 'object' else kind} {shape}" if shape else f"= {value}"
+
+    return ", ".join(f"{name} {words(value)}" for name, value in values.items())
+
+
+def make_inputs(
+    inputs: Sequence[FileInput], wanted: WantedInputs, seed: int, where: str
+) -> dict[str, Any]:
+    """Make an array for each input as it is described, equal for equal seeds.
+
+    Of others fractions lie between 0 and 1, whole numbers are 0 or 1. Where the first size alone is
+    dynamic, it is the batch. A dimension whose name has a size in a described input has that size.
+
+    Raises:
+        WorkloadError: inputs whose shape nothing tells, all in one message; an input of a type that
+            can't be made up; none has the batch as its first size.
+    """
+    specs = wanted.specs(inputs, where)
+    inputs = [entry for entry in inputs if not entry.optional or entry.name in specs]
+    named = {
+        name: size
+        for entry in inputs
+        if entry.name in specs
+        for name, size in zip(entry.shape or (), specs[entry.name].shape or (), strict=False)
+        # Names that exporters give to any dimension.
+        if isinstance(name, str) and name not in ("", "?", "None")
+    }
+    shapes = {entry.name: _shape(entry, specs.get(entry.name), wanted, named) for entry in inputs}
+    for entry in inputs:
+        if entry.dtype not in ("", STRING) and not _NUMBERS.fullmatch(entry.dtype):
+            raise WorkloadError(
+                f"the input {entry.name!r} is of a type that can't be made up: {entry.dtype}",
+                where=where,
+                remedy="measure the program that feeds it: edgebench minimum -- python3 infer.py",
+            )
+    lacking = [
+        entry
+        for entry in inputs
+        if shapes[entry.name] is None or (entry.dtype == STRING and entry.name not in specs)
+    ]
+    if lacking:
+        raise _undescribed(inputs, lacking, where)
+    if (
+        wanted.batch != 1
+        and not specs
+        and not any(shape and shape[0] == wanted.batch for shape in shapes.values())
+    ):
+        raise WorkloadError(
+            f"a batch of {wanted.batch} does not match the file, which has a fixed batch",
+            where=where,
+            remedy="leave batch out, or export the network with a dynamic batch dimension",
+        )
+    arrays: dict[str, Any] = {}
+    for number, entry in enumerate(inputs):
+        random, shape = _Mixed(seed, number), shapes[entry.name] or ()
+        if entry.name in specs:
+            arrays[entry.name] = _described_values(replace(specs[entry.name], shape=shape), random)
+        elif "float" in entry.dtype:
+            arrays[entry.name] = random.fractions(shape, entry.dtype)
+        else:
+            arrays[entry.name] = random.integers(_INTEGERS_BELOW, shape, entry.dtype)
+    return arrays
+
+
+class _Mixed:
+    """Even numbers, the same for the same seed; NumPy's own generators take 2 MiB.
+
+    A plain program need not have them. A bit mixer makes the n-th number of n.
+    """
+
+    #: So many numbers are made at a time: more would be memory beside the input.
+    _AT_ONCE = 1 << 14
+
+    def __init__(self, *seed: int) -> None:
+        self.seed = seed
+
+    def fractions(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """Make numbers from 0 to 1."""
+        return self._filled(shape, dtype, lambda bits: (bits >> 8) * 2.0**-24)
+
+    def integers(self, below: int, shape: tuple[int, ...], dtype: str) -> Any:
+        """Make whole numbers from 0 up to ``below``."""
+        return self._filled(shape, dtype, lambda bits: bits % below)
+
+    def _filled(self, shape: tuple[int, ...], dtype: str, convert: Callable[[Any], Any]) -> Any:
+        import numpy as np
+
+        array = np.empty(shape, dtype)
+        flat = array.reshape(-1)
+        first = 0
+        for part in self.seed:
+            first = (first * 0x9E3779B1 + part + 1) % (1 << 32)
+        for begin in range(0, flat.size, self._AT_ONCE):
+            end = min(begin + self._AT_ONCE, flat.size)
+            bits = np.arange(begin, end, dtype=np.uint64).astype(np.uint32)
+            bits = (bits + np.uint32(first)) * np.uint32(0x9E3779B1)
+            for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+                bits ^= bits >> np.uint32(shift)
+                bits *= np.uint32(factor)
+            flat[begin:end] = convert(bits ^ (bits >> np.uint32(16)))
+        return array
+
+
+def _described_values(spec: InputSpec, random: _Mixed) -> Any:
+    import numpy as np
+
+    if spec.value is not None:
+        dtype = object if spec.dtype == STRING else spec.dtype
+        return np.full(spec.shape, spec.value, dtype=dtype)
+    assert spec.shape is not None
+    assert spec.dtype is not None
+    if spec.below is not None:
+        return random.integers(spec.below, spec.shape, spec.dtype)
+    if spec.fill == "arange":
+        return np.broadcast_to(np.arange(spec.shape[-1]), spec.shape).astype(spec.dtype)
+    if spec.fill == "uniform":
+        return random.fractions(spec.shape, spec.dtype)
+    if spec.fill == "normal":
+        numbers = np.random.default_rng(random.seed)
+        return numbers.standard_normal(spec.shape, dtype=np.float32).astype(spec.dtype)
+    return np.full(spec.shape, spec.fill == "ones", dtype=spec.dtype)
+
 
 #: In a prepared network's folder: the file's name and inputs; and the folder of the file's copy.
 DESCRIPTION, COPY = "inputs.json", "file"

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from edgebench.errors import WorkloadError, error_words
 from edgebench.layers.names import LOADERS
 from edgebench.workloads.engines.engine import note_runtime, registered_engine
-from edgebench.workloads.engines.file_inputs import FileInput
-from edgebench.workloads.engines.files import COPY, EngineModel, FileEngine, TimedNode
+from edgebench.workloads.engines.files import COPY, EngineModel, FileEngine, FileInput, TimedNode
 
 if TYPE_CHECKING:
     from edgebench.workloads.recorder import Recorder

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.layers.input_specs import STRING
 from edgebench.workloads.engines.engine import note_runtime, registered_engine
-from edgebench.workloads.engines.file_inputs import FileInput
-from edgebench.workloads.engines.files import EngineModel, FileEngine
+from edgebench.workloads.engines.files import EngineModel, FileEngine, FileInput
 
 if TYPE_CHECKING:
     from edgebench.workloads.recorder import Recorder

@@ -1,14 +1,18 @@
-"""The training workload: steps of data, forward, backward and update, in any framework."""
+"""The training workload: steps of data, forward, backward and update, in any framework.
+
+The loop knows nothing of any framework. It passes NumPy arrays to a :class:`Backend`, and a
+framework's tensors are opaque to it.
+"""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.own_function import refuse_changed_files
@@ -18,13 +22,109 @@ from edgebench.workloads.training.names import BACKENDS, GRAPH
 from edgebench.workloads.training.own_code import NETWORK, own_data, own_reference
 
 if TYPE_CHECKING:
-    from edgebench.workloads.training.backend import (
-        Backend,
-        CompiledNetwork,
-        CountOfRight,
-        TrainedNetwork,
-    )
+    # NumPy belongs to the import phase.
+    import numpy.typing as npt
+
     from edgebench.workloads.training.data_sources import DataSet, Examples, Rows
+
+#: Counts how many labels were right; None: there are no labels.
+CountOfRight = Callable[[], int | None]
+#: Larger scores are counted within the step: kept until it has ended, they would add to its peak.
+_MOST_KEPT_BYTES = 64 * 1024
+
+
+def counted(count: CountOfRight) -> CountOfRight:
+    """Count now, and return the count."""
+    right = count()
+    return lambda: right
+
+
+def counted_later(count: CountOfRight, kept_bytes: int) -> CountOfRight:
+    """Count now if counting later would keep more than a few pages.
+
+    Args:
+        count: reads the scores.
+        kept_bytes: of the scores.
+    """
+    return count if kept_bytes <= _MOST_KEPT_BYTES else counted(count)
+
+
+Settings = Mapping[str, Any]
+#: Of edgebench's data sets ``uint8``; of the user's own any numbers.
+Images: TypeAlias = "npt.NDArray[Any]"
+#: Of edgebench's data sets ``int64``.
+Labels: TypeAlias = "npt.NDArray[Any]"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be learnt.
+
+    Args:
+        shape: channels, height and width of an image; of the user's own data that of one input.
+        classes: labels are 0 up to this, which is none; 0 where targets are no labels.
+        brightest: the pixel value that becomes 1.0.
+    """
+
+    shape: tuple[int, ...]
+    classes: int
+    brightest: int
+
+
+class TrainedNetwork(Protocol):
+    """A network with its optimizer. Only it knows the form of its batches and results."""
+
+    def batch(self, images: Images, labels: Labels) -> Any:
+        """Convert images (examples x channels x height x width) and labels for the network."""
+
+    def begin(self, step: int) -> None:
+        """Begin a step: what it trains may be drawn again."""
+
+    def forward(self, batch: Any, share: float) -> Any:
+        """Return the batch's mean loss, times the share of the step that the batch is.
+
+        Raises:
+            WorkloadError: the network can't take such images.
+        """
+
+    def backward(self, result: Any) -> None:
+        """Add the result's gradients to those already there."""
+
+    def loss_and_count(self, result: Any) -> tuple[float, CountOfRight]:
+        """Return the loss of :meth:`forward`, and what counts how many labels were right.
+
+        It is called after the step, off its clock, and must not hold activations until then.
+        """
+
+    def step(self) -> None:
+        """Update the parameters and free the gradients."""
+
+    def correct(self, batch: Any) -> int | None:
+        """Count the labels it gets right, as when it is used; None: no labels."""
+
+    def held_bytes(self) -> dict[str, int]:
+        """Add up the tensors it holds now: ``parameters``, ``gradients``, ``optimizer``; bytes."""
+
+
+class CompiledNetwork(TrainedNetwork, Protocol):
+    """One whose whole step is compiled into one graph, whose parts can't be told apart."""
+
+    def train(self, batch: Any) -> tuple[float, int]:
+        """Go forward, backward and update: the mean loss, and how many labels were right."""
+
+
+class Backend(Protocol):
+    """One framework: usually a module, listed in ``BACKENDS`` of the names."""
+
+    def import_runtime(self, settings: Settings, recorder: Recorder) -> None:
+        """Import all the code that training needs, so that it counts as base."""
+
+    def build(self, settings: Settings, problem: Problem, recorder: Recorder) -> TrainedNetwork:
+        """Build the network with its first parameters, drawn from the seed.
+
+        Raises:
+            WorkloadError: the network can't be had for such a problem.
+        """
 
 
 def run_training(settings: dict[str, Any], recorder: Recorder) -> None:
@@ -65,7 +165,6 @@ def prepared(settings: dict[str, Any], recorder: Recorder) -> TrainingLoop:
         backend.import_runtime(settings, recorder)
         # All it needs, so that its code counts as base.
         from edgebench.workloads.training import data_sources  # noqa: F401
-        from edgebench.workloads.training.backend import Problem
         from edgebench.workloads.training.data_sources import steps_of
 
         if function := own_data(settings):
@@ -163,9 +262,6 @@ class TrainingLoop:
 
     def _gradients(self, rows: Rows, phases: Phases) -> tuple[float, list[CountOfRight]]:
         """Add up all parts' gradients; returns the loss, and what counts right labels."""
-        # Lazy: it imports NumPy, which belongs to the import phase.
-        from edgebench.workloads.training.backend import counted
-
         parts = self.settings["accumulation"]
         size, loss = len(rows) // parts, 0.0
         counts: list[CountOfRight] = []

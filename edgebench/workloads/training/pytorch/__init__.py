@@ -1,4 +1,4 @@
-"""PyTorch as a backend of training (:class:`edgebench.workloads.training.backend.Backend`)."""
+"""PyTorch as a backend of training (:class:`edgebench.workloads.training.loop.Backend`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from edgebench.workloads.accelerator_phases import start_accelerator
 from edgebench.workloads.engines.torch import import_torch
 from edgebench.workloads.recorder import Recorder
-from edgebench.workloads.training.backend import Problem, Settings
+from edgebench.workloads.training.loop import Problem, Settings
 from edgebench.workloads.training.names import OWN
 from edgebench.workloads.training.own_code import build_own_network, own_loss, own_network
 
@@ -46,8 +46,11 @@ def build(settings: Settings, problem: Problem, recorder: Recorder) -> TorchNetw
 
     from edgebench.workloads.training.names import NOTHING
     from edgebench.workloads.training.pytorch.network import TorchNetwork
-    from edgebench.workloads.training.pytorch.networks import build_network, checkpoint_blocks
-    from edgebench.workloads.training.pytorch.partial_training import start_from
+    from edgebench.workloads.training.pytorch.networks import (
+        build_network,
+        checkpoint_blocks,
+        start_from,
+    )
 
     torch.manual_seed(settings["seed"])
     network = build_own_network(settings) or build_network(settings, problem)

@@ -16,7 +16,7 @@ from edgebench.errors import WorkloadError
 from edgebench.layers.accelerator import is_memory_error
 from edgebench.layers.own_function import OwnFunction
 from edgebench.workloads.recorder import Recorder
-from edgebench.workloads.training.backend import (
+from edgebench.workloads.training.loop import (
     CountOfRight,
     Images,
     Labels,
@@ -26,8 +26,7 @@ from edgebench.workloads.training.backend import (
 )
 from edgebench.workloads.training.names import MOMENTUM
 from edgebench.workloads.training.own_code import LOSS_HOW, NETWORK, own_loss, own_reference
-from edgebench.workloads.training.pytorch.networks import channels_read
-from edgebench.workloads.training.pytorch.partial_training import partial_training
+from edgebench.workloads.training.pytorch.networks import channels_read, partial_training
 
 #: From outputs and targets to the batch's mean loss.
 Loss = Callable[[Any, torch.Tensor], torch.Tensor]
@@ -206,7 +205,7 @@ class TorchResult(NamedTuple):
 
 
 class TorchNetwork:
-    """As :class:`edgebench.workloads.training.backend.TrainedNetwork` says.
+    """As :class:`edgebench.workloads.training.loop.TrainedNetwork` says.
 
     ``network`` and ``optimizer`` are torch's own; the latter is None where nothing is trained.
     """

@@ -1,4 +1,4 @@
-"""TensorFlow as a backend of training (:class:`edgebench.workloads.training.backend.Backend`)."""
+"""TensorFlow as a backend of training (:class:`edgebench.workloads.training.loop.Backend`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from edgebench.workloads.engines.engine import note_runtime
 from edgebench.workloads.engines.tensorflow import import_tensorflow
 from edgebench.workloads.recorder import Recorder
-from edgebench.workloads.training.backend import Problem, Settings
+from edgebench.workloads.training.loop import Problem, Settings
 
 if TYPE_CHECKING:
     from edgebench.workloads.training.tensorflow.network import TensorflowNetwork

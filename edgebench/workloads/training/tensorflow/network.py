@@ -18,7 +18,7 @@ import tensorflow as tf
 from keras import layers
 
 from edgebench.errors import WorkloadError
-from edgebench.workloads.training.backend import (
+from edgebench.workloads.training.loop import (
     CountOfRight,
     Images,
     Labels,
@@ -160,7 +160,7 @@ class TensorflowResult(NamedTuple):
 
 
 class TensorflowNetwork:
-    """As :class:`edgebench.workloads.training.backend.TrainedNetwork` says.
+    """As :class:`edgebench.workloads.training.loop.TrainedNetwork` says.
 
     Each operation is executed as Python calls it, so that a step's phases can be told apart.
     ``network`` and ``optimizer`` are Keras's own.
@@ -228,7 +228,7 @@ class TensorflowNetwork:
 
 
 class CompiledTensorflowNetwork(TensorflowNetwork):
-    """As :class:`edgebench.workloads.training.backend.CompiledNetwork` says."""
+    """As :class:`edgebench.workloads.training.loop.CompiledNetwork` says."""
 
     def __init__(self, network: Any, settings: Settings, problem: Problem) -> None:
         super().__init__(network, settings, problem)

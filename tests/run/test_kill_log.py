@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cgroups.kill_log import KillLog, is_in, parse_kills
+from edgebench.run.trial.outcome import KillLog, is_in, parse_kills
 
 #: As a 6.18 kernel prints it on version 1 (stack left out); another program's lines between.
 V1 = """\
