@@ -126,12 +126,10 @@ class WorkloadAnswer:
         return statistics.median(factor for factor, _ in group), group[-1][1]
 
 
-def workload_answer(
-    workload: WorkloadFacts, name: str = "", most_slowdown: float | None = None
-) -> WorkloadAnswer:
-    """Make the answer of a workload; ``most_slowdown``: of the limit to give, if asked for."""
+def workload_answer(workload: WorkloadFacts, name: str = "") -> WorkloadAnswer:
+    """Make the answer of a workload; ``name``: instead of its own."""
     free = workload.unlimited
-    good = workload.bracket(most_slowdown).good
+    good = workload.bracket().good
     give = round(good.limit_bytes) if good else None
     rows = [
         _row(point, workload, give) for point in workload.points if point.outcomes or point.planned

@@ -112,16 +112,15 @@ def _points(results: Path, kind: str) -> tuple[Results, str]:
     from edgebench.answers.limits import limits_table, workload_answer
     from edgebench.report.junit import junit_xml
     from edgebench.report.markdown import table_lines
-    from edgebench.results.facts import workload_facts
-    from edgebench.results.point_facts import point_facts
+    from edgebench.results.facts import sweep_facts
     from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
     sweep = loaded.sweeps[0]
-    points = [point for point in point_facts(sweep) if point.outcomes]
+    facts = sweep_facts(sweep)
     if kind == "junit":
-        return loaded, junit_xml(sweep, points)
-    found = workload_facts(points)
+        return loaded, junit_xml(sweep, [point for point in facts.points if point.outcomes])
+    found = facts.workloads
     names = brief_names(one.name for one in found)
     tables = [
         replace(limits_table(workload_answer(one), every=True, peaks=True), title=names[one.name])

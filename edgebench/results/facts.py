@@ -9,14 +9,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+
+import msgspec
 
 from edgebench.kills import TOO_TIGHT
 from edgebench.need import Need
 from edgebench.records import LimitSetting
-from edgebench.results.limit_to_give import LimitBracket, TriedLimit, given_bracket
+from edgebench.results.limit_to_give import AskedPace, LimitBracket, TriedLimit, given_bracket
 from edgebench.results.miss_curve import MissCurve, curve_workload, record_curves
 from edgebench.results.point_facts import PointFacts, point_facts
 from edgebench.results.rounds import START, STEADY
@@ -47,12 +49,14 @@ class WorkloadFacts:
     """Points that differ in their memory limit alone, the widest limit first.
 
     ``miss_curve`` is what its rounds read again at each limit; None where nothing was counted.
+    ``asked`` is how slow it may be at the limit to give.
     """
 
     name: str
     settings: dict[str, Any]
     points: tuple[PointFacts, ...]
     miss_curve: MissCurve | None = None
+    asked: AskedPace = field(default_factory=AskedPace)
 
     @property
     def key(self) -> WorkloadKey:
@@ -93,7 +97,13 @@ class WorkloadFacts:
             return found.low, found.high
         return None if self.demand_bytes is None else (self.demand_bytes, self.demand_bytes)
 
-    def bracket(self, most_slowdown: float | None = None) -> LimitBracket:
+    @property
+    def most_slowdown(self) -> float | None:
+        """How many times as slow it may be at the limit to give; None: as usual."""
+        rate = self.unlimited.throughput_per_s if self.unlimited else None
+        return self.asked.factor(1 / rate.median if rate else None)
+
+    def bracket(self) -> LimitBracket:
         """Return the limit to give, and the largest that is not enough.
 
         Nothing is given to what still grew when it was stopped.
@@ -101,7 +111,7 @@ class WorkloadFacts:
         if self.unmeasured.growth is not None:
             return LimitBracket(None, None)
         least = next((p.least_to_give_bytes for p in self.points if p.least_to_give_bytes), 0)
-        return given_bracket([*map(self._tried_limit, self.tried)], most_slowdown, least)
+        return given_bracket([*map(self._tried_limit, self.tried)], self.most_slowdown, least)
 
     def _tried_limit(self, point: PointFacts) -> TriedLimit:
         free, later_s = self.unlimited, None
@@ -219,11 +229,16 @@ def sweep_facts(sweep: Sweep) -> SweepFacts:
     # A search plans only some of its points.
     planned = [point for point in points if point.planned or point.outcomes]
     found = workload_facts(planned or points)
+    try:
+        asked = msgspec.convert(sweep.resolved.get("asked", {}), AskedPace)
+    except msgspec.ValidationError:
+        asked = AskedPace()
     return SweepFacts(
         tuple(points),
-        tuple(replace(one, miss_curve=curves.get(curve_workload(one.key))) for one in found)
-        if curves
-        else tuple(found),
+        tuple(
+            replace(one, miss_curve=curves.get(curve_workload(one.key)), asked=asked)
+            for one in found
+        ),
     )
 
 

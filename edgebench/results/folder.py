@@ -40,6 +40,7 @@ from edgebench.results.layout import (
     trials_file,
     whole_length,
 )
+from edgebench.results.limit_to_give import AskedPace
 from edgebench.results.trial_lines import read_records
 from edgebench.safe_files import (
     PART,
@@ -309,3 +310,16 @@ def _worded(path: Path) -> Iterator[None]:
             where=str(error.filename or path),
             remedy=UNWRITABLE_REMEDY,
         ) from error
+
+
+def keep_asked_pace(path: Path, asked: AskedPace) -> None:
+    """Keep how slow the last search of this sweep let the limit to give be.
+
+    Raises:
+        ResultsError: it can't be written.
+    """
+    given = {k: v for k, v in (("slowdown", asked.slowdown), ("throughput", asked.throughput)) if v}
+    resolved = read_json(path / RESOLVED)
+    if resolved.get("asked", {}) != given:
+        with _worded(path):
+            write_whole(path / RESOLVED, json_bytes({**resolved, "asked": given}))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from edgebench.records import LimitSetting
 from edgebench.results.spread import SLIGHT, Ratio
@@ -17,6 +20,28 @@ HUGE_PAGE = 2 * MIB
 NOT_MET = Ratio(1.0, 1.0, 1.0, 0.0)
 #: A program that used less than this share of its unlimited peak behaved differently, not noisily.
 ADAPTED = 0.9
+
+
+@dataclass(frozen=True)
+class AskedPace:
+    """How slow a workload may be at the limit to give; a search keeps it with its sweep.
+
+    Args:
+        slowdown: the factor that it may be slower by; None: the usual one.
+        throughput: the least that it must get done in a second, instead of a slowdown.
+    """
+
+    slowdown: Annotated[float, Meta(gt=0)] | None = None
+    throughput: Annotated[float, Meta(gt=0)] | None = None
+
+    def factor(self, unlimited_pace: float | None) -> float | None:
+        """Return the slowdown that is asked for.
+
+        Below 1: even the unlimited trials are too slow.
+        """
+        if self.throughput is not None:
+            return 1 / unlimited_pace / self.throughput if unlimited_pace else None
+        return self.slowdown
 
 
 @dataclass(frozen=True)

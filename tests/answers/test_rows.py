@@ -18,6 +18,7 @@ from edgebench.answers.limits import (
 from edgebench.answers.table import size_cells, slowdown, time_cells
 from edgebench.need import Need, least_to_give
 from edgebench.records import EndedIn
+from edgebench.results.limit_to_give import AskedPace
 from edgebench.results.point_facts import PointFacts
 from edgebench.results.spread import Ratio, spread_of
 
@@ -71,7 +72,7 @@ def test_give_is_the_least_limit_that_was_tried_and_fast_enough(most: float, giv
     """All of its trials finished; what is killed at one of three is never given."""
     torn = point("100M", (2.0, 2.0), outcomes={"ok": 2, "oom-killed": 1})
     points = (STEADY, point("150M", (2.1,) * 3), point("120M", (2.8,) * 3), torn)
-    found = workload_answer(made(*points), most_slowdown=most)
+    found = workload_answer(replace(made(*points), asked=AskedPace(most)))
     assert found.give_bytes == (give and give * MIB)
     assert [row.give for row in found.rows].count(True) == (give is not None)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from made_records import MIB, NETWORK, counts, record, repeats, rounds, sweep
+from made_sweep import Shape, make
 from msgspec.structs import replace
 from results_making import loading, make_sweep
 
@@ -28,7 +29,8 @@ from edgebench.records import (
     WorkingSet,
 )
 from edgebench.results.facts import WorkloadFacts, more_bytes, sweep_facts
-from edgebench.results.limit_to_give import is_limit_met
+from edgebench.results.folder import keep_asked_pace
+from edgebench.results.limit_to_give import AskedPace, is_limit_met
 from edgebench.results.once import once_for_results
 from edgebench.results.point_facts import PointFacts, point_facts
 from edgebench.results.point_times import (
@@ -40,7 +42,7 @@ from edgebench.results.point_times import (
 from edgebench.results.results import Results, load
 from edgebench.results.rounds import rounds_of, steadiness, trial_times
 from edgebench.results.spread import Ratio, Spread, median_interval_of, ratio_of, spread_of
-from edgebench.results.sweep_reader import how_watched
+from edgebench.results.sweep_reader import how_watched, read_sweep
 from edgebench.results.unmeasured import Unmeasured, unmeasured
 
 
@@ -359,6 +361,28 @@ def test_which_limits_finish_are_given_and_are_not_enough() -> None:
     assert of(*found.timed) == ["300M", "250M", "200M", "180M"]
     assert of(*found.slowed) == ["300M", "250M", "200M", "180M"]
     assert found.bracket().good.limit_bytes == 250 * MIB
+
+
+@pytest.mark.parametrize(
+    ("asked", "give"),
+    [
+        (AskedPace(), 250),
+        (AskedPace(slowdown=3.0), 200),
+        # 40 a second without a limit, so at most 2.5 times as slow.
+        (AskedPace(throughput=16.0), 200),
+        (AskedPace(slowdown=-1.0), 250),
+    ],
+)
+def test_a_search_keeps_how_slow_the_limit_to_give_may_be(
+    asked: AskedPace, give: int, tmp_path: Path
+) -> None:
+    """So that ``show`` marks the limit that ``minimum --slowdown`` gave."""
+    path = make(tmp_path, Shape())
+    keep_asked_pace(path, asked)
+    rates = {None: 40.0, 250: 38.0, 200: 18.0, 150: 10.0}
+    rate = [record(at, 9.0, 40 / r, throughput_per_s=r) for at, r in rates.items()]
+    found = workload(*rate, resolved=read_sweep(path).resolved)
+    assert found.bracket().good.limit_bytes == give * MIB
 
 
 def test_what_more_memory_saves() -> None:

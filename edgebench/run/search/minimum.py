@@ -18,6 +18,7 @@ from edgebench.answers.table import size
 from edgebench.boards.storage import AS_IS
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.results.facts import WorkloadFacts, sweep_facts
+from edgebench.results.folder import keep_asked_pace
 from edgebench.results.sweep_reader import read_sweep
 from edgebench.run.search.search import LimitSearch, SearchRules, needs_of
 from edgebench.run.search.unlimited_trials import check_throughput, check_unlimited
@@ -26,7 +27,7 @@ from edgebench.run.sweep.trials import Progress
 from edgebench.run.trial.command import check_command
 from edgebench.run.trial.function import function_settings, name_of
 from edgebench.run.trial.session import scratch_folder
-from edgebench.run.walk.pace import median_pace, pace_of_program, pace_of_rounds
+from edgebench.run.walk.pace import pace_of_program, pace_of_rounds
 from edgebench.scenario.flag_scenario import tried_scenario
 from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS, PROGRAM_KEYS
 from edgebench.scenario.points import points
@@ -268,6 +269,7 @@ def read_minimum(search: Search, folder: Path) -> Minimum:
         ResultsError: the folder can't be read.
         WorkloadError: an unlimited trial failed, or there is none that tells a need.
     """
+    keep_asked_pace(folder, search.rules.asked)
     sweep, planner = read_sweep(folder), search.planner
     records = {record.trial: record for record in sweep.records}
     unlimited = [r for r in sweep.records if r.limits.label == "max"]
@@ -277,8 +279,8 @@ def read_minimum(search: Search, folder: Path) -> Minimum:
         what = f"how much memory {search.name} needs is not known"
         raise WorkloadError(what, where=str(sweep.path), remedy="edgebench doctor")
     (workload, *_) = sweep_facts(sweep).workloads
-    slowdown = search.rules.factor(median_pace(unlimited, search.rules.pace))
-    answer = workload_answer(workload, search.name, slowdown)
+    slowdown = workload.most_slowdown
+    answer = workload_answer(workload, search.name)
     fits = None
     if search.asked["within"] is not None and not answer.growing:
         finished = any(row.limit_bytes and row.all_finished for row in answer.rows)

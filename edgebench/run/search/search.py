@@ -15,6 +15,7 @@ from edgebench.need import Need, differs, least_to_give, need_of
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.limit_to_give import (
     HUGE_PAGE,
+    AskedPace,
     LimitBracket,
     TriedLimit,
     adapts,
@@ -83,14 +84,10 @@ class SearchRules:
     budget_s: float | None = None
     searches: bool = True
 
-    def factor(self, unlimited_pace: float | None) -> float | None:
-        """Return the slowdown that is asked for.
-
-        Below 1: even the unlimited trials are too slow.
-        """
-        if self.throughput is not None:
-            return 1 / unlimited_pace / self.throughput if unlimited_pace else None
-        return self.slowdown
+    @property
+    def asked(self) -> AskedPace:
+        """How slow it may be at the limit to give."""
+        return AskedPace(self.slowdown, self.throughput)
 
 
 class LimitSearch(Planner):
@@ -141,7 +138,7 @@ class LimitSearch(Planner):
         base = median_pace(unlimited, self.pace)
         grows = unmeasured(unlimited).growth is not None
         varies = differs(min(sizes), max(sizes)) and not grows
-        tried, factor = self.tried(planned, records), self.rules.factor(base)
+        tried, factor = self.tried(planned, records), self.rules.asked.factor(base)
         # Slow with all that it needs: the one trial without a limit may have been fast by luck.
         roomy = [one for one in tried if one.ok and one.limit_bytes >= max(sizes)]
         is_odd = len(self._limits) > 1 and not all(one.is_fast(factor) for one in roomy)
