@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.need import Need, need_of
+from edgebench.need import Need, differs, need_of
 from edgebench.record_parts import FilesReport, PhaseSum
 from edgebench.records import WITH_PEAK, LimitSetting, TrialRecord
 from edgebench.spans import (
@@ -151,3 +151,13 @@ def test_files_are_told_apart_where_they_are_many(
 ) -> None:
     found = Need(*(None if size is None else size * MIB for size in need))
     assert (found.files_bytes, found.has_much_elsewhere) == (files * MIB, much)
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "is_other"),
+    [(20, 21, False), (20, 21.1, True), (100, 105, False), (100, 105.1, True), (4, 5.1, True)],
+)
+def test_needs_differ_beyond_a_twentieth_and_a_mebibyte(
+    least: float, most: float, is_other: bool
+) -> None:
+    assert differs(least * MIB, most * MIB) is is_other

@@ -44,3 +44,10 @@ def test_few_places_are_refused():
     """Four places can't tell a bend."""
     with pytest.raises(ResultsError, match="4 places are too few"):
         find_bend([1, 2, 3, 4], [1, 2, 3, 4])
+
+
+def test_five_places_are_enough():
+    """1, 2, 3, then twice as steep: 5 and 7."""
+    found = find_bend([1, 2, 3, 4, 5], [1, 2, 3, 5, 7])
+    assert (found.at, found.before, found.after) == pytest.approx((3.0, 1.0, 2.0))
+    assert found.start == pytest.approx(0, abs=1e-9)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 from scipy import stats
 
-from edgebench.analysis.comparison import BlockedLog, PointTime, compare_overall
+from edgebench.analysis.comparison import BlockedLog, PointTime, _weights, compare_overall
 
 _KINDS = ("total", "start", "load", "first", "execute")
 _POINTS, _BLOCKS, _PAIRS = 6, 3, 300
@@ -73,6 +73,22 @@ def test_blocks_alone_are_student_s():
     assert math.log(found.ratio_low) == pytest.approx(books.low)
     assert math.log(found.ratio_high) == pytest.approx(books.high)
     assert (found.widest, found.times, found.verdict) == ("blocks", len(_KINDS), "slower")
+
+
+@pytest.mark.parametrize(
+    ("difference", "error", "weights"),
+    [
+        # Precisions 100, 25, 25; mean 1/12; Q = 3.20833 - 2 beyond, over 150 - 11250 / 150 = 75.
+        ([0.0, 0.4, 0.1], [0.1, 0.2, 0.2], [1 / 0.0261111, 1 / 0.0561111, 1 / 0.0561111]),
+        ([0.1, 0.12, 0.11], [0.1, 0.2, 0.2], [100, 25, 25]),
+        # The clock's error, not the repeats'.
+        ([0.3, 0.3], [1e-6, 0.1], [1e8, 100]),
+    ],
+)
+def test_weights_are_those_of_random_effects(
+    difference: list[float], error: list[float], weights: list[float]
+):
+    assert _weights(difference, error) == pytest.approx(weights, rel=1e-5)
 
 
 def test_a_precise_time_weighs_more():

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import structs
 from study_results import MIB, record, write_sweep
 
 import edgebench
-from edgebench.analysis.studies.training import framework_tables
+from edgebench.analysis.studies.training import framework_frame, framework_tables
+from edgebench.errors import ResultsError
 from edgebench.records import LimitSetting, PhaseSum
 from edgebench.report.figures.frameworks import figures
 from edgebench.slowdown.curves import curves
@@ -94,3 +97,32 @@ def test_curves_are_of_one_framework(swept: Path):
         "basic_cnn · sgd · tensorflow · forward",
         "basic_cnn · sgd · tensorflow · compiled · graph",
     }
+
+
+def test_a_row_has_the_kernel_s_peak_and_the_allocator_s_own() -> None:
+    """Of the same point; none of a strategy that failed, or was never read."""
+    made = [trial(1, "pytorch", None, 8, "2G"), trial(2, "tensorflow", True, 16, "max")]
+    (torch, own), change = made, structs.replace
+    strategies = [change(torch, strategy="torch", outcome="ok"), change(own, strategy="tensorflow")]
+    strategies += [change(own, trial="0008", strategy="tensorflow", outcome="failed")]
+    missing = {"reading": "none"}
+    strategies += [change(torch, trial="0009", strategy="torch", outcome="ok", missing=missing)]
+    strategies += [change(torch, strategy="rss", outcome="ok")]
+    peaks = {"0001": 64 * MIB, "0002": 71 * MIB}
+    sweep: Any = SimpleNamespace(
+        name="s",
+        records=[*made, record(3, {"kind": "inference"})],
+        strategy_records=strategies,
+        reading=lambda number: SimpleNamespace(peak_bytes=peaks[number]),
+    )
+    results: Any = SimpleNamespace(sweeps=[sweep])
+    killed, graph = framework_frame(results).replace({float("nan"): None}).to_dict("records")
+    assert (killed["outcome"], killed["peak_bytes"]) == ("oom-killed", None)
+    assert killed["whole_s"] is None
+    assert (killed["limit_label"], killed["own_bytes"]) == ("2G", 64 * MIB)
+    assert (graph["framework"], graph["batch"]) == ("TensorFlow compiled", 16)
+    assert (graph["peak_bytes"], graph["own_bytes"]) == (166 * MIB, 71 * MIB)
+    assert (graph["data_s"], graph["graph_s"], graph["whole_s"]) == (0.001, 0.001, 0.002)
+    sweep.records = made[:1]
+    with pytest.raises(ResultsError, match="no two frameworks trained"):
+        framework_frame(results)

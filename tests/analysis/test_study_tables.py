@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
-from study_results import convolution_records, partial_records, search_records, write_sweep
+from study_results import MIB, convolution_records, partial_records, search_records, write_sweep
 
 import edgebench
+from edgebench.analysis.studies import convolutions, training
 from edgebench.analysis.studies.convolutions import cost_bends, cost_frame, stacked_kernels
 from edgebench.analysis.studies.hyperparameters import (
+    SettingEffect,
+    _effect_tables,
     background_effects,
     draw_frame,
     search_effects,
     search_tables,
 )
-from edgebench.analysis.studies.training import partial_tables
+from edgebench.analysis.studies.tables import StudyTable
+from edgebench.analysis.studies.training import partial_tables, training_memory_tables
 from edgebench.cli import cli
 from edgebench.errors import ResultsError
 
@@ -133,3 +139,110 @@ def test_a_sweep_without_a_study_says_what_each_needs(tmp_path: Path):
     path = write_sweep(tmp_path, [record(1, {"kind": "command", "command": ["true"]})], {})
     with pytest.raises(ResultsError, match="a study: convolution, operators, frameworks"):
         CliRunner().invoke(cli, ["show", "--study", str(path)], catch_exceptions=False)
+
+
+def shown(table: StudyTable) -> tuple[list[str], list[list[str]]]:
+    """Titles and cells, as a person reads them."""
+    read = table.as_table(table.rows)
+    return list(read.columns), [list(row) for row in read.rows]
+
+
+def effect(background: int | None, setting: str, low: float, high: float, **own: Any) -> Any:
+    """An effect between two sizes; 3.25 MiB over the range, from 1.5 to 5."""
+    group = {"data": own.get("data", "digits"), "network": "mlp", "background_bytes": background}
+    across = 3.25 * MIB, 1.5 * MIB, 5 * MIB
+    measure, draws = own.get("measure", "own_bytes"), own.get("draws", 24)
+    middle = (low + high) / 2
+    return SettingEffect(
+        group, measure, setting, draws, middle, low, high, *across, 0.42, -0.37, -0.6, -0.1
+    )
+
+
+def test_each_effect_is_a_row():
+    """Groups are named by what differs, background last; a rate survives where it saves."""
+    effects = [
+        effect(512 * MIB, "learning_rate", -0.9, -0.5),
+        effect(None, "learning_rate", -0.3, 0.1, data="letters", draws=30),
+        effect(0, "width", 0.25, 0.75, measure="system_5s_bytes"),
+    ]
+    table, verdict = _effect_tables(effects)
+    assert (table.name, verdict.name) == ("effects", "verdict")
+    where, across = ["draws of", "measure"], ["MiB over its range", "from", "to"]
+    size = ["effect", "from", "to"]
+    rest = ["variance explained", "rank correlation", "interval excludes 0"]
+    titles, rows = shown(table)
+    assert titles == [*where, "setting", *size, *across, *rest]
+    sizes = ["+3.2", "+1.5", "+5.0"]
+    where = [["digits, background 512 MiB", "own"], ["letters", "own"]]
+    where += [["digits, background 0 MiB", "system 5s"]]
+    assert rows == [
+        [*where[0], "learning_rate", "-0.70", "-0.90", "-0.50", *sizes, "42%", "-0.37", "yes"],
+        [*where[1], "learning_rate", "-0.10", "-0.30", "+0.10", *sizes, "42%", "-0.37", "no"],
+        [*where[2], "width", "+0.50", "+0.25", "+0.75", *sizes, "42%", "-0.37", "yes"],
+    ]
+    assert shown(verdict) == (
+        ["draws of", "measure", "confirmed", *across],
+        [[*where[0], "yes", *sizes], [*where[1], "no", *sizes]],
+    )
+    assert "shown" not in verdict.rows[0]
+    assert "from 24 or 30 draws" in table.says[0]
+    (alone,) = _effect_tables([effect(None, "width", 1.0, 2.0)])
+    assert alone.rows[0]["group"] == "all"
+
+
+def test_memory_in_training_stands_beside_inference(monkeypatch: pytest.MonkeyPatch):
+    """MiB, by mode, network and batch; heaps and an accelerator where there are some."""
+    columns = ["network", "mode", "batch", "demand_bytes", "base_bytes", "above_bytes"]
+    rows = [
+        ["vgg", "training", 8, 300 * MIB, 120 * MIB, 95 * MIB],
+        ["lenet", "training", 16, 210.25 * MIB, 110 * MIB, 64 * MIB],
+        ["lenet", "inference", 4, 150 * MIB, 100 * MIB, 31 * MIB],
+    ]
+    frame = pd.DataFrame(rows, columns=columns)
+    frame["memray_bytes"] = [n * MIB for n in (81.5, 42, 23)]
+    monkeypatch.setattr(training, "training_memory_frame", lambda _: frame)
+    (table,) = training_memory_tables(Any)
+    titles, cells = shown(table)
+    figures = ["cgroup's demand", "base", "above base", "heap (memray)"]
+    assert titles == ["network", "", "batch", *figures]
+    assert cells == [
+        ["lenet", "inference", "4", "150.0", "100.0", "31.0", "23.0"],
+        ["lenet", "training", "16", "210.2", "110.0", "64.0", "42.0"],
+        ["vgg", "training", "8", "300.0", "120.0", "95.0", "81.5"],
+    ]
+    frame = frame.assign(accelerator="cuda", accelerator_bytes=33.5 * MIB)
+    (table,) = training_memory_tables(Any)
+    titles, cells = shown(table)
+    assert titles[-2:] == ["accelerator", "its peak"]
+    assert cells[0][-2:] == ["cuda", "33.5"]
+
+
+def test_a_convolution_s_cost_and_its_stack(monkeypatch: pytest.MonkeyPatch):
+    """Medians of two trials; two of 3 x 3 see what one of 5 x 5 sees, in 0.8 of its time."""
+    about = {"work": "forward", "limit_label": "max", "channels": 32, "image": 64, "batch": 4}
+    trials = [(2, 3, 0.0125, 6), (2, 3, 0.0155, 7), (1, 5, 0.017, 3), (1, 5, 0.018, 2)]
+    frame = pd.DataFrame(
+        {
+            **about,
+            "stack": stack,
+            "kernel": kernel,
+            "field": 5,
+            "image_s": seconds,
+            "image_bytes": size * MIB,
+        }
+        for stack, kernel, seconds, size in trials
+    )
+    monkeypatch.setattr(convolutions, "cost_frame", lambda _: frame)
+    table, stacked = convolutions.convolution_tables(Any)
+    titles, rows = shown(table)
+    figures = ["ms per image", "MiB per image"]
+    assert titles == ["pass", "limit", "stacked", "kernel", "batch", *figures]
+    assert rows == [
+        ["forward", "max", "1", "5", "4", "17.500", "2.50"],
+        ["forward", "max", "2", "3", "4", "14.000", "6.50"],
+    ]
+    titles, (row,) = shown(stacked)
+    ratio = ["time small / large", "from", "to", "memory small / large"]
+    assert titles == ["pass", "limit", "batch", "stacked", "small kernel", "large kernel", *ratio]
+    assert [*row[:7], row[-1]] == ["forward", "max", "4", "2", "3", "5", "0.80", "2.60"]
+    assert float(row[7]) < 0.8 < float(row[8])

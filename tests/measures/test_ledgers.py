@@ -16,6 +16,7 @@ from edgebench.analysis.ledgers import (
     size_at_boundary,
 )
 from edgebench.analysis.ledgers import boundary_nearest_trial_peak as nearest
+from edgebench.errors import ResultsError
 from edgebench.measures.ledger import (
     Figure,
     Ledger,
@@ -25,6 +26,7 @@ from edgebench.measures.ledger import (
     resident_to_charged,
     resident_to_proportional,
 )
+from edgebench.measures.strategies import with_own_trial
 from edgebench.measures.strategies.cgroup import KernelMark
 from edgebench.measures.strategies.process import Malloc, Process
 from edgebench.measures.strategies.tcmalloc import Tcmalloc
@@ -293,6 +295,40 @@ def test_the_timed_trial_in_the_middle_is_reconciled(monkeypatch: pytest.MonkeyP
     sweep.records = timed[3:]
     (found,) = reconciliation.reconcile_sweep(sweep)
     assert (found.record.trial, found.costs) == ("0006", {"process": 10.5})
+
+
+@pytest.mark.parametrize(
+    ("missing", "reason", "says"),
+    [
+        ({"reading": "no symbols"}, "killed", "no symbols"),
+        ({}, "killed", "killed"),
+        ({}, None, "no reading"),
+    ],
+)
+def test_why_a_strategy_of_the_point_is_missing(
+    missing: dict[str, str], reason: str | None, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its trial says it; one of another point is none; what needs a limit is not missed here."""
+    monkeypatch.setattr(Tcmalloc, "unavailable", lambda _: "no libtcmalloc here")
+
+    def read(_: Any, one: TrialRecord) -> TrialReadings:
+        if one.strategy == "torch":
+            raise ResultsError("no reading")
+        return trial(one, TrialData([], one))
+
+    monkeypatch.setattr(reconciliation, "read_trial", read)
+    own = [record("0002", strategy="torch", missing=missing, reason=reason)]
+    own += [record("0003", strategy="process"), record("0004", strategy="memray", point="p2")]
+    sweep: Any = SimpleNamespace(strategy_records=own)
+    trials, found = reconciliation._own_trials(sweep, record())
+    assert list(trials) == ["process"]
+    assert found["torch"] == says
+    lacks = 'no trial of its own: [memory] strategies = ["{}"] in the scenario'
+    assert found["memray"].startswith(lacks.format("memray"))
+    assert found["tcmalloc"] == lacks.format("tcmalloc") + "; no libtcmalloc here"
+    limited = reconciliation._own_trials(sweep, record(limit_bytes=96 * MIB))[1]
+    only = {name for name, one in with_own_trial().items() if one.limited_only}
+    assert set(limited) - set(found) == {n for n in only if with_own_trial()[n].tells_memory}
 
 
 def ledger(source: int, target: int, *terms: Term) -> Ledger:

@@ -11,6 +11,7 @@ from made_workloads import MIB, WEIGHTS, curve, device, rows
 
 from edgebench.errors import ResultsError
 from edgebench.slowdown.computed import needs_of_others, seconds_of_others
+from edgebench.slowdown.prediction import WorkloadQuery, find_workloads
 from edgebench.slowdown.workload import (
     CannotPredictError,
     Room,
@@ -131,3 +132,40 @@ def test_mapped_weights_need_no_swap() -> None:
     tables = {"net": rows(30, 50, 220), "other": rows(100, 20)}
     assert mapped_bytes(tables, "net+other", {"schedule": "bulk"}) == 300 * MIB
     assert mapped_bytes(tables, "net", {"schedule": "linear"}) == 220 * MIB
+
+
+@pytest.mark.parametrize(("rounds", "phases"), [(1, ["total"]), (4, ["start", "total"])])
+def test_what_a_query_leaves_open_is_as_most_workloads_have_it(
+    rounds: int, phases: list[str]
+) -> None:
+    """Two of three inferences by torch, whatever their order of keys; threads are asked for."""
+    shared = {"schedule": "linear", "loader": "mmap", "warm": 5, "image": 64, "rounds": rounds}
+    first, other = (curve({}, network=n, sweep=n, command=n, **shared) for n in ("a", "b"))
+    turned = replace(other, settings=dict(reversed(other.settings.items())))
+    rest = [curve({}, network="c", rounds=2)]
+    rest += [curve({}, network=n, kind="training", pipeline="t") for n in "def"]
+    rest += [curve({}, network=n, engine="onnxruntime", pipeline="o") for n in "ghi"]
+    data = replace(device(*rest, first, turned), device="nano", swap_kind="zram")
+    (found,) = find_workloads(data, WorkloadQuery("net", threads=7))
+    assert found.settings == {
+        "kind": "inference",
+        "batch": 1,
+        "workers": 2,
+        "page_cache": "cold",
+        "gc": "frozen",
+        **shared,
+        "image": None,
+        "threads": 7,
+        "swap_bytes": 1024.0 * MIB,
+        "device": "nano",
+        "swap_kind": "zram",
+        "pipeline": "net",
+    }
+    assert [(one.network, one.phase, one.limit_bytes.size) for one in found.curves] == [
+        ("net", phase, 0) for phase in phases
+    ]
+    assert find_workloads(data, WorkloadQuery("c"))[0].curves == (rest[0],)
+    with pytest.raises(ResultsError, match="no trial here is of such a workload"):
+        find_workloads(data, WorkloadQuery(loader="file"))
+    usual = find_workloads(device(), WorkloadQuery("net", batch=3))[0].settings
+    assert (usual["batch"], usual["schedule"], usual["rounds"], usual["warm"]) == (3, "bulk", 3, 2)
