@@ -53,7 +53,6 @@ class Made:
 
 
 def slower(layer: str, times: Times, base: Mapping[str, Times] = UNLIMITED) -> dict[str, Times]:
-    """The times with one layer's changed."""
     return {**base, layer: times}
 
 
@@ -63,7 +62,6 @@ LIMITED = slower("fc", (0.50, 0.50, 0.50, 0.01), slower("conv", (0.20, 0.20, 0.0
 
 
 def make(root: Path, trials: Sequence[Made], networks: Sequence[str] = ("duo",)) -> Path:
-    """Write the sweep; its folder."""
     tables = {"networks": {name: _table() for name in networks}}
     resolved: dict[str, Any] = {"fingerprint": "f00d", "points": [], "plan": []}
     with ResultsFolder.create(
@@ -76,7 +74,6 @@ def make(root: Path, trials: Sequence[Made], networks: Sequence[str] = ("duo",))
 
 
 def table_of(path: Path) -> LayerCostTable:
-    """The one table of a sweep."""
     (table, left_out) = layer_cost_tables(load(path))
     assert left_out == []
     (only,) = table
@@ -201,7 +198,6 @@ def overlapping(made: Made) -> list[dict[str, Any]]:
 
 
 def write_events(path: Path, trial: str, events: Sequence[Mapping[str, Any]]) -> None:
-    """Replace one trial's events, and its phases in the record."""
     lines = "".join(json.dumps(event) + "\n" for event in events)
     (path / "events" / f"{trial}.jsonl.gz").write_bytes(gzip.compress(lines.encode(), 1))
     records = [json.loads(line) for line in (path / "trials.jsonl").read_text().splitlines()]
@@ -213,7 +209,6 @@ def write_events(path: Path, trial: str, events: Sequence[Mapping[str, Any]]) ->
 
 
 def samples(events: Sequence[Mapping[str, Any]]) -> bytes:
-    """A sampler's file: usage steps once, swap is never told, the CPU is used up to the end."""
     begin, end = events[0]["t_ns"] - 1000, events[-1]["t_ns"] + 50_000
     times = np.linspace(begin, end, 11).astype(np.int64)
     fast = np.zeros(11, [(n, "<i8") for n in ("t_ns", "usage_bytes", "swap_bytes", "cpu_ns")])

@@ -14,7 +14,6 @@ MIB = 1 << 20
 
 
 def write_sweep(folder: Path, records: list[TrialRecord], scenario: dict[str, Any]) -> Path:
-    """A results folder that holds these records, as a sweep would leave it."""
     plan = [
         {"trial": r.trial, "point_id": r.point, "block": 0, "repeat": r.repeat} for r in records
     ]
@@ -29,7 +28,6 @@ def write_sweep(folder: Path, records: list[TrialRecord], scenario: dict[str, An
 
 
 def record(number: int, settings: dict[str, Any], **more: Any) -> TrialRecord:
-    """A finished trial of these settings."""
     base: dict[str, Any] = {
         "trial": f"{number:04d}",
         "point": f"p{number:03d}",
@@ -106,7 +104,6 @@ def search_records(rate_fools: float = 0.0) -> tuple[list[TrialRecord], dict[str
 
 
 def partial_records() -> list[TrialRecord]:
-    """Three parts of LeNet, two trials each, with what each took."""
     records = []
     for part, share in (("all", 1.0), ("filters 40%", 0.7), ("last", 0.4)):
         for repeat in range(2):

@@ -18,7 +18,6 @@ def bent(at: float, noise: float, seed: int) -> np.ndarray:
 
 
 def test_a_known_bend_is_found():
-    """Place and both slopes of lines without noise come back."""
     found = find_bend(X, bent(5.0, 1e-6, 0))
     assert found.found
     assert (found.at, found.before, found.after) == pytest.approx((5.0, 0.2, 2.0), abs=0.03)
@@ -41,7 +40,6 @@ def test_a_straight_line_has_no_bend():
 
 
 def test_few_places_are_refused():
-    """Four places can't tell a bend."""
     with pytest.raises(ResultsError, match="4 places are too few"):
         find_bend([1, 2, 3, 4], [1, 2, 3, 4])
 

@@ -23,7 +23,6 @@ SHAPES = {"fast": Shape(noise=0.0), "slow": Shape(noise=0.0, a=6.0), "third": Sh
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A results folder with a sweep of each of three devices."""
     folder = tmp_path_factory.mktemp("devices") / "results"
     for device, shape in SHAPES.items():
         make(folder, shape, device)
@@ -31,12 +30,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sweeps_of(root: Path) -> list[Sweep]:
-    """One of each device, in the order of their names."""
     return sorted(load(root).sweeps, key=lambda sweep: sweep.device)
 
 
 def test_rows_pair_devices_by_limit(root: Path):
-    """Each limit is one row with a point of each device, whose slowdown is the made one's order."""
     rows = device_rows(sweeps_of(root))
     assert [row.limit_label for row in rows] == ["max", "150M", "100M", "75M", "50M"]
     for row in rows:
@@ -51,7 +48,6 @@ def test_rows_pair_devices_by_limit(root: Path):
 
 
 def test_devices_that_are_fast_enough_come_first(root: Path):
-    """Each with the tightest limit at which it still holds the time."""
     rows = device_rows(sweeps_of(root))
     unlimited = rows[0].of("fast")
     assert unlimited
@@ -68,13 +64,11 @@ def test_devices_that_are_fast_enough_come_first(root: Path):
 
 
 def test_one_device_alone_is_no_comparison(root: Path):
-    """Two sweeps of one device are what `compare A B` is for."""
     with pytest.raises(UsageError, match="of one device"):
         device_rows(load(root / "fast").sweeps)
 
 
 def test_the_verb_prints_which_devices_are_enough(root: Path):
-    """`compare --devices` on a results folder: a table, also as JSON."""
     words = ["compare", "--devices", str(root), "--within", "1h"]
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == 0, done.output
@@ -86,14 +80,12 @@ def test_the_verb_prints_which_devices_are_enough(root: Path):
 
 
 def test_two_sweeps_are_still_asked_for(root: Path):
-    """Without --devices a lone path, or a third one, is refused with both ways to go on."""
     for paths in ([str(root)], [str(root)] * 3):
         done = CliRunner().invoke(cli, ["compare", *paths])
         assert isinstance(done.exception, UsageError)
 
 
 def test_a_newer_sweep_of_one_device_hides_no_comparison(root: Path, tmp_path: Path):
-    """After a sweep on each device another scenario was shared: the devices are still compared."""
     folder = tmp_path / "results"
     shutil.copytree(root, folder)
     newer = make(folder, Shape(), "rack")

@@ -13,7 +13,6 @@ SETTINGS = {"rate": "log", "batch": "log", "layers": "linear"}
 
 
 def drawn(count: int, seed: int, rate: float = 0.0) -> pd.DataFrame:
-    """Memory that layers make, and the rate if asked; batch does nothing."""
     chance = np.random.default_rng(seed)
     frame = pd.DataFrame(
         {
@@ -105,7 +104,6 @@ def test_one_is_not_blamed_for_another():
 
 
 def test_groups_are_never_mixed():
-    """Each data set has effects of its own."""
     frame = pd.concat([drawn(30, 1).assign(data="a"), drawn(30, 2).assign(data="b")])
     found = list(setting_effects(frame, SETTINGS, ["memory"], ["data"]))
     assert [e.group["data"] for e in found] == ["a"] * 3 + ["b"] * 3
@@ -113,7 +111,6 @@ def test_groups_are_never_mixed():
 
 
 def test_too_few_draws_are_refused():
-    """Five draws can't tell three settings apart, and the message says how many can."""
     with pytest.raises(ResultsError, match="needed: 6") as refused:
         list(setting_effects(drawn(5, 1), SETTINGS, ["memory"]))
     assert "[search]" in str(refused.value)

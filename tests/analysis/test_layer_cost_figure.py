@@ -13,23 +13,19 @@ from edgebench.results.results import load
 
 
 def figure_of(path: Path) -> Figure:
-    """The one figure of a sweep."""
     (drawn,) = layer_costs.figures(load(path))
     return drawn.figure
 
 
 def rows_of(figure: Figure) -> list[str]:
-    """The names of its rows, from the top."""
     return [label.get_text() for label in figure.axes[0].get_yticklabels()]
 
 
 def lengths(figure: Figure, panel: int) -> list[float]:
-    """The lengths of a panel's bars: all unlimited ones, then all limited ones."""
     return [bar.get_width() for bars in figure.axes[panel].containers for bar in bars]
 
 
 def test_bars_are_the_tables_numbers(tmp_path: Path):
-    """Worst on top; loading and executing apart, on one scale; shares of the extra time beside."""
     figure = figure_of(make(tmp_path, [Made(), Made("100M", [LIMITED])] * 2))
     assert rows_of(figure) == [
         *("fc (Linear, 100 MiB)", "conv (Conv2d, 4 MiB)"),
@@ -44,7 +40,6 @@ def test_bars_are_the_tables_numbers(tmp_path: Path):
 
 
 def test_without_a_limit_there_is_no_extra_time(tmp_path: Path):
-    """Times alone, in two panels, the longest on top."""
     figure = figure_of(make(tmp_path, [Made()]))
     assert len(figure.axes) == 2
     assert rows_of(figure)[0].startswith("fc")

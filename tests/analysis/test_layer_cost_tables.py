@@ -38,7 +38,6 @@ from edgebench.results.spread import Ratio, Spread
 
 
 def row_of(table: LayerCostTable, name: str) -> LayerRow:
-    """One layer's row."""
     return next(row for row in table.layers if row.name == name)
 
 
@@ -94,7 +93,6 @@ def timed(more: tuple[int, int, int], limited: bool) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def asymmetric(tmp_path_factory: pytest.TempPathFactory) -> LayerCostTable:
-    """The table of three such trials without a limit, and at one."""
     made = [Made(collections_s=taken) for taken in (0.0, 0.5, 0.25)] + [Made("100M")] * 3
     path = make(tmp_path_factory.mktemp("asymmetric"), made)
     for number, more in enumerate(TRIALS * 2, start=1):
@@ -103,7 +101,6 @@ def asymmetric(tmp_path_factory: pytest.TempPathFactory) -> LayerCostTable:
 
 
 def test_a_layer_s_times_are_medians_of_its_trials(asymmetric: LayerCostTable) -> None:
-    """Of one time each; a pass has it as often as it ran; the start and other layers are none."""
     conv, fc, act = (row.unlimited for row in asymmetric.layers)
     assert [row.name for row in asymmetric.layers] == ["conv", "fc", "act"]
     assert conv.load
@@ -179,7 +176,6 @@ def test_extra_time_is_a_layer_s_share_of_what_a_limit_costs(asymmetric: LayerCo
 
 
 def near(*values: float) -> Any:
-    """These, but for rounding."""
     return pytest.approx(values)
 
 
@@ -200,7 +196,6 @@ def test_a_layer_is_surely_slower_where_its_repeats_do_not_overlap(tmp_path: Pat
 
 
 def test_layers_are_to_blame_at_the_tightest_limit_that_surely_slows(tmp_path: Path) -> None:
-    """The workload and its layers; not where either is not sure, or nothing is longer."""
     table = table_of(make(tmp_path, [Made(), *map(Made, ("80M", "70M", "60M", "50M"))]))
     sure = ((True, 2.0), (True, 1.0), (False, 3.0), (True, -1.0))
     costs = [
@@ -236,7 +231,6 @@ def test_an_unknown_peak_stays_unknown(tmp_path: Path):
 
 
 def test_layers_of_a_pipeline_are_told_apart(tmp_path: Path):
-    """Two networks with equal names of layers have a row each, in the order of the pipeline."""
     table = table_of(make(tmp_path, [Made()], networks=("zeta", "alpha")))
     assert table.network == "zeta+alpha"
     assert [(row.network, row.order) for row in table.layers] == [
@@ -246,7 +240,6 @@ def test_layers_of_a_pipeline_are_told_apart(tmp_path: Path):
 
 
 def test_the_same_network_twice_is_summed(tmp_path: Path):
-    """A pipeline that runs a network twice has its layers' times twice in a pass."""
     table = table_of(make(tmp_path, [Made()], networks=("duo", "duo")))
     fc = row_of(table, "fc").unlimited
     assert fc.load is not None
@@ -255,7 +248,6 @@ def test_the_same_network_twice_is_summed(tmp_path: Path):
 
 
 def test_limits_at_which_nothing_finished_are_named(tmp_path: Path):
-    """A limit where all were killed has no times but its outcomes and its reason."""
     killed = Made("40M", outcome="oom-killed", reason="killed by the kernel in load of duo")
     (limit,) = table_of(make(tmp_path, [Made(), killed, killed])).unfinished
     assert (limit.label, limit.limit_bytes) == ("40M", 40 * MIB)
@@ -264,7 +256,6 @@ def test_limits_at_which_nothing_finished_are_named(tmp_path: Path):
 
 
 def test_limits_come_from_wide_to_tight(tmp_path: Path):
-    """In any order of trials, the last is the tightest limit at which one finished."""
     made = [Made(label) for label in ("80M", "max", "120M", "100M")]
     table = table_of(make(tmp_path, made))
     assert [cost.at.label for cost in table.costs] == ["120M", "100M", "80M"]
@@ -274,14 +265,12 @@ def test_limits_come_from_wide_to_tight(tmp_path: Path):
 
 
 def test_without_an_unlimited_trial_there_is_nothing_to_compare(tmp_path: Path):
-    """Its failure is told, with its reason."""
     failed = Made(outcome="failed", reason="no weights")
     with pytest.raises(ResultsError, match="no unlimited trial of duo finished: no weights"):
         layer_cost_tables(load(make(tmp_path, [failed, Made("100M")])))
 
 
 def test_a_program_has_no_layers(tmp_path: Path):
-    """A sweep of commands is refused, with what to type for layers."""
     command = {"kind": "command", "command": ["true"]}
     path = make(tmp_path, [Made(settings=command)])
     with pytest.raises(ResultsError, match="it is no network") as error:
@@ -290,7 +279,6 @@ def test_a_program_has_no_layers(tmp_path: Path):
 
 
 def test_lost_events_are_no_layers(tmp_path: Path):
-    """A folder whose events are gone says so instead of an empty table."""
     path = make(tmp_path, [Made()])
     (path / "events" / "0001.jsonl.gz").unlink()
     with pytest.raises(ResultsError, match="no layer of duo was timed: its trials left no events"):
@@ -298,7 +286,6 @@ def test_lost_events_are_no_layers(tmp_path: Path):
 
 
 def test_layers_are_sorted_as_asked(tmp_path: Path):
-    """Worst first; equal ones, as these peaks, in the order of their calls."""
     slow = slower("act", (0.0, 2.0, 0.5, 0.01), slower("conv", (0.2, 0.2, 0.05, 0.01)))
     table = table_of(make(tmp_path, [Made(), Made("100M", [slow])]))
     orders = {
@@ -311,14 +298,12 @@ def test_layers_are_sorted_as_asked(tmp_path: Path):
 
 
 def test_without_a_limit_the_longest_comes_first(tmp_path: Path):
-    """Without a limit there is no extra time: the longest layer comes first."""
     times = slower("act", (0.0, 5.0, 0.01, 0.01))
     table = table_of(make(tmp_path, [Made(rounds=[times])]))
     assert sorted_layers(table, None, None)[0].name == "act"
 
 
 def test_limits_are_chosen_by_any_name_they_have(tmp_path: Path):
-    """As the scenario wrote it or by size; none means the tightest; an unknown one is refused."""
     tables = [table_of(make(tmp_path, [Made(), Made("120M"), Made("100M")]))]
     labels = [
         [cost.at.label for cost in costs_at_limits(tables, memory)[0]]
@@ -336,7 +321,6 @@ def test_limits_are_chosen_by_any_name_they_have(tmp_path: Path):
 
 
 def test_workloads_are_chosen_by_network_and_settings(tmp_path: Path):
-    """By name, also within a pipeline; what isn't there is refused with what is."""
     made = [Made(settings={"schedule": name}) for name in ("linear", "bulk", "partial")]
     tables = layer_cost_tables(load(make(tmp_path, made, networks=("a", "b")))).tables
     assert [table.settings["schedule"] for table in tables] == ["linear", "bulk", "partial"]
@@ -350,7 +334,6 @@ def test_workloads_are_chosen_by_network_and_settings(tmp_path: Path):
 
 
 def test_rounds_of_one_walk_are_its_repeats(tmp_path: Path):
-    """One process shows its layers' spread; with a second one the processes do."""
     walk = [Made(rounds=[UNLIMITED] * 5, step=0), Made("100M", [LIMITED] * 5, step=1)]
     assert row_of(table_of(make(tmp_path / "one", walk)), "fc").at["100M"].surely_slower
     slow = slower("fc", (2.00, 0.10, 0.10, 0.01))
@@ -381,7 +364,6 @@ def test_a_walked_pass_is_compared_with_its_own_process(tmp_path: Path):
 
 
 def seen(trial: str, own: bool, strategy: str, layer: int, phase: str, peak: float) -> Any:
-    """One row of the frame of memory."""
     about = {"round": 0, "pass_number": 0, "network": "duo", "outcome": "ok"}
     method = {"method": f"{strategy}'s way", "error_bytes": 5.0, "error_source": "made up"}
     where = {"trial": trial, "own_trial": own, "strategy": strategy, "layer": layer}
@@ -389,7 +371,6 @@ def seen(trial: str, own: bool, strategy: str, layer: int, phase: str, peak: flo
 
 
 def test_timed_trials_tell_what_they_can_and_own_trials_the_rest(tmp_path: Any) -> None:
-    """The larger of load and execution; medians of timed trials; own trials' marks aside."""
     results = load(make(tmp_path, [Made(), Made("100M")]))
     (table,) = layer_cost_tables(results).tables
     trials = results.trials

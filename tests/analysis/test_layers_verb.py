@@ -34,7 +34,6 @@ def made(tmp_path: Path) -> Path:
 
 
 def test_the_table_fits_eighty_columns(made: Path):
-    """The table keeps to a plain terminal."""
     done = run_layers("--from", made, "--no-figure")
     assert done.exit_code == 0, done.exception
     lines = done.stdout.splitlines()
@@ -42,7 +41,6 @@ def test_the_table_fits_eighty_columns(made: Path):
 
 
 def test_the_layer_that_costs_most_comes_first(made: Path):
-    """The worst layer first, with its share and faults; the glue, and what did not finish."""
     done = run_layers("--from", made, "--no-figure")
     lines = done.stdout.splitlines()
     assert lines[0].startswith("duo at 100 MiB   2.69 s a round, 2.34x (+1.54 s)   needs ")
@@ -54,7 +52,6 @@ def test_the_layer_that_costs_most_comes_first(made: Path):
 
 
 def test_layers_beyond_the_screen_are_summed(tmp_path: Path):
-    """What is cut is counted, and --all shows it."""
     path = make(tmp_path, [Made()] * 2, networks=[f"n{n}" for n in range(6)])
     short, full = (run_layers("--from", path, "--no-figure", *more) for more in ([], ["--all"]))
     assert "10 others" in short.stdout
@@ -63,7 +60,6 @@ def test_layers_beyond_the_screen_are_summed(tmp_path: Path):
 
 
 def test_json_has_all_of_it(made: Path):
-    """Every layer at every limit, unrounded; nothing but JSON on stdout."""
     data = json.loads(run_layers("--from", made, "--json", "--no-figure").stdout)
     (table,) = data["tables"]
     assert (data["schema"], data["path"], data["files"]) == (2, str(made), [])
@@ -73,7 +69,6 @@ def test_json_has_all_of_it(made: Path):
 
 @pytest.mark.heavy
 def test_the_figure_is_drawn_where_plot_draws_it(made: Path):
-    """The verb writes the file that the gallery has in its list of figures."""
     done = run_layers("--from", made)
     figure = made / "figures" / "layer-costs-duo-bulk.png"
     assert f"figure: {figure}" in done.stdout
@@ -97,14 +92,12 @@ def test_the_figure_is_drawn_where_plot_draws_it(made: Path):
     ],
 )
 def test_words_that_are_off_are_told_before_anything_runs(words: list[str], says: str):
-    """By the flag they were typed for, with the nearest that is right."""
     done = run_layers(*words)
     assert isinstance(done.exception, UsageError)
     assert says in str(done.exception)
 
 
 def test_folders_without_layers_are_refused(tmp_path: Path, made: Path):
-    """No results, no such network in them, no such limit."""
     raised = run_layers("--from", tmp_path / "nothing").exception
     assert isinstance(raised, ResultsError)
     raised = run_layers("lenet", "--from", made).exception
@@ -115,7 +108,6 @@ def test_folders_without_layers_are_refused(tmp_path: Path, made: Path):
 
 
 def edgebench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the program as a person would."""
     return subprocess.run(
         [sys.executable, "-m", "edgebench", *words],
         cwd=folder,
@@ -127,7 +119,6 @@ def edgebench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def measured(folder: Path, *words: str) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """What `layers … --json` measured in truth: all of it, its one table, and its stderr."""
     done = edgebench(folder, "layers", *words, "--json")
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
@@ -138,7 +129,6 @@ def measured(folder: Path, *words: str) -> tuple[dict[str, Any], dict[str, Any],
 @pytest.mark.own_cgroup
 @pytest.mark.torch
 def test_measured_in_truth(tmp_path: Path):
-    """LeNet and a limit that holds no runtime: a table that adds up, and what it lacks."""
     words = ("lenet", "--memory", "32M", "--repeats", "1", "--no-figure")
     data, table, told = measured(tmp_path, *words)
     assert "2 trials → " in told
@@ -177,7 +167,6 @@ def test_overlapping_layers_under_a_share_of_demand(tmp_path: Path):
 @pytest.mark.torch
 @pytest.mark.swap
 def test_a_walk_measured_in_truth_has_one_factor_a_limit(tmp_path: Path):
-    """LeNet, walked: `layers` and `show` tell the same slowdown of each limit, and its interval."""
     about = ("--plan", "walk", "--memory", "70%", "--swap", "256M", "--no-figure")
     data, table, _ = measured(tmp_path, "lenet", *about)
     shown = json.loads(edgebench(tmp_path, "show", data["path"], "--json").stdout)

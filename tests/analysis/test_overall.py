@@ -22,12 +22,10 @@ _DRIFTS = {"nothing": 0.0, "kinds": 0.04, "points": 0.04, "blocks": 0.04}
 def point_time(
     before: Sequence[float], after: Sequence[float], kind: str = "total", point: int = 0
 ) -> PointTime:
-    """Logarithms of one trial in each block."""
     return PointTime(kind, point, list(enumerate(before)), list(enumerate(after)))
 
 
 def drifting(chance: random.Random, over: str, factor: float) -> list[PointTime]:
-    """Two sweeps, the second so many times as long, whose kinds, points or blocks drift."""
     size = _DRIFTS[over]
 
     def sweep(shift: float) -> dict[tuple[str, int], list[BlockedLog]]:
@@ -49,7 +47,6 @@ def drifting(chance: random.Random, over: str, factor: float) -> list[PointTime]
 
 
 def test_points_alone_are_student_s():
-    """Four points whose repeats hardly differ: the interval of the mean of four values."""
     logs = [0.02, 0.05, 0.11, -0.03]
     near = [-1e-3, 0.0, 1e-3]
     times = [
@@ -65,7 +62,6 @@ def test_points_alone_are_student_s():
 
 
 def test_blocks_alone_are_student_s():
-    """Times that go up and down together from block to block: the t-test of three against three."""
     before, after = [0.0, 0.02, 0.05], [0.12, 0.10, 0.17]
     found = compare_overall([point_time(before, after, kind) for kind in _KINDS], 0.05)
     assert found
@@ -92,7 +88,6 @@ def test_weights_are_those_of_random_effects(
 
 
 def test_a_precise_time_weighs_more():
-    """A calm time says no change, a noisy one a large one: the answer is near the first."""
     calm = point_time([0.0, 0.01, -0.01], [0.0, 0.01, -0.01])
     wild = point_time([-0.5, 0.0, 0.5], [0.4, 0.9, -0.1], kind="load")
     found = compare_overall([calm, wild], 0.05)
@@ -101,7 +96,6 @@ def test_a_precise_time_weighs_more():
 
 
 def test_one_kind_that_changed_is_not_all():
-    """Only loads take twice as long: that is no change of the sweep as a whole."""
     near = [-0.01, 0.0, 0.01]
     times = [
         point_time(near, [x + (0.7 if kind == "load" else 0.0) for x in near], kind, point)
@@ -123,7 +117,6 @@ def test_a_single_time_or_block_has_no_all():
 
 
 def test_a_time_of_one_block_alone_is_left_out_with_it():
-    """Its repeats are both of the block that is left out; the others still answer."""
     times = [point_time([0.0, 0.1, 0.05], [0.1, 0.2, 0.15], kind) for kind in _KINDS]
     odd = PointTime("step", 0, [(0, 0.0), (0, 0.1)], [(0, 0.1), (1, 0.2)])
     found = compare_overall([*times, odd], 0.05)
@@ -138,7 +131,6 @@ def test_a_time_of_one_block_alone_is_left_out_with_it():
 )
 @pytest.mark.parametrize("over", _DRIFTS)
 def test_equal_sweeps_are_seldom_called_slower(over: str):
-    """In at most three of a hundred pairs, also where kinds, points or blocks drift as one."""
     chance = random.Random(21)
     found = [compare_overall(drifting(chance, over, 1.0), 0.05) for _ in range(_PAIRS)]
     assert sum(one is not None and one.verdict == "slower" for one in found) <= 0.03 * _PAIRS
@@ -174,7 +166,6 @@ def test_a_change_of_all_times_is_found(percent: int, share: float):
 
 @pytest.mark.heavy
 def test_the_least_change_over_all_times_is_found_19_times_in_20():
-    """Changes as large as the median pair says it would find, at a threshold of half of them."""
     chance = random.Random(27)
     equal = [compare_overall(drifting(chance, "nothing", 1.0), 0.05) for _ in range(_PAIRS)]
     least = statistics.median(one.least_ratio for one in equal if one is not None)

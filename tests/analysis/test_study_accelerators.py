@@ -15,7 +15,6 @@ MIB = 1 << 20
 
 
 def test_copies_stand_beside_their_phase_s_time(tmp_path: Path):
-    """Of steady rounds: the first step, five times as slow, is none; the processor has no row."""
     results = edgebench.load(write_sweep(tmp_path, accelerator_records(), {}))
     frame = accelerator_frame(results).set_index("phase")
     assert set(frame.index) == {"data", "forward"}
@@ -32,7 +31,6 @@ def test_copies_stand_beside_their_phase_s_time(tmp_path: Path):
 
 
 def test_a_sweep_on_the_processor_has_no_such_table(tmp_path: Path):
-    """And says which key it lacks."""
     made = [record(1, {"kind": "training", "network": "lenet", "batch": 1})]
     results = edgebench.load(write_sweep(tmp_path, made, {}))
     with pytest.raises(ResultsError, match='accelerator = "cuda"'):

@@ -57,7 +57,6 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_frameworks_stand_side_by_side(swept: Path):
-    """Medians without the first step, for an image; a compiled step has one phase."""
     tables = {table.name: table for table in framework_tables(edgebench.load(swept))}
     assert set(tables) == {"framework memory", "framework time"}
     rows = {
@@ -73,7 +72,6 @@ def test_frameworks_stand_side_by_side(swept: Path):
 
 
 def test_what_was_killed_is_named(swept: Path):
-    """It has no peak, and a line says in which framework and at which limit."""
     memory = framework_tables(edgebench.load(swept))[0]
     (row,) = [r for r in memory.rows if (r["batch"], r["limit_label"]) == (8, "2G")]
     assert row["PyTorch"] != row["PyTorch"]
@@ -82,7 +80,6 @@ def test_what_was_killed_is_named(swept: Path):
 
 
 def test_a_figure_for_each_limit(swept: Path):
-    """Its file names the network, the images and the limit."""
     drawn = list(figures(edgebench.load(swept)))
     assert {figure.stem for figure in drawn} == {
         "frameworks-basic_cnn-3x64x64-unlimited",
@@ -91,7 +88,6 @@ def test_a_figure_for_each_limit(swept: Path):
 
 
 def test_curves_are_of_one_framework(swept: Path):
-    """Where a limited trial finished there is a curve, and its label says in which framework."""
     made = [curve for curve in curves(edgebench.load(swept)) if curve.settings["batch"] == 8]
     assert {curve.label for curve in made if curve.phase in ("forward", "graph")} == {
         "basic_cnn · sgd · tensorflow · forward",
@@ -100,7 +96,6 @@ def test_curves_are_of_one_framework(swept: Path):
 
 
 def test_a_row_has_the_kernel_s_peak_and_the_allocator_s_own() -> None:
-    """Of the same point; none of a strategy that failed, or was never read."""
     made = [trial(1, "pytorch", None, 8, "2G"), trial(2, "tensorflow", True, 16, "max")]
     (torch, own), change = made, structs.replace
     strategies = [change(torch, strategy="torch", outcome="ok"), change(own, strategy="tensorflow")]

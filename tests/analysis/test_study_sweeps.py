@@ -80,7 +80,6 @@ system_memory = ["5s", "50ms"]
 
 
 def swept(folder: Path, text: str) -> Results:
-    """The results of that scenario, run here."""
     file = folder / "given.toml"
     file.write_text(text)
     summary = run_sweep(load_scenario(file), SweepOptions(folder / "results"), Quiet())
@@ -88,7 +87,6 @@ def swept(folder: Path, text: str) -> Results:
 
 
 def busy_seconds(results: Results, passes: pd.DataFrame) -> pd.Series[float]:
-    """CPU seconds of the counted passes by kernel."""
     kernels = passes.drop_duplicates("trial").set_index("trial")["kernel"]
     phases = results.phases
     counted = phases[phases["phase"].isin(("forward", "backward")) & (phases["round"] >= 1)]
@@ -96,7 +94,6 @@ def busy_seconds(results: Results, passes: pd.DataFrame) -> pd.Series[float]:
 
 
 def test_a_convolution_is_timed_pass_by_pass(tmp_path: Path):
-    """Warm passes left out; the larger kernel works longer; memory holds images and gradients."""
     results = swept(tmp_path, CONVOLUTION)
     passes = pass_frame(results)
     assert sorted(passes.groupby("kernel").size()) == [3, 3]
@@ -115,12 +112,10 @@ def test_a_convolution_is_timed_pass_by_pass(tmp_path: Path):
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """LeNet trained in parts, the busy cores of each too."""
     return swept(tmp_path_factory.mktemp("parts"), PARTIAL)
 
 
 def test_parts_are_trained_and_frozen_parts_hold_no_gradient(parts: Results):
-    """In real trials: gradients' bytes fall with the part; accuracy and loss are told."""
     rows = partial_frame(parts).set_index("trained")
     assert (rows["outcome"] == "ok").all()
     gradients = rows["gradient_bytes"]
@@ -130,7 +125,6 @@ def test_parts_are_trained_and_frozen_parts_hold_no_gradient(parts: Results):
 
 
 def test_operators_are_told_by_phase(shared_sweep: SharedSweep):
-    """Convolution's forward and backward are found in their phases, once a step and layer."""
     trained = load(shared_sweep("training"))
     frame = operator_frame(trained)
     assert (frame["steps"] == 2).all()
@@ -143,7 +137,6 @@ def test_operators_are_told_by_phase(shared_sweep: SharedSweep):
 
 
 def test_each_core_s_part_of_each_phase(parts: Results):
-    """Together no busier than there are cores, and in all the process's own time."""
     frame = core_frame(parts)
     assert {"data", "forward", "backward", "step", "round"} <= set(frame["phase"])
     rounds = frame[frame["phase"] == "round"].groupby("trial")["busy"].agg(["sum", "count"])

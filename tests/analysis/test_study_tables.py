@@ -30,19 +30,16 @@ from edgebench.errors import ResultsError
 
 @pytest.fixture(scope="module")
 def convolution(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A convolution's sweep with a known bend."""
     return write_sweep(tmp_path_factory.mktemp("conv"), convolution_records(), {})
 
 
 @pytest.fixture(scope="module")
 def search(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random search whose learning rate does nothing."""
     records, scenario = search_records()
     return write_sweep(tmp_path_factory.mktemp("search"), records, scenario)
 
 
 def test_cost_is_per_image_and_leaves_warm_passes_out(convolution: Path):
-    """An image's time is the median counted pass over the batch; its bytes lie above the base."""
     costs = cost_frame(edgebench.load(convolution))
     row = costs[(costs["kernel"] == 3) & (costs["batch"] == 4) & (costs["stack"] == 1)].iloc[0]
     assert row["image_s"] == pytest.approx(1e-3 * 1.9 * 1.25, rel=0.03)
@@ -92,7 +89,6 @@ def test_a_true_effect_would_survive(tmp_path: Path):
 
 
 def test_a_background_moves_the_systems_measure_alone(search: Path):
-    """The same draws with a neighbour: the system's mean jumps, the trial's own stays."""
     effects = background_effects(draw_frame(edgebench.load(search)))
     moved = {row["measure"]: row for row in effects}
     assert moved["own"]["largest_share"] < 0.01
@@ -101,7 +97,6 @@ def test_a_background_moves_the_systems_measure_alone(search: Path):
 
 
 def test_parts_stand_beside_the_whole(tmp_path: Path):
-    """A part's step and memory are shares of training all; gradients are told in bytes."""
     results = edgebench.load(write_sweep(tmp_path, partial_records(), {}))
     (table,) = partial_tables(results)
     rows = {row["trained"]: row for row in table.rows}
@@ -114,7 +109,6 @@ def test_parts_stand_beside_the_whole(tmp_path: Path):
 @pytest.mark.process
 @pytest.mark.parametrize("name", ["convolution", "search"])
 def test_the_verb_shows_and_draws_them(name: str, request: pytest.FixtureRequest):
-    """`show --study` prints every table; `plot` draws what there is."""
     path = request.getfixturevalue(name)
     shown = CliRunner().invoke(cli, ["show", "--study", str(path), "--json"])
     assert shown.exit_code == 0, shown.output
@@ -133,7 +127,6 @@ def test_the_verb_shows_and_draws_them(name: str, request: pytest.FixtureRequest
 
 
 def test_a_sweep_without_a_study_says_what_each_needs(tmp_path: Path):
-    """The verb names every study and what it lacked."""
     from study_results import record
 
     path = write_sweep(tmp_path, [record(1, {"kind": "command", "command": ["true"]})], {})
@@ -142,7 +135,6 @@ def test_a_sweep_without_a_study_says_what_each_needs(tmp_path: Path):
 
 
 def shown(table: StudyTable) -> tuple[list[str], list[list[str]]]:
-    """Titles and cells, as a person reads them."""
     read = table.as_table(table.rows)
     return list(read.columns), [list(row) for row in read.rows]
 
@@ -159,7 +151,6 @@ def effect(background: int | None, setting: str, low: float, high: float, **own:
 
 
 def test_each_effect_is_a_row():
-    """Groups are named by what differs, background last; a rate survives where it saves."""
     effects = [
         effect(512 * MIB, "learning_rate", -0.9, -0.5),
         effect(None, "learning_rate", -0.3, 0.1, data="letters", draws=30),
@@ -191,7 +182,6 @@ def test_each_effect_is_a_row():
 
 
 def test_memory_in_training_stands_beside_inference(monkeypatch: pytest.MonkeyPatch):
-    """MiB, by mode, network and batch; heaps and an accelerator where there are some."""
     columns = ["network", "mode", "batch", "demand_bytes", "base_bytes", "above_bytes"]
     rows = [
         ["vgg", "training", 8, 300 * MIB, 120 * MIB, 95 * MIB],

@@ -22,7 +22,6 @@ def one_core(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture(scope="session")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of four networks on one device, calibrated."""
     folder = tmp_path_factory.mktemp("results")
     make(folder, SHAPE)
     save_calibration(calibration(), folder)
@@ -31,7 +30,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One of the networks under one schedule, on a device never calibrated."""
     folder = tmp_path_factory.mktemp("bare")
     make(folder, replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",)))
     return folder

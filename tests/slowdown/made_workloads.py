@@ -34,7 +34,6 @@ def rows(*weights: int, batch_bytes: int = 2 * MIB) -> list[dict[str, Any]]:
 
 
 def constant(value: float, unit: str = "") -> Constant:
-    """Return a constant that all repeats agree on."""
     return Constant(value, value, value, unit, 1)
 
 
@@ -74,7 +73,6 @@ COSTS = StorageCosts(
 
 
 def device(*curves: Curve, **changed: Any) -> DeviceData:
-    """Return what is known of the device and of two networks."""
     tables = {"net": rows(*WEIGHTS), "other": rows(100, 20)}
     return DeviceData("board", "file", curves, tables, calibration(**changed))
 

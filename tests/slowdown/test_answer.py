@@ -32,7 +32,6 @@ TRIED: dict[float, tuple[int, int, float]] = {
 
 
 def measured() -> list[MeasuredLimit]:
-    """Return the limits of :data:`TRIED`, and no limit."""
     found = [
         MeasuredLimit(
             label=f"{size:g}%",
@@ -49,7 +48,6 @@ def measured() -> list[MeasuredLimit]:
 
 
 def not_computed(curve: Curve) -> ComputedPhase:
-    """Refuse every curve."""
     raise CannotPredictError("not computed")
 
 
@@ -64,13 +62,11 @@ def answers(
 
 
 def answer(size: float, label: str = "") -> Answer:
-    """Return the answer at a limit in MiB."""
     return answers().at(size * MIB, label)
 
 
 @pytest.mark.parametrize(("size", "slowdown"), [(50, 26.0), (60.1, 1.43), (80, 1.01)])
 def test_what_was_measured_is_not_predicted(size: float, slowdown: float) -> None:
-    """The trials' median, how many finished, and their interval."""
     found = answer(size)
     total = found.phase("total")
     assert total is not None
@@ -126,7 +122,6 @@ def test_at_a_cliff_without_points_the_answer_is_both_sides() -> None:
 
 
 def test_between_limits_that_are_alike_the_neighbours_bound() -> None:
-    """The time stays between theirs, and the interval is all that they leave."""
     found = answer(70)
     total = found.phase("total")
     assert total is not None
@@ -147,7 +142,6 @@ def test_above_all_that_a_free_trial_used_nothing_is_slower() -> None:
 
 
 def test_below_the_tightest_limit_seconds_are_a_lower_bound() -> None:
-    """No fewer than there, and none fewer than what must be read takes."""
     tight = answers(Room(30.0 * MIB, 0.0, 0.03))
     tight._limited[:] = [one for one in tight._limited if one.finished]
     tight._measured = [one for one in tight._measured if one.finished]
@@ -164,14 +158,12 @@ def test_below_the_tightest_limit_seconds_are_a_lower_bound() -> None:
 
 
 def test_a_measured_kill_is_never_called_safe() -> None:
-    """Whatever the need says: at and below a limit that killed every trial."""
     roomy = answers(Room(10.0 * MIB, 0.0, 0.03))
     assert roomy.at(39 * MIB).outcome == "oom-killed"
     assert answers(Room(400.0 * MIB, 0.0, 0.03)).at(65 * MIB).outcome == "ok"
 
 
 def predict(asked: Curve, *limits: str, **about: Any) -> Any:
-    """Return the prediction of one workload on the device made up."""
     return Predictor(device(asked), **about).predict(QueriedWorkload((asked,)), limits)
 
 
@@ -204,7 +196,6 @@ def test_a_working_set_goes_before_the_table() -> None:
 
 
 def counted(reads: dict[int, int]) -> dict[str, Counted]:
-    """Return a walk's curve: limits in MiB, MiB that a round reads again."""
     key: Any = None
     points = tuple(MissPoint(at * MIB, "down", read * MIB) for at, read in reads.items())
     return {"w": Counted(key, points, direction="down")}
@@ -256,7 +247,6 @@ def test_threads_wait_for_one_another_as_their_slowed_rounds_show() -> None:
 
 
 def test_without_a_calibration_only_a_declared_speed_tells() -> None:
-    """Assumed constants decide nothing: a disk that is held does."""
     assumed = calibration(fault_s=replace(constant(0.0), repeats=0))
     bare = replace(device(), calibration=assumed, base_bytes=80.0 * MIB)
     with pytest.raises(CannotPredictError, match="not calibrated"):
@@ -267,7 +257,6 @@ def test_without_a_calibration_only_a_declared_speed_tells() -> None:
 
 
 def test_phases_of_a_round_are_told_where_they_were_measured() -> None:
-    """No formula tells a load."""
     with pytest.raises(CannotPredictError, match="where it was measured"):
         Computed(device()).phase(curve({}, "load"))
 

@@ -29,8 +29,6 @@ def greedy():
 
 @pytest.fixture
 def say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
-    """The whole program: its exit code, stdout and stderr."""
-
     def program(*words: str | Path) -> Told:
         monkeypatch.setattr(sys, "argv", ["edgebench", *map(str, words)])
         with pytest.raises(SystemExit) as end:
@@ -42,7 +40,6 @@ def say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def refused(told: Told, code: int, *fragments: str) -> None:
-    """The program ended so, told why on stderr in one message, and put nothing on stdout."""
     assert told[0] == code, told[2]
     assert told[1] == ""
     assert "Traceback" not in told[2]
@@ -53,7 +50,6 @@ def refused(told: Told, code: int, *fragments: str) -> None:
 
 @pytest.mark.heavy
 def test_sweeps_that_say_nothing_of_slowdown(say: Say, tmp_path: Path):
-    """One limit is no curve; only unlimited trials, or none that finished below a limit."""
     shapes = {
         "one": replace(SHAPE, networks={"alexnet": 4}, limits=(None, 100)),
         "none": replace(SHAPE, networks={"alexnet": 4}, limits=(None,)),
@@ -114,6 +110,5 @@ def test_networks_and_devices_that_are_not_there(
 
 
 def test_swap_that_was_never_calibrated(say: Say, root: Path):
-    """Constants with one kind of swap say nothing of another: how to get them."""
     told = say("predict", "vgg11", "--results", root, "--swap-kind", "zram")
     refused(told, 1, "no calibration of device jetson-nano with swap of kind zram", "zram:1G")

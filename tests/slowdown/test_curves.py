@@ -16,7 +16,6 @@ from edgebench.slowdown.curves import Curve, curves, lost_limits, upward_seconds
 
 
 def of_phases(*records: TrialRecord, **about: Any) -> dict[str, Curve]:
-    """The curves of a sweep of these trials, by their phases."""
     return {one.phase: one for one in curves(Results([sweep(*records, **about)]))}
 
 
@@ -62,7 +61,6 @@ def test_a_phase_is_one_pass_and_a_rate_the_seconds_of_one_unit() -> None:
 
 
 def visit(step: int, at: float | None, *s: float, around: float, **values: Any) -> TrialRecord:
-    """A limit of a walk."""
     walk = WalkReport("a", step, list(s), around)
     direction = None if at is None else values.pop("direction", "down")
     return record(at, *s, walk=walk, direction=direction, **values)
@@ -95,7 +93,6 @@ def test_a_walks_curve_has_the_pairs_of_its_rounds() -> None:
 
 
 def test_limits_that_ended_trials_are_told_by_how_they_did() -> None:
-    """As the kernel rounded them; else as they were asked for."""
     ends = ((60, "oom-killed"), (80, "oom-killed"), (70, "ok"), (50, "failed"))
     made = [record(at, 9.0, 2.0, outcome=end) for at, end in ends]
     trials = Results([sweep(record(None, 9.0, 2.0), *made)]).trials
@@ -107,7 +104,6 @@ def test_limits_that_ended_trials_are_told_by_how_they_did() -> None:
 
 
 def test_a_measured_limit_has_its_trials_ends_and_times() -> None:
-    """Three of four that tell finished; of a rate the seconds of one unit."""
     reads = {**NETWORK, "kind": "command", "command": ["llm"], "throughput": True}
     rates = {None: (40.0, 44.0, 36.0), 100: (16.0, 15.0, 20.0)}
     made = [

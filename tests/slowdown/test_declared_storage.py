@@ -39,7 +39,6 @@ FEWER = replace(SHAPE, networks={"alexnet": 4, "vgg11": 5}, storage=SLOW)
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A calibrated device with a sweep of each storage."""
     folder = tmp_path_factory.mktemp("both")
     make(folder, SHAPE)
     make(folder, FEWER)
@@ -48,14 +47,12 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def by_storage(root: Path) -> dict[str, DeviceData]:
-    """What is known of each storage."""
     found, warnings = device_data(load(root))
     assert warnings == []
     return {str(data.curves[0].settings.get("storage", AS_IS)): data for data in found}
 
 
 def slowed(data: DeviceData) -> float:
-    """Return how much AlexNet is slowed at a tight limit, by the constants alone."""
     asked = next(
         one
         for one in data.curves
@@ -66,7 +63,6 @@ def slowed(data: DeviceData) -> float:
 
 
 def test_a_declared_speed_counts_for_its_own_storage_alone(both: Path) -> None:
-    """The storage as it is has the measured constants; the held one has a speed besides."""
     found = by_storage(both)
     assert {*found} == {AS_IS, SLOW}
     free, held = found[AS_IS].calibration, found[SLOW].calibration
@@ -103,7 +99,6 @@ def test_swap_that_is_not_given_is_one_that_was_calibrated(monkeypatch: pytest.M
 
 
 def test_machines_of_one_name_are_told_apart(tmp_path: Path) -> None:
-    """A sweep of another processor or kernel is other data, and its calibration is not taken."""
     for shape in (SHAPE, SHAPE):
         make(tmp_path, shape)
     save_calibration(calibration(), tmp_path)
@@ -124,7 +119,6 @@ def test_machines_of_one_name_are_told_apart(tmp_path: Path) -> None:
 def test_what_was_counted_goes_before_what_was_only_tried(
     both: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Elsewhere is answered from the storage on which the network's bytes were counted."""
     source = source_of(both, workload_query("alexnet"))
     held = {curve.workload for curve in by_storage(both)[SLOW].curves if curve.network == "alexnet"}
     fast = parse_storage("read=50MB/s")
@@ -134,7 +128,6 @@ def test_what_was_counted_goes_before_what_was_only_tried(
 
 
 def test_a_storage_on_which_nothing_ran_is_computed(both: Path) -> None:
-    """From the layer table, at that speed; unlimited trials stay what they were."""
     asked = ("alexnet", "--results", both, "--schedule", "bulk", "--memory", "85M")
     slow, fast = (predicted(*asked, "--storage", f"read={mb}MB/s") for mb in (2, 250))
     found = [one["at"][0] for (one, *_) in (slow, fast)]
@@ -144,7 +137,6 @@ def test_a_storage_on_which_nothing_ran_is_computed(both: Path) -> None:
 
 
 def test_constants_of_a_held_disk_are_those_of_the_disk() -> None:
-    """Trials whose storage was held tell of another speed; without constants nothing does."""
     held = calibration().held_to(parse_storage("read=20MB/s"))
     here = DeviceData("jetson-nano", "file", (), {}, held)
     source = PredictionSource((Predictor(here),), Results([]), [], WorkloadQuery())

@@ -39,7 +39,6 @@ def made_curve(
 
 
 def test_the_cubic_meets_its_points():
-    """At measured limits it is their median; between, it never rises; beyond, it stays."""
     curve = made_curve((160, 80, 40), demand=200)
 
     def slowdown(*limits_mib: float) -> np.ndarray:
@@ -53,7 +52,6 @@ def test_the_cubic_meets_its_points():
 
 
 def test_a_confirmed_point_is_never_passed_by():
-    """A median that rises with memory is evened out as far as its repeats allow, and no farther."""
     curve = made_curve((160, 120, 80, 40), repeats=3, demand=200)
     bump = np.where(curve.limit_bytes == 120 * MIB, 4.0, 1.0)
     x, y = measured_points(replace(curve, seconds=curve.seconds * bump))
@@ -95,7 +93,6 @@ def test_errors_are_in_raw_time():
 
 
 def test_noise_of_repeats():
-    """The noise is the median distance from each limit's median; None without repeats."""
     curve = made_curve((100, 50), noise=0.05, repeats=50)
     noisy = replace(curve, unlimited_seconds=np.array([3.0]))
     assert noisy.noise == pytest.approx(0.05 * 0.674, rel=0.25)
@@ -103,7 +100,6 @@ def test_noise_of_repeats():
 
 
 def test_too_few_limits_is_a_clear_error():
-    """One limit is no curve: the error says what is lacking and what to add; others are fitted."""
     with pytest.raises(ResultsError, match="too few limits") as caught:
         fit_all([made_curve((100,), demand=200)])
     assert "steps" in str(caught.value)

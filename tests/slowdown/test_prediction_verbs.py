@@ -15,7 +15,6 @@ from edgebench.cli.predict import predict
 
 @pytest.mark.heavy
 def test_a_network_that_was_run(root: Path):
-    """At a limit between two that were run, its phases are as slow as the truth says."""
     (one,) = predicted("resnet18", "--results", root, "--schedule", "linear", "--memory", "110M")
     (at,) = one["at"]
     times = {time["phase"]: time for time in at["phases"]}
@@ -28,7 +27,6 @@ def test_a_network_that_was_run(root: Path):
 
 @pytest.mark.process
 def test_a_network_that_never_was(root: Path):
-    """From its layer table alone, and never "from its own trials"; the headline has its swap."""
     words = ("squeezenet1_1", "--results", root, "--schedule", "bulk", "--memory", "30%")
     (one,) = predicted(*words)
     assert not one["was_run"]
@@ -40,7 +38,6 @@ def test_a_network_that_never_was(root: Path):
 
 
 def test_rows_say_how_they_are_known(root: Path):
-    """The widest limit first; below the tightest a lower bound; measured ones with their trials."""
     words = ("alexnet", "--results", root, "--schedule", "linear")
     told = run(predict, *words, "--memory", "60M,145M", "--memory", "100M")
     rows = [" ".join(line.split()) for line in told.splitlines()[2:5]]
@@ -53,7 +50,6 @@ def test_rows_say_how_they_are_known(root: Path):
 
 
 def test_limits_as_a_range_and_as_given(root: Path):
-    """Sizes, shares and a range together; without any, the usual range."""
     words = ("alexnet", "--results", root, "--schedule", "linear")
     (one,) = predicted(*words, "--memory", "90M", "--from", "150M", "--to", "100M", "--steps", "3")
     sizes = [round(at["limit_bytes"] / MIB) for at in one["at"]]
@@ -64,7 +60,6 @@ def test_limits_as_a_range_and_as_given(root: Path):
 
 
 def test_two_workloads_of_one_network_are_told_apart(tmp_path: Path):
-    """Each headline names the sweep that it is about."""
     shape = replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",))
     sweeps = [make(tmp_path, shape).name for _ in range(2)]
     told = run(predict, "alexnet", "--results", tmp_path, "--memory", "110M")
@@ -73,7 +68,6 @@ def test_two_workloads_of_one_network_are_told_apart(tmp_path: Path):
 
 
 def test_not_viable_is_said(tmp_path: Path):
-    """Trials that were killed: no time, and the least limit that holds it beside its swap."""
     make(tmp_path, replace(SHAPE, killed_below=130, swap_bytes=64 * MIB))
     (one,) = predicted("alexnet", "--results", tmp_path, "--schedule", "linear", "--memory", "90M")
     assert (one["at"][0]["viable"], one["at"][0]["phases"]) == (False, [])
@@ -83,7 +77,6 @@ def test_not_viable_is_said(tmp_path: Path):
 
 
 def test_without_a_calibration_curves_speak(bare: Path):
-    """A network that was run is still told between its limits, with a warning."""
     (one,) = predicted("--results", bare, "--memory", "110M")
     assert one["at"][0]["source"] == "between measured limits"
     done = CliRunner().invoke(predict, ["--results", str(bare), "--memory", "110M"])
@@ -92,7 +85,6 @@ def test_without_a_calibration_curves_speak(bare: Path):
 
 @pytest.mark.process
 def test_two_devices_are_not_mixed(tmp_path: Path):
-    """Constants of one say nothing of another: one must be named."""
     for device in ("nano", "orin"):
         make(tmp_path, replace(SHAPE, networks={"alexnet": 4}), device)
     assert "name one with --device: nano, orin" in said(predict, "--results", tmp_path)

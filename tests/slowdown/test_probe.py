@@ -52,7 +52,6 @@ def test_it_is_one_walk_with_the_workload_s_settings(
 
 
 def scenario_points(scenario: Scenario) -> Any:
-    """Return its points."""
     from edgebench.scenario.points import points
 
     return points(scenario)
@@ -62,7 +61,6 @@ def scenario_points(scenario: Scenario) -> Any:
 def test_a_network_that_never_ran_is_probed_where_it_can_run(
     root: Path, walked: list[tuple[Scenario, Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next line offers it on this device alone, and works as it is typed."""
     words = [*NET, str(root)]
     assert "--probe" not in CliRunner().invoke(predict, words).stderr
     monkeypatch.setenv("EDGEBENCH_DEVICE", "jetson-nano")
@@ -75,6 +73,5 @@ def test_a_network_that_never_ran_is_probed_where_it_can_run(
 
 
 def test_a_probe_is_of_one_workload(root: Path) -> None:
-    """Two schedules match, and none was named."""
     assert "2 workloads match" in said(predict, "alexnet", "--results", root, "--probe")
     assert predicted("alexnet", "--results", root, "--memory", "100M")

@@ -36,7 +36,6 @@ def a_round(one: Workload) -> Round:
 
 
 def at(*mib: float) -> np.ndarray:
-    """Return limits in bytes."""
     return np.array(mib) * MIB
 
 
@@ -60,7 +59,6 @@ def test_a_working_set_is_what_it_uses() -> None:
 
 
 def test_counted_bytes_are_those_of_one_way() -> None:
-    """What the way up read tells nothing of the way down; at the demand nothing is read."""
     points = (MissPoint(100 * MIB, "down", 300 * MIB, faults=70), MissPoint(100 * MIB, "up", MIB))
     key: Any = None
     found = counted_curve(Counted(key, points, direction="down"), 400.0 * MIB)
@@ -109,7 +107,6 @@ def test_faults_of_a_held_disk_are_waited_for() -> None:
 def test_a_start_writes_the_runtime_out_and_reads_what_lacks_again(
     limit: float, seconds: float
 ) -> None:
-    """Copied weights."""
     assert start_s(a_round(workload()), COSTS, at(limit)) == pytest.approx([seconds])
 
 
@@ -143,7 +140,6 @@ def test_what_a_round_reads_without_a_limit_takes_the_time_of_the_storage() -> N
 
 
 def test_costs_of_a_calibration() -> None:
-    """Two threads get half a read-ahead window; zram writes what it reads; a speed holds."""
     known = calibration(fault_s=constant(1e-3))
     one, two = storage_costs(known, 1), storage_costs(known, 2)
     assert (one.fault_bytes, two.fault_bytes) == (32768, 16384)

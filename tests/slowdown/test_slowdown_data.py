@@ -18,7 +18,6 @@ MIB = 1 << 20
 
 
 def test_slowdowns_are_those_of_the_sweep(tmp_path: Path):
-    """Each phase's medians are the slowdown that the sweep was made with."""
     shape = Shape(warm=2, noise=0.001, with_files=False)
     made = {curve.phase: curve for curve in curves(load(make(tmp_path, shape)))}
     assert set(made) == {"load", "first", "execute", "start", "total"}
@@ -31,7 +30,6 @@ def test_slowdowns_are_those_of_the_sweep(tmp_path: Path):
 
 
 def test_warm_executions_are_per_pass(tmp_path: Path):
-    """A phase of several passes is the time of one."""
     one = curves(load(make(tmp_path / "1", Shape(warm=1, noise=0.0, with_files=False))))
     four = curves(load(make(tmp_path / "4", Shape(warm=4, noise=0.0, with_files=False))))
     times = [next(c.unlimited_s for c in made if c.phase == "execute") for made in (one, four)]
@@ -39,7 +37,6 @@ def test_warm_executions_are_per_pass(tmp_path: Path):
 
 
 def test_schedules_and_networks_are_curves_of_their_own(tmp_path: Path):
-    """Nothing is mixed: a curve a network, schedule and phase."""
     shape = Shape(
         networks={"alexnet": 6, "resnet18": 9}, schedules=("linear", "bulk"), with_files=False
     )
@@ -49,7 +46,6 @@ def test_schedules_and_networks_are_curves_of_their_own(tmp_path: Path):
 
 
 def test_a_pipelines_networks_and_its_total(tmp_path: Path):
-    """In a pipeline each network has its phases; the round is the pipeline's."""
     shape = Shape(networks={"alexnet": 6, "resnet18": 9}, pipeline=True, with_files=False)
     labels = {curve.label for curve in curves(load(make(tmp_path, shape)))}
     assert "alexnet+resnet18 · linear · copy · start" in labels
@@ -59,7 +55,6 @@ def test_a_pipelines_networks_and_its_total(tmp_path: Path):
 
 
 def test_a_command_has_a_total_only(tmp_path: Path):
-    """A workload without rounds is fitted by its whole trial's time; its kills count too."""
     shape = Shape(command="python3 train.py --fast", killed_below=60)
     (curve,) = curves(load(make(tmp_path, shape)))
     assert curve.label == "python3 train.py --fast · total"
@@ -68,7 +63,6 @@ def test_a_command_has_a_total_only(tmp_path: Path):
 
 
 def test_killed_limits_are_kept_apart(tmp_path: Path):
-    """A limit at which all were killed is no point of the curve but stands in lost_bytes."""
     shape = Shape(killed_below=80, with_files=False)
     curve = curves(load(make(tmp_path, shape)))[0]
     assert curve.lost_bytes == {"oom-killed": (50 * MIB, 75 * MIB)}
@@ -84,14 +78,12 @@ def test_killed_limits_are_kept_apart(tmp_path: Path):
     ],
 )
 def test_no_curve_is_a_clear_error(tmp_path: Path, shape: Shape, words: str):
-    """Each reason why there is nothing to fit has its own words and remedy."""
     with pytest.raises(ResultsError, match=words) as caught:
         curves(load(make(tmp_path, shape)))
     assert caught.value.remedy
 
 
 def test_fit_prints_a_row_for_each_curve(tmp_path: Path):
-    """Points, the unlimited time, the cliff and the error."""
     path = make(tmp_path, Shape(with_files=False))
     brief = CliRunner().invoke(fit, [str(path)])
     assert brief.stdout.splitlines()[0].split()[:3] == ["curve", "points", "unlimited"]
@@ -100,7 +92,6 @@ def test_fit_prints_a_row_for_each_curve(tmp_path: Path):
 
 
 def test_fit_as_json(tmp_path: Path):
-    """Points of each curve, with the demand as the last, and its errors at limits left out."""
     path = make(tmp_path, Shape(with_files=False))
     done = CliRunner().invoke(fit, [str(path), "--json"])
     printed = json.loads(done.stdout)
@@ -112,7 +103,6 @@ def test_fit_as_json(tmp_path: Path):
 
 
 def test_sweeps_together_keep_all_their_trials(tmp_path: Path):
-    """Trials of two sweeps have the same names: read together, none takes another's place."""
     shape = Shape(with_files=False)
     first = make(tmp_path, shape, "nano")
     make(tmp_path, Shape(networks={"resnet18": 5}, with_files=False), "nano")

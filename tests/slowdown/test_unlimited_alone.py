@@ -20,7 +20,6 @@ ALONE = replace(SHAPE, networks={"resnet50": 6}, limits=(None,), schedules=("lin
 
 @pytest.fixture
 def both(tmp_path: Path) -> Path:
-    """Two networks below limits, and in another sweep a third without a limit alone."""
     make(tmp_path, replace(SHAPE, networks={"alexnet": 4, "vgg11": 5}))
     make(tmp_path, ALONE)
     save_calibration(calibration(), tmp_path)
@@ -28,7 +27,6 @@ def both(tmp_path: Path) -> Path:
 
 
 def test_unlimited_trials_are_curves_without_limits(both: Path):
-    """They are no curves below limits, and none of those that have limits is among them."""
     results = load(both)
     alone = unlimited_curves(results)
     assert {one.network for one in alone} == {"resnet50"}
@@ -43,7 +41,6 @@ def test_unlimited_trials_are_curves_without_limits(both: Path):
 def test_a_phase_without_a_limit_alone_is_no_workload_with_another_swap(
     both: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A walk's start ran without a limit, its rounds below some: with other swap it is nothing."""
     results = load(both)
     total = next(one for one in curves(results) if one.phase == "total")
     start = replace(total, phase="start", settings={**total.settings, "swap_kind": "zram"}).unseen()
@@ -57,7 +54,6 @@ def test_a_phase_without_a_limit_alone_is_no_workload_with_another_swap(
 
 @pytest.mark.heavy
 def test_its_measured_time_is_what_is_multiplied(both: Path):
-    """The prediction's unlimited time is the median of its trials, not a guess from its layers."""
     measured = {one.phase: one.unlimited_s for one in unlimited_curves(load(both))}
     (one,) = predicted("resnet50", "--results", both, "--memory", "150M")
     assert not one["was_run"]
@@ -68,13 +64,11 @@ def test_its_measured_time_is_what_is_multiplied(both: Path):
 
 @pytest.mark.heavy
 def test_without_a_named_network_only_limited_ones_are_told(both: Path):
-    """A folder's predictions are of the workloads that were run below limits."""
     found = predicted("--results", both, "--memory", "150M")
     assert {one["network"] for one in found} == {"alexnet", "vgg11"}
 
 
 def test_unlimited_trials_and_constants_are_enough(tmp_path: Path):
-    """Nothing ran below a limit: with a calibration it is computed from its measured time."""
     make(tmp_path, ALONE)
     save_calibration(calibration(), tmp_path)
     (one,) = predicted("--results", tmp_path, "--memory", "150M")
@@ -83,7 +77,6 @@ def test_unlimited_trials_and_constants_are_enough(tmp_path: Path):
 
 
 def test_a_workload_that_only_ran_above_its_need_has_a_lower_bound(tmp_path: Path):
-    """Without a calibration nothing is computed below its one limit: no faster than there."""
     make(tmp_path, replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",)))
     make(tmp_path, replace(ALONE, limits=(None, 400)))
     found = {

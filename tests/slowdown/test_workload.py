@@ -62,13 +62,11 @@ def test_a_batch_makes_tensors_larger_and_weights_not() -> None:
     ],
 )
 def test_what_the_formulas_do_not_hold_for_is_refused(about: dict[str, Any], words: str) -> None:
-    """Each in its own words."""
     with pytest.raises(CannotPredictError, match=words):
         workload_of(curve({}, **about).settings, TABLES)
 
 
 def test_damaged_tables() -> None:
-    """A missing figure is a reason; one that is no number is damage."""
     row = rows(30)[0]
     with pytest.raises(CannotPredictError, match="no flops"):
         layers_of([{k: v for k, v in row.items() if k != "flops"}])
@@ -96,7 +94,6 @@ def test_what_no_eviction_can_spare_a_round() -> None:
 
 
 def test_needs_of_a_network_that_never_ran() -> None:
-    """The runtime, its table, and as much of its own for each layer as the other one has."""
     ran = replace(curve({}, network="other"), demand_bytes=(80 + 124 + 14) * float(MIB))
     asked = workload_of(curve({}).settings, TABLES)
     # The other one has 7 MiB a layer.
@@ -107,7 +104,6 @@ def test_needs_of_a_network_that_never_ran() -> None:
 
 
 def test_time_of_a_network_that_never_ran() -> None:
-    """In proportion where one network is known; other phases and loaders tell nothing."""
     ran = replace(curve({}, network="other"), unlimited_seconds=np.array([1.0]))
     mapped = replace(curve({}, network="other", loader="mmap"), unlimited_seconds=np.array([9.0]))
     asked = workload_of(curve({}).settings, TABLES)
@@ -128,7 +124,6 @@ def test_a_margin_on_both_sides_of_the_need() -> None:
 
 
 def test_mapped_weights_need_no_swap() -> None:
-    """All of a network at once, or its largest layer; of a pipeline the larger network."""
     tables = {"net": rows(30, 50, 220), "other": rows(100, 20)}
     assert mapped_bytes(tables, "net+other", {"schedule": "bulk"}) == 300 * MIB
     assert mapped_bytes(tables, "net", {"schedule": "linear"}) == 220 * MIB
@@ -138,7 +133,6 @@ def test_mapped_weights_need_no_swap() -> None:
 def test_what_a_query_leaves_open_is_as_most_workloads_have_it(
     rounds: int, phases: list[str]
 ) -> None:
-    """Two of three inferences by torch, whatever their order of keys; threads are asked for."""
     shared = {"schedule": "linear", "loader": "mmap", "warm": 5, "image": 64, "rounds": rounds}
     first, other = (curve({}, network=n, sweep=n, command=n, **shared) for n in ("a", "b"))
     turned = replace(other, settings=dict(reversed(other.settings.items())))

@@ -25,7 +25,6 @@ DEVICE = "jetson-nano"
 
 
 def calibration(device: str = DEVICE, swap_kind: str = "file") -> Calibration:
-    """A device's constants, made up."""
     values = {
         "swap_in_bytes_per_s": (500e6, "bytes/s"),
         "swap_out_bytes_per_s": (400e6, "bytes/s"),
@@ -43,21 +42,18 @@ def calibration(device: str = DEVICE, swap_kind: str = "file") -> Calibration:
 
 
 def run(verb: Any, *words: str | Path) -> str:
-    """What the verb says on stdout; its errors come through."""
     done = CliRunner().invoke(verb, [str(word) for word in words], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
 
 
 def said(verb: Any, *words: str | Path) -> str:
-    """The error that the verb ends with, all of it."""
     with pytest.raises(EdgebenchError) as caught:
         CliRunner().invoke(verb, [str(word) for word in words], catch_exceptions=False)
     return str(caught.value)
 
 
 def predicted(*words: str | Path) -> list[dict[str, Any]]:
-    """The predictions of ``predict --json``."""
     from edgebench.cli.predict import predict
 
     made: list[dict[str, Any]] = json.loads(run(predict, *words, "--json"))["predictions"]

@@ -8,12 +8,10 @@ from edgebench.slowdown.calibration import SCHEMA, Calibration, Constant
 
 
 def constant(value: float, unit: str) -> Constant:
-    """A constant with a spread of a tenth to either side."""
     return Constant(value, 0.9 * value, 1.1 * value, unit, 5)
 
 
 def calibration(**changes: Any) -> Calibration:
-    """A whole calibration of the device ``board`` with a swap file."""
     constants = {
         "swap_in_bytes_per_s": constant(500e6, "bytes/s"),
         "swap_out_bytes_per_s": constant(400e6, "bytes/s"),

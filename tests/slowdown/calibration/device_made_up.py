@@ -21,7 +21,6 @@ class LruMemory:
         self._pages: OrderedDict[int, None] = OrderedDict()
 
     def touch(self, page: int) -> bool:
-        """Whether the page was missing."""
         missing = page not in self._pages
         if missing and len(self._pages) == self._frames:
             self._pages.popitem(last=False)
@@ -44,7 +43,6 @@ class Device:
     keeps_slots: bool = True
 
     def scans(self, number: int = 0) -> list[Scan]:
-        """Return all passes of one block, as a calibration with swap makes them."""
         rng = random.Random(number)
         scans = self._anon(number, FITS, ["touch", "fill", "read", "read", "write", "random"])
         scans += self._anon(number, WIDE, ["fill", "read", "read", "write", "random"])

@@ -28,7 +28,6 @@ def run(*words: str | Path) -> Result:
 
 
 def made_up() -> Calibration:
-    """A calibration with the scans of a made-up device."""
     return calibration(
         scans=tuple(map(asdict, Device(noise=0.05).scans())),
         environment={"edgebench": "0.1.0", "git": {"commit": "0123456789abcdef", "changed": True}},
@@ -38,7 +37,6 @@ def made_up() -> Calibration:
 @pytest.mark.own_cgroup
 @pytest.mark.long
 def test_one_command_calibrates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Real scans without swap: constants that make sense, kept, shown and drawn."""
     short = partial(module.CalibrationOptions, repeats=2, time_s=0.1)
     monkeypatch.setattr(module, "CalibrationOptions", short)
     monkeypatch.setattr(module, "with_slowed_visit", lambda made, *about: made)
@@ -61,7 +59,6 @@ def test_one_command_calibrates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_json_is_the_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """With --json stdout holds the calibration and where it is kept; warnings stay on stderr."""
     kept = tmp_path / "board" / "calibration-file.json"
     kept.parent.mkdir()
     made = replace(made_up(), warnings=("the machine was noisy",))
@@ -75,7 +72,6 @@ def test_json_is_the_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.heavy
 def test_the_table_says_each_constant_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Four rows with units; with --verbose the lowest, the highest and names."""
     made = made_up()
     (tmp_path / "board").mkdir()
     kept = tmp_path / "board" / "calibration-file.json"
@@ -102,7 +98,6 @@ def test_results_that_cannot_be_written_are_told_first(tmp_path: Path):
 
 @pytest.mark.own_cgroup
 def test_a_scan_that_is_killed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A trial that does not finish ends the calibration with the point's name."""
     monkeypatch.setattr(module, "_TIMEOUT_S", 0.01)
     done = run("--swap", "none", "--results", tmp_path, "--device", "board")
     assert isinstance(done.exception, MachineError)
@@ -131,7 +126,6 @@ def test_a_scan_killed_with_swap_free_is_made_again(
         """Makes these records."""
 
         def unkept(self, request: TrialRequest) -> TrialRecord:
-            """The next one."""
             return next(records)
 
     blocks = module.Blocks(module.CalibrationOptions(), Loop())  # type: ignore[arg-type]
@@ -140,8 +134,6 @@ def test_a_scan_killed_with_swap_free_is_made_again(
 
 
 def test_without_cgroups_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Where no cgroup can be made, the place's own words and remedy come through."""
-
     def refuse(**words: float) -> None:
         raise CgroupError("no cgroup can be made here", remedy="edgebench doctor")
 

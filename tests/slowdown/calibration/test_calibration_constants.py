@@ -21,7 +21,6 @@ from edgebench.slowdown.calibration import (
 
 @pytest.mark.parametrize("keeps_slots", [True, False])
 def test_costs_of_swap_are_recovered(keeps_slots: bool):
-    """In, out and fault are told apart, also where clean pages go out again, as in zram."""
     made = Device(keeps_slots=keeps_slots)
     costs = made.in_s, made.out_s, made.fault_s
     assert Block(made.scans()).swap_costs() == pytest.approx(costs, rel=0.02)
@@ -57,7 +56,6 @@ def test_the_constants_give_a_scan_its_time_back():
 
 
 def predicted(found: dict[str, Constant | None], missed_bytes: int) -> float:
-    """Seconds of so many bytes coming back in order."""
     rate, pages, fault = (
         found[name] for name in ("swap_in_bytes_per_s", "pages_per_fault", "fault_s")
     )
@@ -68,7 +66,6 @@ def predicted(found: dict[str, Constant | None], missed_bytes: int) -> float:
 
 
 def test_files_are_recovered():
-    """Rates of reading and mapping, pages per fault, and without swap a fault's own time."""
     scans = Device().scans()
     found = constants_of(scans, [1.0], [1.0], swaps=False)
     assert found["swap_in_bytes_per_s"] is None
@@ -83,7 +80,6 @@ def test_files_are_recovered():
 
 
 def test_every_constant_is_there():
-    """Their names are the calibration's own."""
     found = constants_of(Device().scans(), [5.0], [3.0], swaps=True)
     found["seen_share"] = None
     fields = Calibration.__dataclass_fields__.values()
@@ -110,7 +106,6 @@ def test_a_file_in_ram_is_refused():
 
 
 def test_a_noisy_machine_is_told_with_numbers():
-    """The medians of the trials' noise, and the events, are in the words."""
     busy = {"foreign_cpu_share": 0.4, "steal_share": 0.1, "throttled_events": 2}
     told = calibration_warnings({}, [busy, busy, {"foreign_cpu_share": None}])
     assert [word in " ".join(told) for word in ("40%", "10%", "4 events")] == [True] * 3
@@ -118,7 +113,6 @@ def test_a_noisy_machine_is_told_with_numbers():
 
 
 def test_a_wide_spread_is_told_of_times_only():
-    """Rates and times that differ by half between repeats are named; counts are not."""
     wide = Constant(1.0, 0.6, 1.4, "s", 5)
     pages = Constant(10.0, 1.0, 30.0, "pages", 5)
     known = {"fault_s": wide, "pages_per_fault": pages, "swap_in": None}

@@ -25,7 +25,6 @@ RESULTS = Path(__file__).parents[3] / "results"
 
 
 def test_it_comes_back_as_it_was(tmp_path: Path):
-    """Saved and loaded, every constant, scan and warning is the same."""
     made = calibration(scans=(SCAN,), warnings=("noisy",), environment={"kernel": "6.1"})
     path = save_calibration(made, tmp_path)
     assert path == tmp_path / "board" / "calibration-file.json"
@@ -33,7 +32,6 @@ def test_it_comes_back_as_it_was(tmp_path: Path):
 
 
 def test_no_swap_is_none_and_not_zero(tmp_path: Path):
-    """Without swap its rates are None, on disk too."""
     made = calibration(swap_kind="none", swap_in_bytes_per_s=None, swap_out_bytes_per_s=None)
     path = save_calibration(made, tmp_path)
     assert json.loads(path.read_bytes())["swap_in_bytes_per_s"] is None
@@ -41,7 +39,6 @@ def test_no_swap_is_none_and_not_zero(tmp_path: Path):
 
 
 def test_a_device_never_calibrated_is_told_how(tmp_path: Path):
-    """The error names device, kind, file and the command to type."""
     with pytest.raises(MachineError, match="no calibration of device board with swap of kind zram"):
         load_calibration(tmp_path, "board", "zram")
     with pytest.raises(MachineError) as told:
@@ -52,7 +49,6 @@ def test_a_device_never_calibrated_is_told_how(tmp_path: Path):
 
 @pytest.mark.parametrize("changes", [{"device": "other"}, {"swap_kind": "zram"}])
 def test_another_devices_file_is_refused(tmp_path: Path, changes: dict[str, Any]):
-    """A file copied from another device, or renamed from another kind of swap, is not used."""
     path = save_calibration(calibration(), tmp_path)
     path.write_text(json.dumps(calibration(**changes).to_json()))
     with pytest.raises(MachineError, match="this is the calibration of device"):
@@ -60,14 +56,12 @@ def test_another_devices_file_is_refused(tmp_path: Path, changes: dict[str, Any]
 
 
 def test_a_newer_file_is_refused():
-    """What a newer version wrote isn't guessed at."""
     data = calibration().to_json() | {"schema": SCHEMA + 1}
     with pytest.raises(ResultsError, match=f"schema {SCHEMA + 1}; this edgebench reads"):
         Calibration.from_json(data)
 
 
 def test_keys_added_later_are_left_out():
-    """A key that this version doesn't know does no harm."""
     assert Calibration.from_json(calibration().to_json() | {"new": 1}) == calibration()
 
 
@@ -85,14 +79,12 @@ def test_keys_added_later_are_left_out():
     ],
 )
 def test_damage_is_named(change: dict[str, Any], says: str):
-    """Each damaged part is named, with what to do about it."""
     with pytest.raises(ResultsError, match=says) as told:
         Calibration.from_json({**calibration().to_json(), **change})
     assert "edgebench calibrate" in str(told.value.remedy)
 
 
 def test_no_json_is_told(tmp_path: Path):
-    """A torn file is damage, not a traceback."""
     path = calibration_path(tmp_path, "board", "file")
     path.parent.mkdir()
     path.write_text('{"schema": 1, "dev')
@@ -115,21 +107,18 @@ def counted(**changes: Any) -> Calibration:
     ],
 )
 def test_the_slower_of_bytes_and_requests_holds(storage: str, swap: float, files: float) -> None:
-    """Of swap and of files; the measured constants stay."""
     found = counted().held_to(parse_storage(storage))
     assert found.held == HeldRates(storage, swap, files)
     assert found.held_to(StorageSpeed()) == counted()
 
 
 def test_nothing_else_is_held() -> None:
-    """Not zram, not reads where only writes are declared."""
     assert counted().held_to(parse_storage("write=30MB/s")).held is None
     held = counted(swap_kind="zram").held_to(parse_storage("read=50MB/s")).held
     assert held == HeldRates("read=50MB/s", None, 50e6)
 
 
 def test_files_of_schema_1_are_read() -> None:
-    """They know bytes alone: of requests they say to calibrate again."""
     found = load_calibration(RESULTS, "vm-2core-24g", "file")
     assert (found.schema, found.swap_request_bytes, found.seen_share) == (1, None, None)
     assert Calibration.from_json(found.to_json()) == found

@@ -34,20 +34,17 @@ SWAPS = ("file", "zram", "none")
 
 
 def points(swap: str, block: int = 0) -> dict[str, Point]:
-    """Return a block's points by their id."""
     size = None if swap == "none" else 1 << 30
     made = calibration_points(block, swap, size, FILE, "254:0", "254:16")
     return {point.id: point for point in made}
 
 
 def areas(swap: str, block: int = 0) -> dict[tuple[str, float], dict[str, Any]]:
-    """Return what a block's scan covers: memory or file, and its size; the rest of it."""
     found = points(swap, block)["scans"].settings["areas"]
     return {(area["of"], area["planned_share"]): area for area in found}
 
 
 def test_with_swap_both_memory_and_a_file_are_scanned():
-    """In one trial, where they fit and twice that; the runtime is pressed in another."""
     assert {*points("file")} == {"scans", "hot-base"}
     assert {*points("file", 1)} == {"scans"}
     ends = {(of, share) for of in ("anon", "file") for share in (FITS, WIDE)}
@@ -76,7 +73,6 @@ def test_without_swap_files_are_scanned_beyond_the_limit():
 
 
 def test_each_block_has_an_order_of_its_own():
-    """Of points and of areas; the same in every calibration."""
     orders = [[*areas("file", block)] for block in range(3)]
     assert len({tuple(order) for order in orders}) > 1
     assert orders == [[*areas("file", block)] for block in range(3)]
@@ -84,7 +80,6 @@ def test_each_block_has_an_order_of_its_own():
 
 @pytest.mark.parametrize("swap", SWAPS)
 def test_every_pass_and_kind_is_known_and_every_size_whole(swap: str):
-    """The worker knows each pass; sizes are whole pages, below the limit where they must fit."""
     for point in points(swap).values():
         assert point.settings["kind"] in KINDS
         for area in point.settings.get("areas", ()):
@@ -128,8 +123,6 @@ def test_a_slowed_network_tells_what_scans_leave_out(
 def test_without_a_slowed_network_scans_alone_tell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A machine that can't run it says why."""
-
     def refuse(*about: Any) -> Path:
         raise MachineError("no room for it")
 

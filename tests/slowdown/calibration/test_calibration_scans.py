@@ -29,7 +29,6 @@ LIMIT = 32 * MIB
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
-    """The real setup."""
     with open_session(interval_s=0.02, stat_interval_s=0.02) as session:
         yield session
 
@@ -50,7 +49,6 @@ def scanned() -> Iterator[Path]:
 
 
 def area(passes: list[str], size_bytes: int, file: Path | None = None) -> dict[str, Any]:
-    """The settings of one area that is scanned."""
     return {
         "of": "file" if file else "anon",
         "planned_share": 1.0,
@@ -65,7 +63,6 @@ def area(passes: list[str], size_bytes: int, file: Path | None = None) -> dict[s
 def trial(
     session: Session, tmp_path: Path, settings: dict[str, Any], limits: LimitSetting
 ) -> TrialRecord:
-    """One trial that finished, with its own kind of swap."""
     session.swap.use(limits.swap_kind, limits.swap_bytes)
     files = TrialFiles(tmp_path / "s.npz", tmp_path / "e.gz", tmp_path / "log", tmp_path)
     record = run_trial(session.setup, TrialRequest("0001", "p", 0, 0, settings, limits, 60), files)
@@ -76,7 +73,6 @@ def trial(
 def scan(
     session: Session, tmp_path: Path, *areas: dict[str, Any], swap_kind: str = "none"
 ) -> list[Scan]:
-    """The passes of one trial below the limit."""
     swap_bytes = None if swap_kind == "none" else 256 * MIB
     limits = LimitSetting("32M", LIMIT, swap_kind, swap_bytes)
     settings = {"kind": "scan", "gc": FROZEN, "areas": list(areas)}
@@ -84,13 +80,11 @@ def scan(
 
 
 def passes_of(record: TrialRecord) -> list[Scan]:
-    """A trial's passes, as its worker noted them."""
     return [Scan(block=0, **made) for made in record.notes["passes"]]
 
 
 @pytest.mark.own_cgroup
 def test_what_fits_stays(session: Session, tmp_path: Path):
-    """Below the limit all of it is resident, no fault waits for a disk."""
     passes = ["touch", "fill", "read", "write", "random"]
     made = scan(session, tmp_path, area(passes, 16 * MIB))
     assert [s.what for s in made] == passes
@@ -103,7 +97,6 @@ def test_what_fits_stays(session: Session, tmp_path: Path):
 @pytest.mark.swap
 @pytest.mark.parametrize("swap_kind", ["file", "zram"])
 def test_what_does_not_fit_comes_back_from_swap(session: Session, tmp_path: Path, swap_kind: str):
-    """At twice the limit the fill goes out, and each pass brings most of it back."""
     passes = ["fill", "read", "read", "write", "random"]
     try:
         made = scan(session, tmp_path, area(passes, 64 * MIB), swap_kind=swap_kind)
@@ -122,7 +115,6 @@ def test_what_does_not_fit_comes_back_from_swap(session: Session, tmp_path: Path
 
 @pytest.mark.own_cgroup
 def test_a_cold_file_comes_from_the_disk(session: Session, tmp_path: Path, scanned: Path):
-    """Evicted, all of it is read again; by chance, one page a fault."""
     passes = ["copy", "map", "read", "read", "random"]
     made = scan(session, tmp_path, area(passes, 48 * MIB, scanned))
     copied, mapped, _, again, by_chance = made
@@ -135,7 +127,6 @@ def test_a_cold_file_comes_from_the_disk(session: Session, tmp_path: Path, scann
 
 @pytest.mark.own_cgroup
 def test_a_warm_file_stays(session: Session, tmp_path: Path, scanned: Path):
-    """The tail of a file that fits is read from the disk once only."""
     made = scan(session, tmp_path, area(["map", "read", "read"], 8 * MIB, scanned))
     mapped, _, again = made
     assert mapped.in_bytes >= 8 * MIB
@@ -201,7 +192,6 @@ def test_the_runtime_is_limited_to_its_own_size(
 
 
 def test_an_area_holds_what_was_written():
-    """Pages are filled with bytes of their own, no two alike; reading copies all."""
     area = Area(4 * MIB)
     assert area.fill() == area.read() == 4 * MIB
     pages = {bytes(area._view[at : at + mmap.PAGESIZE]) for at in range(0, MIB, mmap.PAGESIZE)}
@@ -211,7 +201,6 @@ def test_an_area_holds_what_was_written():
 
 
 def test_fresh_memory_is_not_resident():
-    """Memory never touched takes no RAM; a byte a page brings it in."""
     area = Area(4 * MIB)
     assert area.resident_bytes() == 0
     assert area.write_pages() == 4 * MIB
@@ -220,14 +209,12 @@ def test_fresh_memory_is_not_resident():
 
 
 def test_an_unknown_pass_is_refused():
-    """A scan asked for what it can't do says what it can."""
     with pytest.raises(WorkloadError, match="no pass 'hop'") as told:
         run_scan({"areas": [area(["hop"], MIB)]}, Recorder())
     assert "fill" in str(told.value.remedy)
 
 
 def test_the_scanned_file_is_kept(tmp_path: Path):
-    """A whole file is used again; one of another size is made anew."""
     path = scan_file(tmp_path / "cache" / "scan", MIB)
     first = path.read_bytes()
     assert scan_file(path.parent, MIB).read_bytes() == first
@@ -236,7 +223,6 @@ def test_the_scanned_file_is_kept(tmp_path: Path):
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path):
-    """A file where the cache's folder should be is a clear error."""
     (tmp_path / "cache").write_text("")
     with pytest.raises(MachineError, match="the file to scan") as told:
         scan_file(tmp_path / "cache" / "scan", MIB)
