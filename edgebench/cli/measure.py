@@ -13,7 +13,6 @@ import click
 
 from edgebench.answers.trials import trial_fields, trial_headline
 from edgebench.answers.warnings import is_warm, trial_warnings, warning_lines
-from edgebench.boards.storage import parse_storage
 from edgebench.cli.options import (
     board_option,
     files_option,
@@ -31,10 +30,10 @@ from edgebench.cli.output import (
     print_warnings,
 )
 from edgebench.results.unmeasured import is_stopped, unmeasured
-from edgebench.units import parse_duration, parse_size, parse_swap
+from edgebench.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from edgebench.records import LimitSetting, TrialRecord
+    from edgebench.records import TrialRecord
 
 #: So many files are named.
 _MOST = 4
@@ -91,16 +90,20 @@ def measure(
     with <, else /dev/null. The exit code is 0 if it could be
     measured, even if COMMAND failed or was killed at the limit; its own exit code is printed.
     """
-    from edgebench.run.trial.command import measure_command, own_input
+    from edgebench.run.trial.command import asked_limits, measure_command, own_input
     from edgebench.run.trial.output_rate import echo_to
 
     timeout_s, interval_s, stat_interval_s, stop_after_s = (
         parse_duration(given[name]) if given[name] else None
         for name in ("timeout", "interval", "stat_interval", "stop_after")
     )
+    placed = with_board(context, given)
+    # A share of the demand would take a trial without a limit.
+    parse_size(placed["memory"])
+    keys = ("memory", "swap", "cores", "cpu_quota", "storage", "board")
     record = measure_command(
         command,
-        _limits(**with_board(context, given)),
+        asked_limits(**{key: placed[key] for key in keys}).setting,
         timeout_s=timeout_s,
         stop_after_s=stop_after_s,
         interval_s=interval_s,
@@ -145,27 +148,3 @@ def _print_next_step(record: TrialRecord, command: Sequence[str]) -> None:
         print_next(f"edgebench minimum --for {math.ceil(record.wall_s or 1)}s -- {typed}")
     else:
         print_next(f"edgebench minimum -- {typed}")
-
-
-def _limits(
-    memory: str,
-    swap: str,
-    storage: str,
-    cores: int | None,
-    cpu_quota: float | None,
-    board: str | None,
-    **_: Any,
-) -> LimitSetting:
-    from edgebench.records import LimitSetting
-
-    kind, swap_bytes = parse_swap(swap)
-    return LimitSetting(
-        label=memory,
-        memory_bytes=parse_size(memory),
-        swap_kind=kind,
-        swap_bytes=swap_bytes,
-        cores=cores,
-        cpu_quota=cpu_quota,
-        storage=parse_storage(storage).label,
-        board=board,
-    )

@@ -24,7 +24,7 @@ from edgebench.answers.trials import (
 from edgebench.errors import EdgebenchError, MachineError, UsageError
 from edgebench.pytest_plugin.limited_test import LimitedRun, run_limited, shared_session, warn_again
 from edgebench.records import LimitSetting
-from edgebench.run.search.asked_limits import AskedLimits, asked_limits
+from edgebench.run.trial.command import AskedLimits, asked_limits
 from edgebench.text import choice_hint
 from edgebench.units import parse_duration
 

@@ -13,7 +13,7 @@ import pytest
 
 import edgebench
 from edgebench.errors import UsageError, WorkloadError
-from edgebench.run.search.asked_limits import asked_limits
+from edgebench.run.trial.command import asked_limits
 from tests.chance import given_time
 
 MIB = 1 << 20

@@ -20,7 +20,7 @@ from edgebench.errors import CgroupError
 from edgebench.knee import KneeBracket
 from edgebench.records import Doubt, FilesReport, PhaseSum, TrialRecord, WalkReport, WorkingSet
 from edgebench.results.layout import parse_objects
-from edgebench.run.search.asked_limits import asked_limits
+from edgebench.run.trial.command import asked_limits
 from edgebench.run.trial.controllers import LimitAtBase, SwapCharge
 from edgebench.run.trial.outcome import SystemSwap
 from edgebench.run.trial.output_rate import OutputRate, trial_throughput

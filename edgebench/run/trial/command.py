@@ -1,4 +1,4 @@
-"""One trial of any command or function, without a scenario or a results folder."""
+"""One trial of any command, without a scenario or a results folder; limits as Python has them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,100 @@ import stat
 import termios
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgebench.errors import MachineError, UsageError
+from msgspec.structs import replace
+
+from edgebench.boards.storage import AS_IS, parse_storage
+from edgebench.errors import MachineError, UsageError, WorkloadError
+from edgebench.need import need_of
 from edgebench.processes import find_program
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import open_session
 from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.safe_files import created
+from edgebench.units import parse_share, parse_size, parse_swap
 
 #: How long a pipe's first bytes are waited for.
 _INPUT_S = 0.2
+
+
+@dataclass(frozen=True)
+class AskedLimits:
+    """Limits of which a share of the demand is not yet resolved.
+
+    ``setting`` has no memory limit where ``share`` (of the workload's own demand) is set.
+    """
+
+    setting: LimitSetting
+    share: float | None = None
+
+    @property
+    def unlimited(self) -> LimitSetting:
+        """The same without a memory limit."""
+        return replace(self.setting, label="max", memory_bytes=None)
+
+    def resolved(self, unlimited: TrialRecord) -> LimitSetting:
+        """Return the limits, a share taken of the demand that the unlimited trial showed.
+
+        Raises:
+            WorkloadError: it showed none, since it did not finish.
+        """
+        if self.share is None:
+            return self.setting
+        if (need := need_of(unlimited)) is None:
+            why = f"{unlimited.outcome}: {unlimited.reason}"
+            raise WorkloadError(
+                f"demand is unknown, so {self.setting.label} of it can't be resolved: it did not "
+                f"finish without a limit ({why})",
+                remedy="fix that first, or give a size, as 300M",
+            )
+        size = max(1, round(self.share * need.total_bytes))
+        return replace(self.setting, memory_bytes=size)
+
+
+def asked_limits(
+    memory: str | int | None,
+    swap: str | int = "none",
+    cores: int | None = None,
+    cpu_quota: float | None = None,
+    storage: str = AS_IS,
+    board: str | None = None,
+) -> AskedLimits:
+    """Return the limits that these words and numbers ask for; an int is bytes.
+
+    Args:
+        memory: ``"300M"``, a number of bytes, ``"75%"`` of the demand, or None: no limit.
+        swap: ``"none"``, a size, ``"zram:1G"`` or ``"system"``.
+        cores: how many it may use.
+        cpu_quota: CPU time it may use, in cores.
+        storage: the speed that swap and files are held to.
+        board: the board that is emulated, for the record.
+
+    Raises:
+        UsageError: not a size, swap, number of cores, quota or storage speed.
+    """
+    for name, value, kinds in (("cores", cores, (int,)), ("cpu_quota", cpu_quota, (int, float))):
+        if value is not None and (type(value) not in kinds or not 0 < value < float("inf")):
+            what = f"{name}={value!r} is not possible"
+            raise UsageError(what, remedy=f"a number above 0: {name}=2")
+    label = "max" if memory is None else str(memory)
+    share = parse_share(label)
+    kind, swap_bytes = parse_swap(f"{swap}B" if type(swap) is int and swap > 0 else swap)
+    setting = LimitSetting(
+        label,
+        None if share is not None else parse_size(label),
+        kind,
+        swap_bytes,
+        cores,
+        cpu_quota,
+        parse_storage(str(storage)).label,
+        board=board,
+    )
+    return AskedLimits(setting, share)
 
 
 def measure_command(

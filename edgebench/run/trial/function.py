@@ -20,8 +20,7 @@ from edgebench.errors import UsageError
 from edgebench.extras import install
 from edgebench.identity import caller_identity
 from edgebench.records import TrialRecord
-from edgebench.run.search.asked_limits import AskedLimits
-from edgebench.run.trial.command import measure_command, measure_once
+from edgebench.run.trial.command import AskedLimits, measure_command, measure_once
 from edgebench.run.trial.output_rate import echo_to
 from edgebench.safe_files import open_empty
 from edgebench.units import parse_duration
