@@ -47,7 +47,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     mark = item.get_closest_marker("edgebench")
     if mark is None or item.config.getoption("--edgebench-disable"):
         return None
-    from edgebench.pytest_plugin.protocol import run_marked
+    from edgebench.pytest_plugin.limited_test import run_marked
 
     run_marked(item, nextitem, mark)
     return True
@@ -59,15 +59,16 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     if terminalreporter.verbosity < 1:
         return
     reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
-    said = [(one.nodeid, words) for one in reports for words in _said(one.user_properties)]
-    if said:
+    lines = [
+        f"{report.nodeid}: {words}"
+        for report in reports
+        for name, words in report.user_properties
+        if name == "edgebench"
+    ]
+    if lines:
         terminalreporter.section("memory (edgebench)")
-    for nodeid, words in said:
-        terminalreporter.write_line(f"{nodeid}: {words}")
-
-
-def _said(properties: list[tuple[str, object]]) -> list[object]:
-    return [value for name, value in properties if name == "edgebench"]
+    for line in lines:
+        terminalreporter.write_line(line)
 
 
 @pytest.hookimpl

@@ -1,13 +1,19 @@
-"""One execution of a test in a cgroup of its own, and what pytest reported there."""
+"""A marked test: run below its limits, where needed also without, and reported as its own.
+
+What pytest inside the limit reports (passes, failures with their traceback, skips, expected
+failures) becomes the test's reports here. Reports made here go through pytest's own hook, so that
+an ``xfail`` also covers a kill.
+"""
 
 from __future__ import annotations
 
 import gzip
 import os
+import statistics
 import sys
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
@@ -16,16 +22,33 @@ from typing import Any, Literal
 
 import msgspec
 import pytest
+from _pytest.skipping import evaluate_xfail_marks, xfailed_key
 
+from edgebench.answers.table import GAP, factor
+from edgebench.answers.trials import (
+    crash_words,
+    kill_lines,
+    memory_words,
+    slowdown_lines,
+)
 from edgebench.cgroups.kernel_checks import check_limit
+from edgebench.errors import EdgebenchError, MachineError, UsageError
 from edgebench.identity import caller_identity
 from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.trial.command import AskedLimits, asked_limits
 from edgebench.run.trial.output_rate import echo_to
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session, open_session
 from edgebench.run.trial.trial import TrialFiles, run_trial
-from edgebench.text import safe_json
+from edgebench.text import choice_hint, safe_json
+from edgebench.units import parse_duration
 
+_KEYS = ("memory", "swap", "slowdown", "timeout", "cores", "cpu_quota", "storage")
+
+
+#: How often a test is run that seems too slow, with and without the limit.
+_REPEATS = 3
+_STOPS = (pytest.exit.Exception, KeyboardInterrupt)
 _CHILD = Path(__file__).with_name("child.py")
 _NUMBERS = count()
 
@@ -40,75 +63,59 @@ class ChildWarning(msgspec.Struct, frozen=True):
     nodeid: str
 
 
-def warn_again(item: pytest.Item, said: Sequence[ChildWarning]) -> None:
-    """Report each warning as if it came up in this process."""
-    for one in said:
-        category = _category(*one.category)
-        message = warnings.WarningMessage(
-            message=_made(category, one.message),
-            category=category,
-            filename=one.filename,
-            lineno=one.lineno,
+def _warn_again(item: pytest.Item, sent: Sequence[ChildWarning]) -> None:
+    """Report each warning as if it came up in this process.
+
+    The name of a category was chosen by a process with fewer rights: nothing is imported for it,
+    and what is no warning is not called.
+    """
+    for warning in sent:
+        module, kind = warning.category
+        category = getattr(sys.modules.get(module), kind, None)
+        if not (isinstance(category, type) and issubclass(category, Warning)):
+            category = type(kind, (UserWarning,), {"__module__": module})
+        try:
+            message = category(warning.message)
+        except Exception:
+            # It takes more than a message.
+            message = UserWarning(warning.message)
+        again = warnings.WarningMessage(
+            message=message, category=category, filename=warning.filename, lineno=warning.lineno
         )
         item.ihook.pytest_warning_recorded.call_historic(
             kwargs={
-                "warning_message": message,
+                "warning_message": again,
                 "when": "runtest",
-                "nodeid": one.nodeid,
+                "nodeid": warning.nodeid,
                 "location": None,
             }
         )
 
 
-def _category(module: str, kind: str) -> type[Warning]:
-    """Return the category if this process has it, else one of the same name.
-
-    The name was chosen by a process with fewer rights: nothing is imported for it, and what is no
-    warning is not called.
-    """
-    found = vars(sys.modules[module]).get(kind) if module in sys.modules else None
-    if isinstance(found, type) and issubclass(found, Warning):
-        return found
-    return type(kind, (UserWarning,), {"__module__": module})
+_KEY = pytest.StashKey[tuple[Session, ExitStack]]()
 
 
-def _made(category: type[Warning], message: str) -> Warning:
-    try:
-        return category(message)
-    except Exception:
-        # It takes more than a message.
-        return UserWarning(message)
-
-
-@dataclass(frozen=True)
-class _Opened:
-    session: Session
-    stack: ExitStack
-
-
-_KEY = pytest.StashKey[_Opened]()
-
-
-def shared_session(config: pytest.Config) -> Session:
+def _shared_session(config: pytest.Config) -> Session:
     """Return the session, in which memory limits are known to be enforced.
 
     Raises:
         MachineError, CgroupError: none can be had here.
     """
-    if (opened := config.stash.get(_KEY, None)) is None:
+    if _KEY not in config.stash:
         with ExitStack() as stack:
             echo = echo_to(sys.stdout) if config.getoption("capture") == "no" else None
             session = stack.enter_context(open_session(echo=echo))
             check_limit(session.setup.parent)
-            opened = config.stash[_KEY] = _Opened(session, stack.pop_all())
-    return opened.session
+            config.stash[_KEY] = session, stack.pop_all()
+    return config.stash[_KEY][0]
 
 
 def close_session(config: pytest.Config) -> None:
     """Remove all that the session made. Safe to call without one."""
-    if (opened := config.stash.get(_KEY, None)) is not None:
+    if _KEY in config.stash:
+        _, stack = config.stash[_KEY]
         del config.stash[_KEY]
-        opened.stack.close()
+        stack.close()
 
 
 @dataclass
@@ -135,12 +142,12 @@ class LimitedRun:
 
     @property
     def passed(self) -> bool:
-        """It came to its end, and all went well."""
+        """Whether it came to its end, and all went well."""
         return self.finished and all(report.passed for report in self.reports)
 
     @property
     def seconds(self) -> dict[str, float]:
-        """How long its fixtures (``setup``) and the test itself (``call``) took."""
+        """Seconds of its fixtures (``setup``) and of the test itself (``call``)."""
         return {one.when: one.duration for one in self.reports if one.when in ("setup", "call")}
 
     @property
@@ -149,7 +156,7 @@ class LimitedRun:
         return self.record.outcome == "oom-killed"
 
 
-def run_limited(
+def _run_limited(
     item: pytest.Item, session: Session, limits: LimitSetting, timeout_s: float | None
 ) -> LimitedRun:
     """Run the test once in a fresh interpreter below the limits.
@@ -158,57 +165,40 @@ def run_limited(
         MachineError, CgroupError: the swap or the cgroup can't be made.
     """
     session.setup.storage.use(limits.swap_kind, limits.swap_bytes, limits.storage)
+    config, number = item.config, next(_NUMBERS)
+    worker = {"workerid": "master", "workercount": 1, "testrunuid": uuid.uuid4().hex}
+    # Below pytest's own folder, so that it counts as this run's.
+    factory = None if caller_identity() else getattr(config, "_tmp_path_factory", None)
+    args = [str(arg) for arg in config.invocation_params.args]
+    # Captured outside, where output survives a kill.
+    args += ["--capture=no", *(["--no-cov"] if hasattr(config.option, "no_cov") else [])]
     settings = {
         "kind": "function",
         "function": item.nodeid,
         "script": str(_CHILD),
-        "argument": _told(item),
-        "cwd": str(item.config.invocation_params.dir),
+        "argument": {
+            "nodeid": item.nodeid,
+            "path": str(item.path),
+            "args": args,
+            "sys_path": [entry or os.getcwd() for entry in sys.path],  # noqa: PTH109
+            "basetemp": factory and str(factory.getbasetemp() / f"edgebench{number}"),
+            "workerinput": {**worker, **getattr(config, "workerinput", {})},
+        },
+        "cwd": str(config.invocation_params.dir),
     }
-    request = TrialRequest(f"test{next(_NUMBERS)}", "test", 0, 0, settings, limits, timeout_s)
+    request = TrialRequest(f"test{number}", "test", 0, 0, settings, limits, timeout_s)
     files = TrialFiles.scratch(session.folder)
-    run = LimitedRun(
-        run_trial(session.setup, request, files), files.log.read_text(errors="replace")
-    )
-    for event in _events(files.events):
-        _take(run, event.get("what"), event.get("data"), item)
-    return run
-
-
-def _told(item: pytest.Item) -> dict[str, Any]:
-    """Return what the pytest inside has to know: the test, and the command line that led to it."""
-    config = item.config
-    args = [str(arg) for arg in config.invocation_params.args]
-    # Captured outside, where output survives a kill.
-    args += ["--capture=no", *(["--no-cov"] if hasattr(config.option, "no_cov") else [])]
-    worker = {"workerid": "master", "workercount": 1, "testrunuid": uuid.uuid4().hex}
-    return {
-        "nodeid": item.nodeid,
-        "path": str(item.path),
-        "args": args,
-        "sys_path": [entry or os.getcwd() for entry in sys.path],  # noqa: PTH109
-        "basetemp": _folder_for(config),
-        "workerinput": {**worker, **getattr(config, "workerinput", {})},
-    }
-
-
-def _folder_for(config: pytest.Config) -> str | None:
-    """Below pytest's own folder, so that it counts as this run's; None: a new one."""
-    factory = getattr(config, "_tmp_path_factory", None)
-    if factory is None or caller_identity() is not None:
-        return None
-    return str(factory.getbasetemp() / f"edgebench{next(_NUMBERS)}")
-
-
-def _events(file: Path) -> Iterator[Mapping[str, Any]]:
-    for line in gzip.decompress(file.read_bytes()).splitlines():
+    record = run_trial(session.setup, request, files)
+    run = LimitedRun(record, files.log.read_text(errors="replace"))
+    for line in gzip.decompress(files.events.read_bytes()).splitlines():
         try:
             event = safe_json(line)
         except ValueError:
             # Cut short by the kill.
             continue
         if isinstance(event, dict) and event.get("event") == "pytest":
-            yield event
+            _take(run, event.get("what"), event.get("data"), item)
+    return run
 
 
 def _take(run: LimitedRun, what: object, data: Any, item: pytest.Item) -> None:
@@ -264,3 +254,169 @@ def _report(data: Any, item: pytest.Item) -> pytest.TestReport:
     if not isinstance(report, pytest.TestReport) or sent.nodeid != item.nodeid:
         raise msgspec.ValidationError("a report is not of this test")
     return report
+
+
+def _marked_limits(mark: pytest.Mark) -> tuple[AskedLimits, float | None, float | None]:
+    """Return the limits, the most slowdown allowed, and how long each of its runs may take.
+
+    Raises:
+        UsageError: an argument that is unknown or not possible; says which.
+    """
+    given = dict(mark.kwargs)
+    if len(mark.args) > 1:
+        raise _error(
+            "the marker edgebench takes one value without a name: the memory", 'write memory="300M"'
+        )
+    if mark.args:
+        given.setdefault("memory", mark.args[0])
+    if unknown := sorted(given.keys() - set(_KEYS)):
+        raise _error(
+            f"the marker edgebench has no argument {unknown[0]!r}", choice_hint(unknown[0], _KEYS)
+        )
+    memory, slowdown, timeout = (given.pop(key, None) for key in ("memory", "slowdown", "timeout"))
+    if type(memory) not in (str, int):
+        raise _error(
+            "the marker edgebench sets no memory limit",
+            'add one: memory="300M", or "75%" of its demand',
+        )
+    if slowdown is not None and not (type(slowdown) in (int, float) and slowdown > 1):
+        raise _error(
+            f"the marker edgebench can't allow slowdown={slowdown!r}",
+            "give a factor above 1: slowdown=2.0",
+        )
+    asked = asked_limits(memory, **given)
+    if asked.setting.memory_bytes is None and asked.share is None:
+        raise _error(
+            "the marker edgebench sets no memory limit",
+            'give a size instead of "max": memory="300M"',
+        )
+    return asked, slowdown, None if timeout is None else parse_duration(timeout)
+
+
+def _error(what: str, remedy: str) -> UsageError:
+    return UsageError(f"the marker edgebench {what}", remedy=remedy)
+
+
+def run_marked(item: pytest.Item, nextitem: pytest.Item | None, mark: pytest.Mark) -> None:
+    """Run and report the test, and take down what only it and earlier tests shared here."""
+    hook = item.ihook
+    hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    test = _MarkedTest(item)
+    call = pytest.CallInfo.from_call(lambda: test.run(mark), "call", reraise=_STOPS)
+    reports = test.reports(call)
+    # Fixtures of earlier tests are open here that the next one does not share.
+    left = pytest.CallInfo.from_call(
+        lambda: item.session._setupstate.teardown_exact(nextitem), "teardown", reraise=_STOPS
+    )
+    if left.excinfo is not None:
+        reports.append(hook.pytest_runtest_makereport(item=item, call=left))
+    for report in reports:
+        hook.pytest_runtest_logreport(report=report)
+    hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+
+class _MarkedTest:
+    """One marked test, and its runs so far."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+        self._shown: LimitedRun | None = None
+        self._slowdown: float | None = None
+
+    def run(self, mark: pytest.Mark) -> None:
+        """Run it as the marker asks; returns if its own reports are the answer.
+
+        Raises:
+            pytest.fail.Exception: says what it needs.
+            pytest.skip.Exception: no limit can be set here.
+        """
+        try:
+            words = self._failure(*_marked_limits(mark))
+            is_skipped = False
+        except EdgebenchError as error:
+            words, is_skipped = str(error), False
+            if isinstance(error, MachineError):
+                words = f"no memory limit can be set here: {error}"
+                is_skipped = not self._item.config.getini("edgebench_required")
+            reason = f"no memory limit can be set here: {error.what}"
+        # Not in the handler: pytest would show the error twice.
+        if is_skipped:
+            pytest.skip(reason)
+        if words:
+            pytest.fail(words, pytrace=False)
+
+    def _failure(
+        self, asked: AskedLimits, allowed: float | None, timeout_s: float | None
+    ) -> str | None:
+        """Run it, in turns without the limit where a slowdown is compared.
+
+        Return what it is to fail with; None: what it reported itself is the answer.
+        """
+        session = _shared_session(self._item.config)
+
+        def run(limits: LimitSetting) -> LimitedRun:
+            self._shown = _run_limited(self._item, session, limits, timeout_s)
+            return self._shown
+
+        limits, unlimited = asked.setting, None
+        if asked.share is not None or allowed is not None:
+            unlimited = run(asked.unlimited)
+            if not unlimited.passed:
+                return None if unlimited.finished else crash_words(unlimited)
+            limits = asked.resolved(unlimited.record)
+        limited = run(limits)
+        if limited.killed:
+            words = kill_lines(limited, unlimited or run(asked.unlimited))
+            self._shown = limited
+            return words
+        if not limited.passed:
+            return None if limited.finished else crash_words(limited)
+        if unlimited is None or allowed is None:
+            return None
+        below, free = [limited], [unlimited]
+        # One pair may be chance.
+        while len(below) < _REPEATS and _slowdown_of(below, free) > allowed:
+            for setting, runs in ((asked.unlimited, free), (limits, below)):
+                runs.append(again := run(setting))
+                if again.killed or not again.passed:
+                    is_cut = not again.killed and not again.finished
+                    reason = f"did not pass each time: {again.record.reason}"
+                    return crash_words(again) if is_cut else reason
+        self._shown, self._slowdown = limited, _slowdown_of(below, free)
+        if self._slowdown > allowed:
+            return slowdown_lines(below, free, self._slowdown, allowed)
+        return None
+
+    def reports(self, call: pytest.CallInfo[None]) -> list[pytest.TestReport]:
+        """Return those of the last run, or the failure or skip, with what the test used."""
+        run, item = self._shown, self._item
+        if run is not None:
+            _warn_again(item, run.warnings)
+        if call.excinfo is None and run is not None:
+            reports = run.reports
+        else:
+            item.stash[xfailed_key] = evaluate_xfail_marks(item)
+            reports = [item.ihook.pytest_runtest_makereport(item=item, call=call)]
+            for when, place in (("setup", 0), ("teardown", 2)):
+                passed = pytest.CallInfo.from_call(lambda: None, when)  # type: ignore[arg-type]
+                reports.insert(place, pytest.TestReport.from_item_and_call(item, passed))
+        if run is None:
+            return reports
+        slower = "" if self._slowdown is None else f"{GAP}{factor(self._slowdown)}"
+        words = memory_words(run) + slower
+        for report in reports:
+            # JUnit's file takes them from the teardown, the terminal from the call.
+            report.user_properties.append(("edgebench", words))
+            if report.when == "call" or not report.passed:
+                report.sections.append(("edgebench", words))
+                if run.output and item.config.getoption("capture") != "no":
+                    report.sections.append(("Captured output", run.output))
+        return reports
+
+
+def _slowdown_of(runs: Sequence[LimitedRun], unlimited: Sequence[LimitedRun]) -> float:
+    """Return time of fixtures and test at the limit / without it, of medians."""
+    slow, fast = (
+        statistics.median(sum(run.seconds.values()) for run in each) for each in (runs, unlimited)
+    )
+    return slow / fast if fast else 1.0
