@@ -16,7 +16,7 @@ from edgebench.cgroups.process_files import LEAST_BYTES, MappedFiles
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.cgroups.v2 import SOURCES
 from edgebench.run.trial import process_readers
-from edgebench.run.trial.process_readers import FilesReader, MapsReader, SeenMaps
+from edgebench.run.trial.process_readers import FilesReader, MapsReader, MapsReadings
 from edgebench.run.trial.readers import Finished
 
 MIB = 1 << 20
@@ -71,7 +71,7 @@ class Watched:
         return self.reader.poll()
 
     @property
-    def seen(self) -> SeenMaps:
+    def seen(self) -> MapsReadings:
         """What it saw so far."""
         return self.reader.stop(FINISHED)
 
@@ -145,15 +145,15 @@ def test_maps_are_read_for_a_fiftieth_of_the_time(
 def test_why_nothing_is_told_of_maps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Ended before, not shown; below a limit, where reading statistics saves, no looks."""
     ended = Watched(monkeypatch, Group(tmp_path)).seen
-    assert ended == SeenMaps([], None, 0, {"library_bytes": process_readers.NOT_LOOKED})
+    assert ended == MapsReadings([], None, 0, {"library_bytes": process_readers.NOT_LOOKED})
     for group in (Group(tmp_path, (1, 1), (1, 1)), Group(tmp_path)):
         blind = Watched(monkeypatch, group)
         blind.look(None, 1)
         missing = {"library_bytes": process_readers.NOT_SHOWN}
-        assert blind.seen == SeenMaps([], None, None, missing)
+        assert blind.seen == MapsReadings([], None, None, missing)
     limited = Watched(monkeypatch, Group(tmp_path), is_limited=True)
     limited.look((5, 1, 1), 1)
-    assert limited.seen == SeenMaps([], 5 * MIB, None, {})
+    assert limited.seen == MapsReadings([], 5 * MIB, None, {})
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from edgebench.cgroups.parent import find_parent
 from edgebench.cgroups.swap import SwapControl
 from edgebench.records import Doubt
 from edgebench.run.trial.readers import Finished
-from edgebench.run.trial.trial_readers import OTHER_SWAP, SeenSwap, SwapReader, group_swap
+from edgebench.run.trial.trial_readers import OTHER_SWAP, SwapReader, SwapReadings, group_swap
 from edgebench.swap_areas import SwapArea, read_swap_areas
 
 OWN, OTHER = Path("/swap/own"), Path("/swap/other")
@@ -37,7 +37,7 @@ sys.stdin.read()
 
 def seen_by(
     readings: list[tuple[int, int, int | None, int | None]], before: tuple[int, int] = (0, 0)
-) -> SeenSwap:
+) -> SwapReadings:
     """Read MiB in the trial's own area, in the other, in the cgroup (before and after)."""
     now: tuple[int, int, int | None, int | None] = (*before, None, None)
     group: Iterator[int | None] = iter(())
@@ -90,7 +90,7 @@ def test_where_areas_cant_be_read_nothing_is_guessed(tmp_path: Path):
     assert made.missing[OTHER_SWAP] == "/proc/swaps can't be read"
 
 
-def _swapped_by(cgroup: Cgroup, own: Path) -> SeenSwap:
+def _swapped_by(cgroup: Cgroup, own: Path) -> SwapReadings:
     """What is seen of a process that swaps in the cgroup, if this is its own area."""
     cgroup.set_limits(Limits(memory_bytes=32 * MIB))
     command = join_command(cgroup, [sys.executable, "-I", "-S", "-c", _FILL], None, None)

@@ -21,7 +21,7 @@ from edgebench.errors import WorkloadError
 from edgebench.measures.strategies.gnu_time import GnuTime
 from edgebench.need import need_of
 from edgebench.records import FilesReport, LimitSetting, TrialRecord
-from edgebench.run.trial.process_readers import LOOK_S, SeenFiles, SeenMaps
+from edgebench.run.trial.process_readers import LOOK_S, FilesReadings, MapsReadings
 from edgebench.run.trial.readers import Finished
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session, TrialSetup
@@ -256,8 +256,8 @@ def late_report(
     mapped = frozenset([file] if is_mapped else [])
     counters = Counters(peak_bytes=2 * WEIGHTS, file_bytes=WEIGHTS, shmem_bytes=0)
     return files_report(
-        SeenFiles({file: WEIGHTS}, mapped, {file: 0.0}, took_s=took_s),
-        SeenMaps(library_bytes=5 * MIB, elsewhere_bytes=0),
+        FilesReadings({file: WEIGHTS}, mapped, {file: 0.0}, took_s=took_s),
+        MapsReadings(library_bytes=5 * MIB, elsewhere_bytes=0),
         Finished(counters, GnuTime(maxrss, 0.1, 0.1, 0.0, 0, 0, 0, 0, 0)),
         SampleSummary(WEIGHTS, None, WEIGHTS - 12 * MIB, "sampled", 8 * MIB),
         kept_bytes=0,

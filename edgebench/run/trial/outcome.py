@@ -236,8 +236,8 @@ def judge_end(
 
     # What the worker noted says more than what it printed, and that more than a bare number.
     notes = [event.get("data") for event in reversed(events) if event.get("event") == "note"]
-    told = [note.get("error") for note in notes if isinstance(note, dict)]
-    errors = [error for error in told if isinstance(error, dict)]
+    noted = [note.get("error") for note in notes if isinstance(note, dict)]
+    errors = [error for error in noted if isinstance(error, dict)]
     accelerator_full = any(error.get("outcome") == "accelerator-oom" for error in errors)
     outcome: Outcome = "accelerator-oom" if accelerator_full else "failed"
     reasons = [str(error["what"]) for error in errors if isinstance(error.get("what"), str)]
@@ -293,7 +293,7 @@ class SystemSwap:
 
 
 @dataclass(frozen=True)
-class SeenKills:
+class KillReadings:
     """The machine's swap before and after a trial, and the kills in it that the kernel logged.
 
     ``unlogged`` says why there may be none.
@@ -305,7 +305,7 @@ class SeenKills:
     unlogged: str = _NOT_LOGGED
 
 
-class KillReader(Reader[SeenKills]):
+class KillReader(Reader[KillReadings]):
     """Reads swap and the kernel's log before and after a trial in the cgroup of that name."""
 
     keys = ("kill",)
@@ -319,11 +319,11 @@ class KillReader(Reader[SeenKills]):
         self._log = KillLog()
         self._before = SystemSwap.now()
 
-    def stop(self, finished: Finished) -> SeenKills:
+    def stop(self, finished: Finished) -> KillReadings:
         """Read what was logged since."""
         assert self._log
         kills = self._log.kills_in(self._cgroup)
-        return SeenKills(self._before, SystemSwap.now(), kills, self._log.reason or _NOT_LOGGED)
+        return KillReadings(self._before, SystemSwap.now(), kills, self._log.reason or _NOT_LOGGED)
 
     def close(self) -> None:
         """Close the log."""
@@ -332,7 +332,7 @@ class KillReader(Reader[SeenKills]):
 
 
 def kill_report(
-    seen: SeenKills | None,
+    readings: KillReadings | None,
     cgroup: str,
     allowed_bytes: int | None,
     kills: int | None,
@@ -341,7 +341,7 @@ def kill_report(
     """Find swap and page lists at the first kill, and why something is missing.
 
     Args:
-        seen: swap and the log; None: they could not be read.
+        readings: swap and the log; None: they could not be read.
         cgroup: the trial's, by its name.
         allowed_bytes: how much swap its limit let it use; None: all there is.
         kills: how many processes the kernel killed in it.
@@ -350,12 +350,12 @@ def kill_report(
     Returns:
         None where nothing was killed, or not at the trial's own limit.
     """
-    if not kills or not seen:
+    if not kills or not readings:
         return None, {}
     missing = {}
-    first = seen.kills[0] if seen.kills else None
+    first = readings.kills[0] if readings.kills else None
     if first is None:
-        missing = {"kill_lists": seen.unlogged}
+        missing = {"kill_lists": readings.unlogged}
         used, left = swap_peak_bytes, None
     elif first.struck and is_in(first.struck, cgroup):
         used, left = first.swap_taken_bytes, first.swap_left_bytes
@@ -366,9 +366,9 @@ def kill_report(
     if left is not None and allowed_bytes is not None:
         left = min(max(0, left), allowed_bytes)
     # The kill gave back what the trial held: what is free without it, less what it held then.
-    free = min(seen.before.free_bytes, seen.after.free_bytes)
+    free = min(readings.before.free_bytes, readings.after.free_bytes)
     system = None if used is None else max(0, free - used)
-    total = seen.before.total_bytes
+    total = readings.before.total_bytes
     rooms = [room for room in (left, system) if room is not None]
     lists = {f"{name}_bytes": first.size_of(name) for name in _LISTS} if first else {}
     report = KillReport(

@@ -31,7 +31,7 @@ from edgebench.text import printable
 
 _PROC = Path("/proc")
 #: The part of a trial's time in which its maps are read at most: the kernel stops changes of a
-#: process's maps meanwhile. Seen: 1 ms for a small program, 11 ms for one that imported torch.
+#: process's maps meanwhile. Measured: 1 ms for a small program, 11 ms for torch.
 _LOOKING_SHARE = 0.02
 #: Between two looks at what is mapped, until maps were read once and later.
 _MAPS_BEGIN_INTERVAL_S, _MAPS_INTERVAL_S = 0.05, 0.2
@@ -50,7 +50,7 @@ _GRACE_S, _PAUSE_S = 0.1, 0.005
 
 
 @dataclass(frozen=True)
-class SeenMaps:
+class MapsReadings:
     """What maps showed.
 
     Args:
@@ -67,7 +67,7 @@ class SeenMaps:
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
-class MapsReader(Reader[SeenMaps]):
+class MapsReader(Reader[MapsReadings]):
     """Reads maps whenever processes map more than before: steady rounds are left alone.
 
     Args:
@@ -135,17 +135,17 @@ class MapsReader(Reader[SeenMaps]):
         shared = values.get(sources["shmem_bytes"].key)
         return None if mapped is None or shared is None else (mapped, shared)
 
-    def stop(self, finished: Finished) -> SeenMaps:
+    def stop(self, finished: Finished) -> MapsReadings:
         """Return all looks."""
         elsewhere = max((look.elsewhere_bytes for look in self._looks), default=None)
         if not self._is_limited and self._missing == NOT_LOOKED:
             elsewhere = 0
         missing = {"library_bytes": self._missing} if self._missing else {}
-        return SeenMaps(self._looks, self._library_bytes, elsewhere, missing)
+        return MapsReadings(self._looks, self._library_bytes, elsewhere, missing)
 
 
 @dataclass(frozen=True)
-class SeenFiles:
+class FilesReadings:
     """The large files of a disk that a program used, none of them code.
 
     Args:
@@ -180,7 +180,7 @@ class _Process:
         return sum(self.threads.values())
 
 
-class FilesReader(Reader[SeenFiles]):
+class FilesReader(Reader[FilesReadings]):
     """Sees the files of a trial's processes.
 
     A file is often open for a short time only. What is opened and closed between two looks is not
@@ -242,7 +242,7 @@ class FilesReader(Reader[SeenFiles]):
         with contextlib.suppress(OSError):
             self._all_read = bytes_read(_PROC / str(command))
 
-    def stop(self, finished: Finished) -> SeenFiles:
+    def stop(self, finished: Finished) -> FilesReadings:
         """Find the files, and what of each lies in the page cache."""
         in_memory = own_memory_devices()
         cached: dict[Path, int | None] = {}
@@ -259,7 +259,7 @@ class FilesReader(Reader[SeenFiles]):
         sizes = {path: size for path, size in cached.items() if size is not None}
         read = self._read_bytes({p: size for p, size in sizes.items() if p not in mapped})
         took_s = LOOK_S + time.monotonic() - until_s
-        return SeenFiles(cached, mapped, read, self._most_processes, took_s)
+        return FilesReadings(cached, mapped, read, self._most_processes, took_s)
 
     def _read_bytes(self, sizes: Mapping[Path, int]) -> dict[Path, float]:
         """Sum by file what processes read by calls while they were seen to have these files open.

@@ -134,27 +134,27 @@ class Measured:
 
 
 def record_of(
-    request: TrialRequest, seen: Measured, started_utc: str, total_s: float
+    request: TrialRequest, measured: Measured, started_utc: str, total_s: float
 ) -> TrialRecord:
     """Return the record of one trial that took ``total_s`` in all, the harness's work included."""
-    counters, samples, gnu = seen.counters, seen.samples, seen.gnu_time
-    filled = seen.swap_ram is not None and seen.swap_ram.ran_out
+    counters, samples, gnu = measured.counters, measured.samples, measured.gnu_time
+    filled = measured.swap_ram is not None and measured.swap_ram.ran_out
     verdict = judge_end(
-        seen.ended, counters, seen.events, seen.output_tail, swap_filled_limit=filled
+        measured.ended, counters, measured.events, measured.output_tail, swap_filled_limit=filled
     )
-    peak, peak_source, saturated = _peak(seen)
+    peak, peak_source, saturated = _peak(measured)
     swap_peaks = (counters.swap_peak_bytes, samples.swap_peak_bytes)
     # What a strategy adds would pass for the workload's own demand.
     is_plain = verdict.outcome == "ok" and request.strategy is None
-    shows_demand = is_plain and seen.applied.lowest_bytes is None
+    shows_demand = is_plain and measured.applied.lowest_bytes is None
     demand = samples.demand_bytes if shows_demand else None
     source = samples.demand_source if demand is not None else None
-    if demand is not None and seen.files:
-        demand += seen.files.late_bytes + seen.files.reread_bytes
-    phases, rounds = events_to_phases(seen.events), seen.recorded_rounds
-    notes, notes_left_out = _notes(seen.events)
+    if demand is not None and measured.files:
+        demand += measured.files.late_bytes + measured.files.reread_bytes
+    phases, rounds = events_to_phases(measured.events), measured.recorded_rounds
+    notes, notes_left_out = _notes(measured.events)
     # No layer is imported, so the many spans of layers need not be looked at.
-    whole = finished_spans(event for event in seen.events if event.get("layer") is None)
+    whole = finished_spans(event for event in measured.events if event.get("layer") is None)
     imports = (span for span in whole if span.phase == "import")
     return TrialRecord(
         trial=request.trial,
@@ -170,22 +170,22 @@ def record_of(
         exit_code=verdict.exit_code,
         signal=verdict.signal,
         started_utc=started_utc,
-        wall_s=seen.ended.wall_s,
+        wall_s=measured.ended.wall_s,
         cpu_s=_seconds(counters.cpu_ns),
         user_s=_seconds(counters.user_ns),
         system_s=_seconds(counters.system_ns),
-        harness_s=total_s - seen.ended.wall_s,
-        limit_bytes=seen.applied.memory_bytes,
+        harness_s=total_s - measured.ended.wall_s,
+        limit_bytes=measured.applied.memory_bytes,
         peak_bytes=peak,
         peak_source=peak_source,
         saturated=saturated,
         sampled_peak_bytes=samples.sampled_peak_bytes,
         swap_peak_bytes=max((size for size in swap_peaks if size is not None), default=None),
-        other_swap_bytes=seen.other_swap_bytes,
+        other_swap_bytes=measured.other_swap_bytes,
         demand_bytes=demand,
         demand_source=source,
         undroppable_bytes=samples.undroppable_bytes if shows_demand else None,
-        library_bytes=seen.library_bytes if is_plain else None,
+        library_bytes=measured.library_bytes if is_plain else None,
         base_bytes=next((span.usage_after_bytes for span in imports), None),
         gnu_time_maxrss_bytes=gnu.maxrss_bytes if gnu else None,
         gnu_time=asdict(gnu) if gnu else {},
@@ -198,27 +198,27 @@ def record_of(
         io_read_bytes=counters.io_read_bytes,
         io_write_bytes=counters.io_write_bytes,
         oom_kills=counters.oom_kills,
-        killed_with_swap_free=swap_was_free(seen.kill),
+        killed_with_swap_free=swap_was_free(measured.kill),
         limit_hits=counters.limit_hits,
-        collections_s=collections_s(seen.events),
-        throughput_per_s=trial_throughput(request.settings, seen.throughput_per_s, phases),
+        collections_s=collections_s(measured.events),
+        throughput_per_s=trial_throughput(request.settings, measured.throughput_per_s, phases),
         page_cache=request.settings.get("page_cache"),
-        sampler=seen.sampler,
-        watched=seen.watched,
-        kill=seen.kill,
-        outside=seen.outside,
-        growth=seen.growth,
-        storage=seen.storage,
-        files=seen.files,
-        swap_ram=seen.swap_ram,
-        accelerator=seen.accelerator,
+        sampler=measured.sampler,
+        watched=measured.watched,
+        kill=measured.kill,
+        outside=measured.outside,
+        growth=measured.growth,
+        storage=measured.storage,
+        files=measured.files,
+        swap_ram=measured.swap_ram,
+        accelerator=measured.accelerator,
         phases=phases,
-        round_counts=rounds.known(seen.round_counts),
+        round_counts=rounds.known(measured.round_counts),
         round_sources=rounds.sources,
-        notes={**notes, **seen.surroundings},
-        noise=seen.noise,
-        doubts=_doubts(seen, notes_left_out),
-        missing={**_missing(seen, verdict, request), **rounds.missing},
+        notes={**notes, **measured.surroundings},
+        noise=measured.noise,
+        doubts=_doubts(measured, notes_left_out),
+        missing={**_missing(measured, verdict, request), **rounds.missing},
     )
 
 
@@ -226,16 +226,16 @@ def _seconds(ns: int | None) -> float | None:
     return None if ns is None else ns / 1e9
 
 
-def _peak(seen: Measured) -> tuple[int | None, str, bool | None]:
+def _peak(measured: Measured) -> tuple[int | None, str, bool | None]:
     """Return the whole trial's peak, where it is from, and whether the limit was touched.
 
     Then it shows no demand.
     """
-    counters, limit = seen.counters, seen.applied.lowest_bytes
-    peak, source = seen.samples.sampled_peak_bytes, "sampled"
+    counters, limit = measured.counters, measured.applied.lowest_bytes
+    peak, source = measured.samples.sampled_peak_bytes, "sampled"
     if counters.peak_bytes is not None:
         # The worker resets the kernel's mark, so its spans' peaks count.
-        spans: list[Any] = [event.get("peak_bytes") for event in seen.events]
+        spans: list[Any] = [event.get("peak_bytes") for event in measured.events]
         peak, source = max([counters.peak_bytes, *filter(is_count, spans)]), "kernel"
     if limit is None or (peak is not None and peak >= limit):
         return peak, source, limit is not None
@@ -258,40 +258,40 @@ def _notes(events: list[dict[str, Any]]) -> tuple[dict[str, Any], int]:
     return notes, left_out
 
 
-def _doubts(seen: Measured, notes_left_out: int) -> list[Doubt]:
+def _doubts(measured: Measured, notes_left_out: int) -> list[Doubt]:
     counts = {
-        "no_events": seen.bad_events,
-        "events_dropped": seen.dropped_events,
+        "no_events": measured.bad_events,
+        "events_dropped": measured.dropped_events,
         "notes_left_out": notes_left_out,
     }
     counted = [Doubt(kind, {"count": count}) for kind, count in counts.items() if count]
-    ceiling, limit = seen.ceiling_bytes, seen.applied.lowest_bytes
-    if ceiling is not None and seen.counters.oom_kills and (limit is None or limit > ceiling):
+    ceiling, limit = measured.ceiling_bytes, measured.applied.lowest_bytes
+    if ceiling is not None and measured.counters.oom_kills and (limit is None or limit > ceiling):
         counted.append(Doubt("ceiling", {"ceiling_bytes": ceiling}))
-    return [*seen.broken_limits, *counted, *seen.doubts]
+    return [*measured.broken_limits, *counted, *measured.doubts]
 
 
-def _missing(seen: Measured, verdict: TrialEnd, request: TrialRequest) -> dict[str, str]:
-    missing = dict(seen.missing)
-    if seen.throughput_per_s is None and reads_throughput(request.settings):
-        missing["throughput_per_s"] = seen.why_no_rate
-    if seen.gnu_time is None:
+def _missing(measured: Measured, verdict: TrialEnd, request: TrialRequest) -> dict[str, str]:
+    missing = dict(measured.missing)
+    if measured.throughput_per_s is None and reads_throughput(request.settings):
+        missing["throughput_per_s"] = measured.why_no_rate
+    if measured.gnu_time is None:
         missing["gnu_time"] = NO_REPORT
-    if not seen.events:
+    if not measured.events:
         missing["collections_s"] = "the workload tells no events"
     if request.strategy is not None:
         why = f"{request.strategy}'s own trial: what it adds is no demand"
-    elif seen.applied.lowest_bytes is not None:
+    elif measured.applied.lowest_bytes is not None:
         why = "demand shows only without a limit"
     elif verdict.outcome != "ok":
         why = f"the trial ended as {verdict.outcome}"
-    elif seen.samples.demand_bytes is None:
+    elif measured.samples.demand_bytes is None:
         why = "no sample saw its memory: it ended too soon"
         return {**dict.fromkeys(_SAMPLED, why), **missing}
     else:
         return missing
-    # Where a board is sized, libraries are seen below its limit, too.
-    hides = verdict.outcome != "ok" or request.strategy or seen.library_bytes is None
+    # Where a board is sized, libraries are measured below its limit, too.
+    hides = verdict.outcome != "ok" or request.strategy or measured.library_bytes is None
     unknown = DEMAND if hides else [name for name in DEMAND if name != "library_bytes"]
     return {**missing, **dict.fromkeys(unknown, why)}
 

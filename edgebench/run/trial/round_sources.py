@@ -117,19 +117,19 @@ def round_sources(
         kind: the trial's kind of swap.
         ram_disk: the folder of the disk in memory; None: there is none.
     """
-    told = {"in_bytes": _OWN, "major_faults": "getrusage"}
+    sources = {"in_bytes": _OWN, "major_faults": "getrusage"}
     if kind == "none":
-        return RoundSources(swaps=False, sources={**told, "file_in_bytes": _OWN})
+        return RoundSources(swaps=False, sources={**sources, "file_in_bytes": _OWN})
     if swap.kind == "zram" and swap.device:
         stat = machine.root / f"sys/block/{swap.device.name}/stat"
-        return _from(stat, ONLY_SWAP, told)
+        return _from(stat, ONLY_SWAP, sources)
     own = swap.device if swap.kind == "file" else None
     areas = None
     with suppress(UnreadableError, ValueError):
         areas = set(parse_swap_areas(machine.text("proc/swaps")))
     # Of the machine's own areas all are the trial's.
     if areas is not None and (own is None or areas == {own}):
-        return _from(machine.root / "proc/vmstat", VMSTAT, told)
+        return _from(machine.root / "proc/vmstat", VMSTAT, sources)
     unknown = dict.fromkeys(("swap_in_bytes", "file_in_bytes"), _OTHER_AREAS)
     if own and ram_disk and ram_disk in own.parents:
         from edgebench.measures.machine.system_files import whole_disk
@@ -137,17 +137,17 @@ def round_sources(
         try:
             disk = whole_disk(machine, own)
         except UnreadableError as reason:
-            return RoundSources(sources=told, missing={**unknown, "out_bytes": str(reason)})
+            return RoundSources(sources=sources, missing={**unknown, "out_bytes": str(reason)})
         # Weights lie on it as well, and nothing writes to them.
         stat = machine.root / f"sys/block/{disk.name}/stat"
-        return RoundSources(stat, SWAP_WRITES, True, {**told, "out_bytes": _name(stat)}, unknown)
-    return RoundSources(sources=told, missing={**unknown, "out_bytes": _OTHER_AREAS})
+        return RoundSources(stat, SWAP_WRITES, True, {**sources, "out_bytes": _name(stat)}, unknown)
+    return RoundSources(sources=sources, missing={**unknown, "out_bytes": _OTHER_AREAS})
 
 
-def _from(file: Path, kind: str, told: Mapping[str, str]) -> RoundSources:
+def _from(file: Path, kind: str, sources: Mapping[str, str]) -> RoundSources:
     name = _name(file)
     more = {"swap_in_bytes": name, "file_in_bytes": f"{_OWN} - {name}", "out_bytes": name}
-    return RoundSources(file, kind, True, {**told, **more})
+    return RoundSources(file, kind, True, {**sources, **more})
 
 
 def _name(file: Path) -> str:

@@ -57,7 +57,7 @@ from edgebench.run.trial.record import (
 from edgebench.run.trial.round_sources import round_sources
 from edgebench.run.trial.session import TrialSetup
 from edgebench.run.trial.storage import HeldStorage, StoragePlaces
-from edgebench.run.trial.trial_readers import Seen, TrialReaders, group_swap
+from edgebench.run.trial.trial_readers import Readings, TrialReaders, group_swap
 from edgebench.run.trial.used_files import PROGRAMS, files_report, is_warm
 from edgebench.safe_files import created, make_folder, write
 from edgebench.spans import first_round_end_ns
@@ -265,11 +265,11 @@ class _Measurement:
                     self._show(files.live)
                 with ReaderLoop(self.readers.all()) as loop:
                     ended, finished = self._run(loop)
-                    seen = self.readers.stop(loop, finished)
+                    readings = self.readers.stop(loop, finished)
             finally:
                 sampler_report = sampler.stop()
                 self.process.close()
-        measured = self._measured(ended, finished, seen, sampler_report, surroundings)
+        measured = self._measured(ended, finished, readings, sampler_report, surroundings)
         with created(files.samples) as file:
             sampler.pack(file)
         write(files.log, self.process.output_text().encode())
@@ -364,7 +364,7 @@ class _Measurement:
         self,
         ended: ProcessEnd,
         finished: Finished,
-        seen: Seen,
+        readings: Readings,
         sampler_report: SamplerReport,
         surroundings: dict[str, Any],
     ) -> Measured:
@@ -379,20 +379,20 @@ class _Measurement:
             # A program loads its network once; further rounds load it anew, beside what was kept.
             until_ns = first_round_end_ns(events) if settings["schedule"] == WHOLE else None
         resident = None
-        if seen.files and seen.files.processes and finished.gnu_time:
+        if readings.files and readings.files.processes and finished.gnu_time:
             # GNU time is one of the processes, and tells what the largest of them had.
-            resident = finished.gnu_time.maxrss_bytes * max(1, seen.files.processes - 1)
-        samples = sampler.summary(seen.maps.looks, until_ns, counters, resident)
+            resident = finished.gnu_time.maxrss_bytes * max(1, readings.files.processes - 1)
+        samples = sampler.summary(readings.maps.looks, until_ns, counters, resident)
         swap_bytes = 0 if self.request.limits.swap_kind == "none" else self.applied.swap_bytes
         kill, kill_missing = kill_report(
-            seen.kills,
+            readings.kills,
             self.cgroup.path.name,
             swap_bytes,
             counters.oom_kills,
             samples.swap_peak_bytes,
         )
         files, files_missing = files_report(
-            seen.files, seen.maps, finished, samples, setup.files.kept_bytes
+            readings.files, readings.maps, finished, samples, setup.files.kept_bytes
         )
         per_second, why_no_rate = self.rate.per_second(ended.wall_s, process.output_text())
         growth = None
@@ -405,10 +405,10 @@ class _Measurement:
             # It has no worker that could reset anything.
             watched = structs.replace(watched, marks_reset_at_boundaries=False)
         accelerator = None
-        if seen.accelerator:
+        if readings.accelerator:
             from edgebench.run.trial.accelerator_reader import accelerator_report
 
-            accelerator = accelerator_report(settings["accelerator"], events, seen.accelerator)
+            accelerator = accelerator_report(settings["accelerator"], events, readings.accelerator)
         # A limit that moves is read back at each move.
         moves = self.control or charge.moves
         missing = {**self.cgroup.missing(), **self.unread, **kill_missing}
@@ -424,8 +424,8 @@ class _Measurement:
             output_tail=process.output_text()[-2000:],
             bad_events=bad_events,
             dropped_events=process.events.dropped_lines,
-            library_bytes=seen.maps.library_bytes,
-            other_swap_bytes=seen.swap.other_bytes,
+            library_bytes=readings.maps.library_bytes,
+            other_swap_bytes=readings.swap.other_bytes,
             throughput_per_s=per_second,
             why_no_rate=why_no_rate,
             ceiling_bytes=setup.parent.ceiling_bytes,
@@ -433,14 +433,14 @@ class _Measurement:
             files=files,
             growth=growth,
             kill=kill,
-            outside=seen.outside,
+            outside=readings.outside,
             storage=self.held.report,
             swap_ram=charge.report(),
-            noise=dict(seen.noise),
+            noise=dict(readings.noise),
             surroundings=surroundings,
-            missing={**missing, **seen.missing, **files_missing},
+            missing={**missing, **readings.missing, **files_missing},
             broken_limits=[] if moves else self._changed_limits(),
-            doubts=[*seen.swap.doubts, *charge.doubts()],
+            doubts=[*readings.swap.doubts, *charge.doubts()],
             rounds=self.rounds,
             walk=self.walk,
         )

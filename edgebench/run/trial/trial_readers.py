@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from edgebench.cgroups.interface import Cgroup, HotFiles
 from edgebench.measures.machine.noise import NoiseWatch
 from edgebench.records import Doubt, OutsideReport
-from edgebench.run.trial.outcome import KillReader, SeenKills
+from edgebench.run.trial.outcome import KillReader, KillReadings
 from edgebench.run.trial.process_readers import (
     FilesReader,
+    FilesReadings,
     MapsReader,
+    MapsReadings,
     OutsideReader,
-    SeenFiles,
-    SeenMaps,
 )
 from edgebench.run.trial.readers import Finished, Reader, ReaderLoop
 from edgebench.run.trial.record import TrialRequest
@@ -58,7 +58,7 @@ class NoiseReader(Reader[dict[str, Any]]):
 
 
 @dataclass(frozen=True)
-class SeenSwap:
+class SwapReadings:
     """By how much other swap areas grew (None: not known), doubts of that, and what is missing."""
 
     other_bytes: int | None = None
@@ -66,7 +66,7 @@ class SeenSwap:
     missing: dict[str, str] = field(default_factory=dict)
 
 
-class SwapReader(Reader[SeenSwap]):
+class SwapReader(Reader[SwapReadings]):
     """Reads whether a trial's swap goes to another area than its own.
 
     The kernel fills areas in the order of their priorities, whoever swaps. So a trial can get its
@@ -113,15 +113,15 @@ class SwapReader(Reader[SeenSwap]):
                 self._where = sorted(map(str, grown))
         return _SWAP_INTERVAL_S
 
-    def stop(self, finished: Finished) -> SeenSwap:
+    def stop(self, finished: Finished) -> SwapReadings:
         """Return the growth, and a doubt if the trial's own area was passed over."""
         if self._before is None:
-            return SeenSwap(missing={OTHER_SWAP: "/proc/swaps can't be read"})
+            return SwapReadings(missing={OTHER_SWAP: "/proc/swaps can't be read"})
         doubts = []
         if self._elsewhere_bytes > _UNCERTAIN_BYTES:
             elsewhere = {"swap_bytes": float(self._elsewhere_bytes)}
             doubts = [Doubt("other_swap_area", elsewhere, self._where)]
-        return SeenSwap(self._grown_bytes, doubts)
+        return SwapReadings(self._grown_bytes, doubts)
 
 
 def _used(areas: Mapping[Path, SwapArea], name: Path) -> int:
@@ -144,15 +144,15 @@ def group_swap(hot: HotFiles) -> Callable[[], int | None]:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Readings:
     """What the readers of a trial saw; ``missing`` has the reasons of those that failed."""
 
-    kills: SeenKills | None
-    files: SeenFiles | None
+    kills: KillReadings | None
+    files: FilesReadings | None
     outside: OutsideReport | None
     accelerator: AcceleratorReadings | None
-    maps: SeenMaps = field(default_factory=SeenMaps)
-    swap: SeenSwap = field(default_factory=SeenSwap)
+    maps: MapsReadings = field(default_factory=MapsReadings)
+    swap: SwapReadings = field(default_factory=SwapReadings)
     noise: Mapping[str, Any] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
 
@@ -205,7 +205,7 @@ class TrialReaders:
             *(self.maps, self.files, self.outside),
         ]
 
-    def stop(self, loop: ReaderLoop, finished: Finished) -> Seen:
+    def stop(self, loop: ReaderLoop, finished: Finished) -> Readings:
         """Stop them, and return what they saw."""
         noise, kills = loop.stop(self.noise, finished), loop.stop(self.kills, finished)
         maps, files = loop.stop(self.maps, finished), loop.stop(self.files, finished)
@@ -215,6 +215,6 @@ class TrialReaders:
             from edgebench.run.trial.accelerator_reader import AcceleratorReadings
 
             accelerator = AcceleratorReadings(missing=dict(loop.missing))
-        maps, swap = maps or SeenMaps(), swap or SeenSwap()
+        maps, swap = maps or MapsReadings(), swap or SwapReadings()
         missing = {**maps.missing, **swap.missing, **loop.missing}
-        return Seen(kills, files, outside, accelerator, maps, swap, noise or {}, missing)
+        return Readings(kills, files, outside, accelerator, maps, swap, noise or {}, missing)

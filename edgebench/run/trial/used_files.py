@@ -22,7 +22,7 @@ from edgebench.cgroups.sampler_process import SampleSummary
 from edgebench.errors import WorkloadError
 from edgebench.layers.disk import drop_pages
 from edgebench.records import FilesReport, TrialRecord
-from edgebench.run.trial.process_readers import LOOK_S, SeenFiles, SeenMaps
+from edgebench.run.trial.process_readers import LOOK_S, FilesReadings, MapsReadings
 from edgebench.run.trial.readers import Finished
 from edgebench.safe_folders import walk
 from edgebench.safe_reading import open_to_read
@@ -100,8 +100,8 @@ class UsedFiles:
 
 
 def files_report(
-    seen: SeenFiles | None,
-    maps: SeenMaps,
+    readings: FilesReadings | None,
+    maps: MapsReadings,
     finished: Finished,
     samples: SampleSummary,
     kept_bytes: int,
@@ -109,27 +109,27 @@ def files_report(
     """Find what of a program's files was charged elsewhere, or not sampled; and what is missing.
 
     Args:
-        seen: its files; None: they were not looked for.
+        readings: its files; None: they were not looked for.
         maps: what its maps showed.
         finished: what it ended with: GNU time's largest resident set shows what came after the
             last look and sample.
         samples: what they came to.
         kept_bytes: what the kernel kept of its files when they were evicted.
     """
-    if not seen or not seen.cached:
+    if not readings or not readings.cached:
         return None, {}
-    paths = sorted(seen.cached, key=lambda path: -(seen.cached[path] or 0))
+    paths = sorted(readings.cached, key=lambda path: -(readings.cached[path] or 0))
     report = FilesReport([str(path) for path in paths], kept_bytes)
-    if seen.took_s > LOOK_S:
+    if readings.took_s > LOOK_S:
         why = f"a look at what is cached of its files took more than {LOOK_S:g} s"
         return report, {"files.warm_bytes": why}
     counters, gnu_time = finished.counters, finished.gnu_time
-    known = {path: size for path, size in seen.cached.items() if size is not None}
+    known = {path: size for path, size in readings.cached.items() if size is not None}
     if counters.file_bytes is None or not known:
         return report, {}
     charged = counters.file_bytes - (counters.shmem_bytes or 0)
     warm = max(0, sum(known.values()) - charged)
-    mapped = sum(size for path, size in known.items() if path in seen.mapped)
+    mapped = sum(size for path, size in known.items() if path in readings.mapped)
     elsewhere, peak = maps.elsewhere_bytes, counters.peak_bytes
     held = gnu_time.maxrss_bytes - (maps.library_bytes or 0) if gnu_time else 0
     if elsewhere is not None and held and peak:
@@ -142,7 +142,9 @@ def files_report(
         most = min(held, samples.undroppable_bytes + mapped, peak + beside)
         late = max(0, most - demand - beside)
     reread = sum(
-        known[path] for path, read in seen.read_bytes.items() if read > _READ_AGAIN * known[path]
+        known[path]
+        for path, read in readings.read_bytes.items()
+        if read > _READ_AGAIN * known[path]
     )
     if demand is not None and peak:
         # Not all of it may have been there at once with the rest.

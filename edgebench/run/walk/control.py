@@ -46,10 +46,10 @@ NOT_MARKED = "this kernel does not let us see which pages are touched (clear_ref
 
 
 class WorkingSetRound:
-    """Begun before the round, read after it; the workload waits meanwhile.
+    """The round that shows the working set.
 
-    It is not timed, and comes last: without their marks, pages that no round uses would leave
-    memory sooner.
+    Run last and untimed: clearing the accessed bits makes the kernel evict idle pages sooner. The
+    workload waits while :meth:`begin` clears them and :meth:`read` counts them.
 
     Args:
         cgroup: the trial's.
@@ -65,32 +65,27 @@ class WorkingSetRound:
         self.huge_bytes = 0
 
     def begin(self) -> bool:
-        """Whether there is a round to make."""
+        """Clear the bits; return whether there is a round to make."""
         self.begun = forget_touched(self._cgroup.pids())
         self.missing = NOT_REACHED if self.begun else NOT_MARKED
         return self.begun
 
     def read(self, events: Iterable[Mapping[str, Any]]) -> None:
-        """Look at what it left; ``events`` are the round's."""
-        touched, charged = touched_pages(self._cgroup.pids()), self._charged()
-        if touched is None or charged is None:
+        """Count the pages that the round touched; ``events`` are the round's."""
+        touched = touched_pages(self._cgroup.pids())
+        stat, counters = self._cgroup.file("memory", "memory.stat"), self._cgroup.read()
+        if touched is None or stat is None or counters.mapped_file_bytes is None:
             self.missing = NOT_MARKED
             return
-        self.huge_bytes = touched.huge_bytes
-        self.found = working_set(touched, charged, events, self._maps_weights)
-        self.missing = None if self.found else "the round that was watched left no spans"
-
-    def _charged(self) -> dict[str, int] | None:
-        """Bytes of the cgroup's files, of those that are mapped, and of the kernel's own."""
-        stat, counters = self._cgroup.file("memory", "memory.stat"), self._cgroup.read()
-        if stat is None or counters.mapped_file_bytes is None:
-            return None
         lists = parse_counters(stat.read_text(errors="replace"))
-        return {
+        charged = {
             "file": sum(lists.get(name, 0) for name in _FILE_LISTS),
             "mapped": counters.mapped_file_bytes,
             "kernel": counters.kernel_bytes or 0,
         }
+        self.huge_bytes = touched.huge_bytes
+        self.found = working_set(touched, charged, events, self._maps_weights)
+        self.missing = None if self.found else "the round that was watched left no spans"
 
 
 def working_set(
@@ -99,7 +94,7 @@ def working_set(
     events: Iterable[Mapping[str, Any]],
     maps_weights: bool,
 ) -> WorkingSet | None:
-    """From the pages touched, what is charged (bytes), and the round's spans; None without any."""
+    """Compute the working set from touched pages, charged bytes and spans; None without spans."""
     spans = finished_spans([dict(event) for event in events])
     peaks = [span.peak_bytes for span in spans if span.peak_bytes is not None]
     after = [span.usage_after_bytes for span in spans if span.usage_after_bytes is not None]
@@ -171,24 +166,19 @@ class WalkStep:
         times, limit = self.round_s, self.visit.memory_bytes
         if len(times) >= MOST_ROUNDS:
             return True
-        if limit is not None and self._moves(limit):
-            return False
+        before, now = self.swapped[-2:] if len(self.swapped) > 1 else (None, None)
+        if limit is not None and before is not None and now is not None:
+            # As much as shifts the knee.
+            least = max(_CHARGED_PAGES * mmap.PAGESIZE, EQUAL_SHARE * limit)
+            if abs(now - before) > least:
+                return False
         if limit is not None and settled([one.in_bytes for one in self.counts]):
             return True
         return len(times) > LEAST and steadiness(times).repeats
 
-    def _moves(self, limit: int) -> bool:
-        """Whether what lies in swap changed in the last round, by as much as shifts the knee."""
-        if len(self.swapped) < 2:
-            return False
-        before, now = self.swapped[-2:]
-        if before is None or now is None:
-            return False
-        return abs(now - before) > max(_CHARGED_PAGES * mmap.PAGESIZE, EQUAL_SHARE * limit)
-
 
 class WalkControl(LimitControl):
-    """The harness's side of a walk: called before each round, it says whether there is one more.
+    """Answers the worker before each round whether there is one more, at which limit.
 
     Args:
         cgroup: the trial's; its limit is moved.
@@ -251,13 +241,12 @@ class WalkControl(LimitControl):
             step.phases += [p for p in events_to_phases(fresh) if p.round != NO_ROUND]
             step.counts += self._rounds.counts(fresh)
             step.swapped.append(self._read_swapped())
-            goes_on = not step.enough or self._go_on(step) or self._is_watched(step)
+            goes_on = not step.enough or self._go_on(step)
+            if not goes_on and step.visit.memory_bytes is None and self.refused is None:
+                # The walk ended without a limit: one more round shows the working set.
+                goes_on = self.working_set.begin()
         self._reply(GO if goes_on else STOP)
         return goes_on
-
-    def _is_watched(self, last: WalkStep) -> bool:
-        """Begin the round that shows the working set, if the walk ended without a limit."""
-        return last.visit.memory_bytes is None and self.refused is None and self.working_set.begin()
 
     def _go_on(self, step: WalkStep) -> bool:
         """Move to the next limit; False at the walk's end."""
@@ -368,15 +357,16 @@ class WalkedLimits:
 
 
 def workload_points(unlimited: Point, points: Sequence[Point]) -> tuple[Point, ...]:
-    """Those of a workload without a limit and at all of its limits."""
+    """Return a workload's points: without a limit first, then at all of its limits."""
     found = next(own for own in series_of(points) if unlimited in own)
     return unlimited, *(point for point in found if point != unlimited)
 
 
 def points_after_kill(points: Sequence[Point], records: Sequence[TrialRecord]) -> tuple[Point, ...]:
-    """Those that a walk after a killed one visits: the unlimited one and the lowest that finished.
+    """Return the points that a walk after a killed one visits.
 
-    A closer look may have been killed between limits that finished: then the lowest above it.
+    The unlimited one and the lowest that finished; where a closer look was killed between limits
+    that finished, the lowest above it.
 
     Args:
         points: the scenario's of the workload, the unlimited one first.

@@ -57,7 +57,13 @@ def walk_records(
         record = _record_at(whole, control, limits, number, own_events, rounds, reference_s)
         records.append(record)
         file = events.with_name(f"{record.trial}{''.join(events.suffixes)}") if number else events
-        lines = "".join(json.dumps(event) + "\n" for event in (_limit_event(step), *own_events))
+        limit = {
+            "event": "limit",
+            "t_ns": step.start_ns,
+            "limit_bytes": step.applied_bytes,
+            "direction": step.visit.direction,
+        }
+        lines = "".join(json.dumps(event) + "\n" for event in (limit, *own_events))
         write(file, gzip.compress(lines.encode(), compresslevel=1))
     return records
 
@@ -136,15 +142,6 @@ def _record_at(
         doubts=[*whole.doubts, *_doubts(control, limits)] if is_first else [],
         missing=missing,
     )
-
-
-def _limit_event(step: WalkStep) -> dict[str, Any]:
-    return {
-        "event": "limit",
-        "t_ns": step.start_ns,
-        "limit_bytes": step.applied_bytes,
-        "direction": step.visit.direction,
-    }
 
 
 def _references(steps: Sequence[WalkStep]) -> dict[int, float]:

@@ -72,7 +72,7 @@ def walk(
     step_bytes: int,
     killed: Mapping[int, Visited] | None = None,
 ) -> Walk:
-    """Visits one after the other; each is answered with what it came to. Ends with the knee.
+    """Yield one visit after the other, each answered with what it came to; return the knee.
 
     Args:
         limits: the scenario's, bytes; all above the killed one.
@@ -155,7 +155,7 @@ def _near(one: int, other: int) -> bool:
 
 
 def _up(down: _Reads) -> Generator[Visit, Visited, None]:
-    """Up from the lowest limit, until wider ones can show nothing more.
+    """Go up from the lowest limit, until wider ones can show nothing more.
 
     Of the plateau its tightest limit is enough: there both ways read the same.
     """
