@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -31,9 +31,6 @@ from edgebench.cli.output import (
 )
 from edgebench.results.unmeasured import is_stopped, unmeasured
 from edgebench.units import parse_duration, parse_size
-
-if TYPE_CHECKING:
-    from edgebench.records import TrialRecord
 
 #: So many files are named.
 _MOST = 4
@@ -128,23 +125,17 @@ def measure(
         flags = [*_limit_flags(given), *(f"--file={one}" for one in files.paths[:_MOST])]
         print_next(f"edgebench measure {shlex.join([*flags, '--', *command])}")
     elif record.limit_bytes is None and record.peak_bytes:
-        _print_next_step(record, command)
+        verb = "minimum"
+        if found.growth:
+            verb = "minimum --soak 10m"
+        elif found.processes:
+            verb = "measure --for 20s"
+        elif is_stopped(record):
+            verb = f"minimum --for {math.ceil(record.wall_s or 1)}s"
+        print_next(f"edgebench {verb} -- {shlex.join(command)}")
 
 
 def _limit_flags(given: Mapping[str, Any]) -> list[str]:
     """Return what it was called with of memory and swap."""
     usual = {"memory": "max", "swap": "none", "board": None}
     return [f"--{name}={given[name]}" for name, value in usual.items() if given[name] != value]
-
-
-def _print_next_step(record: TrialRecord, command: Sequence[str]) -> None:
-    """Print what to type next."""
-    found, typed = unmeasured([record]), shlex.join(command)
-    if found.growth:
-        print_next(f"edgebench minimum --soak 10m -- {typed}")
-    elif found.processes:
-        print_next(f"edgebench measure --for 20s -- {typed}")
-    elif is_stopped(record):
-        print_next(f"edgebench minimum --for {math.ceil(record.wall_s or 1)}s -- {typed}")
-    else:
-        print_next(f"edgebench minimum -- {typed}")

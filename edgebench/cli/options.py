@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -17,15 +17,9 @@ from edgebench.errors import UsageError
 from edgebench.text import printable
 from edgebench.units import format_size, parse_swap
 
-if TYPE_CHECKING:
-    import click
-
-    from edgebench.boards.board import Board
-
 #: The newest sweeps are offered; there may be hundreds.
 _MOST_SWEEPS = 20
 
-_WORDS = {"memory": "memory {}", "cores": "cores {}", "storage": "storage {}", "swap": "swap {}"}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 results_option = click.option(
     "--results",
@@ -184,43 +178,29 @@ def with_board(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     if given["board"] is None:
         return given
     board = find_board(given["board"])
-    own = _settings(board, given)
-    kept = [name for name in own if is_given(context, name)]
-    for line in _sentences(board, given, own, kept):
-        click.echo(printable(line), err=True)
-    return {**given, **{name: value for name, value in own.items() if name not in kept}}
-
-
-def _settings(board: Board, given: dict[str, Any]) -> dict[str, Any]:
-    """Return what the board sets, of what the verb has."""
     many = isinstance(given.get("memory"), tuple)
-    own = {
+    known = {
         "memory": (board.memory_label,) if many else board.memory_label,
         "cores": board.cores_here,
         "storage": board.speed.label,
         "swap": board.used_swap,
     }
-    return {name: value for name, value in own.items() if name in given}
-
-
-def _sentences(
-    board: Board, given: dict[str, Any], own: dict[str, Any], kept: list[str]
-) -> Iterator[str]:
-    """Yield what is emulated, what was given instead, and what is not emulated."""
-    words = [f"{_WORDS[name].format(own[name])}" for name in own if name not in kept]
-    if "memory" in own and "memory" not in kept:
-        words[0] = f"memory {format_size(board.left_bytes)}"
-    words += [] if "cores" in own else [f"cores {board.cores_here}"]
-    yield f"emulates {board.title} on this machine: {', '.join(words)}"
+    own = {name: value for name, value in known.items() if name in given}
+    kept = [name for name in own if is_given(context, name)]
+    words = {name: f"{name} {value}" for name, value in known.items()}
+    words["memory"] = f"memory {format_size(board.left_bytes)}"
+    shown = [words[name] for name in own if name not in kept]
+    shown += [] if "cores" in own else [words["cores"]]
+    lines = [f"emulates {board.title} on this machine: {', '.join(shown)}"]
     for name in kept:
-        if name in given and given[name] is not None:
-            yield f"as given, not the board's: {name} {_text(given[name])}"
+        if given[name] is not None:
+            text = ", ".join(given[name]) if isinstance(given[name], tuple) else given[name]
+            lines.append(f"as given, not the board's: {name} {text}")
     swap = given["swap"] if "swap" in kept else board.used_swap
-    yield board.not_emulated(swap, walks=given.get("plan") == "walk")
-
-
-def _text(value: object) -> str:
-    return ", ".join(value) if isinstance(value, tuple) else str(value)
+    lines.append(board.not_emulated(swap, walks=given.get("plan") == "walk"))
+    for line in lines:
+        click.echo(printable(line), err=True)
+    return {**given, **{name: value for name, value in own.items() if name not in kept}}
 
 
 #: What a sweep's folder, or a folder of several, is called on the command line.
@@ -341,7 +321,7 @@ class NetworkOrCommand(click.Command):
 
 
 def search_settings(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
-    """With the board's where nothing else was given, one word for no swap, and words of a command.
+    """Return the board's where nothing else was given, one word for no swap, words of a command.
 
     Raises:
         UsageError: no such board or swap, or no command.
@@ -349,16 +329,11 @@ def search_settings(context: click.Context, given: dict[str, Any]) -> dict[str, 
     settings = with_board(context, given)
     if parse_swap(settings["swap"])[0] == "none":
         settings["swap"] = "none"
-    return {**settings, "reset": _words(settings["reset"])}
-
-
-def _words(reset: str | None) -> tuple[str, ...]:
-    if reset is None:
-        return ()
+    reset = settings["reset"]
     try:
-        words = tuple(shlex.split(reset))
+        words = tuple(shlex.split(reset or ""))
     except ValueError as error:
         raise UsageError(f"--reset: {error}", remedy=_RESET) from None
-    if not words:
+    if reset is not None and not words:
         raise UsageError("--reset: no command", remedy=_RESET)
-    return words
+    return {**settings, "reset": words}

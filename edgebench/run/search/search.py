@@ -326,7 +326,13 @@ class _Known:
         if low < guess < high:
             aim = guess
         elif good and bad:
-            aim = _meeting(good, bad, factor)
+            # The middle, or where the line through both slowdowns meets the factor.
+            part = 0.5
+            if factor is not None and good.slowdown and (bad.slowdown or 0) > good.slowdown:
+                rise = math.log((bad.slowdown or 0) / good.slowdown)
+                part = math.log(factor / good.slowdown) / rise
+            part = min(max(part, _MARGIN), 1 - _MARGIN)
+            aim = high ** (1 - part) * low**part
         elif good:
             # While only one side is known, the steps away from the guess grow.
             aim = min(guess * (high / guess) ** _GROWTH, high / PRECISION)
@@ -341,15 +347,6 @@ class _Known:
         if is_huge or aim * (PRECISION - 1) >= HUGE_PAGE:
             left = [one for one in left if one % HUGE_PAGE == 0]
         return min(left, key=lambda one: abs(math.log(one / aim)), default=None)
-
-
-def _meeting(good: TriedLimit, bad: TriedLimit, factor: float | None) -> float:
-    """Return the middle; or where the line through both slowdowns meets the factor."""
-    part = 0.5
-    if factor is not None and good.slowdown and bad.slowdown and bad.slowdown > good.slowdown:
-        part = math.log(factor / good.slowdown) / math.log(bad.slowdown / good.slowdown)
-    part = min(max(part, _MARGIN), 1 - _MARGIN)
-    return math.exp(math.log(good.limit_bytes) * (1 - part) + math.log(bad.limit_bytes) * part)
 
 
 def needs_of(unlimited: Sequence[TrialRecord]) -> list[Need]:

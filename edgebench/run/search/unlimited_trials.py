@@ -55,7 +55,12 @@ def check_unlimited(
     output = end_of_output(sweep.path, failed.trial)
     lines = [f"  {line}" for line in output.splitlines() if line.strip()][-_LINES:]
     again = " when it is run again" if any(r.outcome == "ok" for r in unlimited) else ""
-    what = [f"{name} fails without any limit{again}: {_end(failed)}", *lines]
+    end = f"exit code {failed.exit_code}"
+    if failed.outcome == "oom-killed":
+        end = "killed, since this machine's own memory ran out"
+    elif failed.signal:
+        end = failed.reason or f"signal {failed.signal}"
+    what = [f"{name} fails without any limit{again}: {end}", *lines]
     raise WorkloadError("\n".join(what), where=where, remedy=_remedy(failed, unlimited, output))
 
 
@@ -77,14 +82,6 @@ def check_throughput(name: str, unlimited: Sequence[TrialRecord], wanted: float 
 
 def _is_command(record: TrialRecord) -> bool:
     return bool(record.settings["kind"] == "command")
-
-
-def _end(record: TrialRecord) -> str:
-    if record.outcome == "oom-killed":
-        return "killed, since this machine's own memory ran out"
-    if record.signal:
-        return record.reason or f"signal {record.signal}"
-    return f"exit code {record.exit_code}"
 
 
 def _remedy(failed: TrialRecord, unlimited: Sequence[TrialRecord], output: str) -> str:
