@@ -78,7 +78,6 @@ def watched(memory: ProcessMemory | Exception, folder: Path, pids: tuple[int, ..
 
 
 def test_a_record_has_what_was_told():
-    """The last total, all phases, and what the driver told; as plain data and back."""
     phases = [{"phase": "forward", "round": 0, "network": "lenet", "to_bytes": 0}]
     events = [event(identity=IDENTITY), event(phases=phases, total={**TOTAL, "to_bytes": 1})]
     events += [event(phases=phases, total=TOTAL)]
@@ -106,7 +105,6 @@ def test_what_a_worker_says_wrongly_is_left_out():
 
 
 def test_the_peak_is_of_the_trial_s_processes(tmp_path: Path):
-    """Of all of them together; another program's memory is not theirs."""
     memory = Memory({7: 10, 8: 5, 99: 1000}, {7: 30, 8: 1}, {7: 2})
     seen = watched(memory, tmp_path, pids=(7, 8))
     assert seen.process_peak_bytes == 31
@@ -122,14 +120,12 @@ def test_the_peak_is_of_the_trial_s_processes(tmp_path: Path):
     ],
 )
 def test_no_peak_has_a_reason(memory: Any, says: str, tmp_path: Path):
-    """Never a 0."""
     seen = watched(memory, tmp_path)
     assert seen.process_peak_bytes is None
     assert says in seen.missing["process_peak_bytes"]
 
 
 def test_a_driver_that_fails_is_not_asked_again(tmp_path: Path):
-    """What was read before it failed stays, and why it ended."""
     memory = Memory({7: 10}, UnreadableError("the GPU is lost"))
     seen = watched(memory, tmp_path)
     assert seen.process_peak_bytes == 10
@@ -138,7 +134,6 @@ def test_a_driver_that_fails_is_not_asked_again(tmp_path: Path):
 
 
 def test_the_machine_s_own_figures_stand_beside_it(tmp_path: Path):
-    """Before the workload and at most; what isn't there has a reason."""
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/meminfo").write_text("MemTotal: 1000 kB\nMemAvailable: 400 kB\n")
     seen = watched(Memory({7: 1}), tmp_path)

@@ -46,7 +46,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 def test_its_memory_running_out_is_an_outcome(results: Results):
-    """Of its own, with torch's words and the phase's figures; no kill, no failure."""
     outcomes = {
         (r.limits.label, r.limits.accelerator_bytes): r.outcome for r in results.sweeps[0].records
     }
@@ -63,7 +62,6 @@ def test_its_memory_running_out_is_an_outcome(results: Results):
 
 
 def test_its_peak_is_that_of_the_forward_pass(results: Results):
-    """And the copies are those of the worker's tensors."""
     record = next(r for r in results.sweeps[0].records if r.outcome == "ok")
     told = record.accelerator
     assert told is not None
@@ -77,7 +75,6 @@ def test_its_peak_is_that_of_the_forward_pass(results: Results):
 
 
 def test_frames_tell_it(results: Results):
-    """Settings, limit and figures are columns; limits at which it ended so are told apart."""
     trials = results.trials
     assert set(trials["accelerator"]) == {"cuda"}
     assert set(trials["accelerator_bytes"].dropna()) == {32 * MIB}

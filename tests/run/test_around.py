@@ -22,7 +22,6 @@ def children() -> set[psutil.Process]:
 
 @pytest.mark.process
 def test_the_systems_memory_is_read_at_each_interval():
-    """Readings come on schedule, and each has the total less what psutil calls unused."""
     begun = time.monotonic()
     ours = []
     with background_activity({INTERVALS: [0.05, 0.25]}, "0001") as seen:
@@ -46,7 +45,6 @@ def test_the_systems_memory_is_read_at_each_interval():
 
 @pytest.mark.process
 def test_a_background_really_takes_memory_and_gives_it_back():
-    """Its resident memory goes up and down below what it was given, and is gone in the end."""
     most = 96 << 20
     before = children()
     with background_activity({BACKGROUND: most}, "0007"):
@@ -83,7 +81,6 @@ def test_a_background_that_does_not_fit_is_refused():
 
 @pytest.mark.process
 def test_they_end_with_a_harness_that_is_killed():
-    """SIGKILL leaves neither of them behind."""
     code = (
         "import sys, time\n"
         "from edgebench.run.trial.background import background_activity\n"

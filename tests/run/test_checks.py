@@ -51,7 +51,6 @@ class Finding:
 
 
 def test_a_machine_without_gnu_time_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """Without GNU time the row fails and says what to type."""
     from edgebench.errors import MachineError
 
     def missing() -> Path:
@@ -68,13 +67,11 @@ def test_a_machine_without_gnu_time_fails(monkeypatch: pytest.MonkeyPatch, tmp_p
     [(True, None, "ok"), (False, "type this", "fail"), (None, "maybe", "warn"), (None, None, "ok")],
 )
 def test_the_surveys_findings_keep_their_weight(ok: bool | None, remedy: str | None, status: str):
-    """What is not ok fails, what can't be told warns if something can be done about it."""
     answer = finding_result(Finding("memory", ok, "says so", remedy))
     assert (answer.check, answer.status, answer.says) == ("memory", status, "says so")
 
 
 def test_no_place_leaves_the_limit_unproved():
-    """Without a cgroup the proof is absent, not failed a second time."""
     assert enforcement_check.result(CheckTarget()).status == "absent"
 
 
@@ -82,7 +79,6 @@ def test_no_place_leaves_the_limit_unproved():
     ("free", "status"), [(1 << 20, "warn"), (1 << 30, "warn"), (1 << 40, "ok")]
 )
 def test_disk_space_is_graded(free: int, status: str, monkeypatch: pytest.MonkeyPatch):
-    """Little warns, enough is ok; the rest says where to go."""
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1 << 41, 0, free))
     answer = disk_space_check.result(CheckTarget())
     assert answer.status == status
@@ -90,7 +86,6 @@ def test_disk_space_is_graded(free: int, status: str, monkeypatch: pytest.Monkey
 
 
 def test_swap_without_root_is_a_warning(monkeypatch: pytest.MonkeyPatch):
-    """An ordinary user is told which settings remain."""
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     answer = swap_check.result(CheckTarget())
     assert answer.status == "warn"
@@ -112,14 +107,12 @@ def test_ram_is_what_is_left_below_the_ceiling(plain_machine: PlainMachine):
 
 
 def test_the_load_of_others_is_told_in_shares():
-    """A look at the real machine ends in a row with two shares."""
     answer = foreign_load_check.result(CheckTarget())
     assert answer.status in ("ok", "warn")
     assert answer.says.count("%") == 2
 
 
 def test_warnings_leave_a_machine_fit():
-    """Only a failure makes a machine unfit."""
     assert is_fit(
         [CheckResult("a", "ok", ""), CheckResult("b", "warn", ""), CheckResult("c", "absent", "")]
     )
@@ -209,7 +202,6 @@ def lru_gen(enabled: str, ttl_ms: str) -> dict[str, str]:
 def test_what_disturbs_trials_is_a_warning(
     check: Check, files: dict[str, str], status: str, words: str, plain_machine: PlainMachine
 ):
-    """By the files of the kernel; with what to do."""
     answer = check.result(CheckTarget(SystemFiles(plain_machine(files))))
     assert answer.status == status
     assert words in f"{answer.says} {answer.remedy}"
@@ -234,7 +226,6 @@ def test_what_disturbs_trials_is_a_warning(
 def test_what_disturbs_trials_is_recorded(
     key: str, files: dict[str, str], value: object, plain_machine: PlainMachine
 ):
-    """None has a reason."""
     captured = capture(machine=SystemFiles(plain_machine({**files, **zswap("Y")})))
     assert captured[key] == value
     assert (key in captured["missing"]) == (value is None)

@@ -14,7 +14,6 @@ from tests.own_path import call
 @pytest.mark.exclusive
 @pytest.mark.own_cgroup
 def test_doctor_finds_this_machine_fit():
-    """Where a cgroup can be had a limit is proved, and the next step is named."""
     done = call("doctor", "--verbose")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("  ok    cgroup: ")
@@ -26,7 +25,6 @@ def test_doctor_finds_this_machine_fit():
 def test_an_unfit_machine_is_told_why(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """A failing check gives exit code 5, its name on stderr and its remedy on stdout."""
     from edgebench import cli
 
     finding = Finding("memory controller", False, "off", "boot with it")
@@ -51,7 +49,6 @@ def test_an_unfit_machine_is_told_why(
 def test_only_what_is_not_ok_is_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """Checks that found the same are one row; what is OK or absent needs --verbose."""
     from edgebench import cli
 
     results = [

@@ -49,14 +49,12 @@ def test_a_terminal_gets_no_control_codes(size: int) -> None:
 
 
 def test_a_pipe_gets_the_same_bytes() -> None:
-    """Nothing is filtered for who reads them later."""
     assert echoed([HOSTILE[:5], HOSTILE[5:]], terminal=False) == HOSTILE
 
 
 @pytest.mark.own_cgroup
 @pytest.mark.promise("No text of a workload or of a file can send control codes to the terminal.")
 def test_a_measured_command_can_not_command_the_terminal() -> None:
-    """``measure`` on a terminal shows the codes as text; a pipe gets them as they are."""
     words = ["measure", "--", "printf", r"\033]0;owned\007 50%%\r100%%\n"]
     terminal = Terminal(words, 80)
     assert terminal.close() == 0

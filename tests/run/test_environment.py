@@ -27,7 +27,6 @@ NANO = "NVIDIA Jetson Nano Developer Kit\0"
 
 @pytest.mark.process
 def test_the_real_machine_is_captured_as_plain_data():
-    """Everything the capture says of this machine survives JSON, and what is None has a reason."""
     captured = json.loads(json.dumps(capture()))
     assert captured["schema"] == 1
     assert captured["edgebench"] == __version__
@@ -40,7 +39,6 @@ def test_the_real_machine_is_captured_as_plain_data():
 
 @pytest.mark.process
 def test_an_empty_machine_gives_reasons_not_guesses(plain_machine: PlainMachine):
-    """With no file to read, values are None and each reason names the file."""
     captured = capture(machine=SystemFiles(plain_machine({})))
     assert captured["ram_bytes"] is None
     assert "/proc/meminfo" in captured["missing"]["ram_bytes"]
@@ -49,7 +47,6 @@ def test_an_empty_machine_gives_reasons_not_guesses(plain_machine: PlainMachine)
 
 @pytest.mark.process
 def test_a_board_of_plain_files_is_read(plain_machine: PlainMachine):
-    """Governor, clock, temperature, throttling, THP and board come out in the stated units."""
     cpu = "sys/devices/system/cpu/cpu0"
     root = plain_machine(
         {
@@ -95,7 +92,6 @@ def test_a_sleeping_sensor_does_not_hide_the_others(plain_machine: PlainMachine)
 
 
 def test_swap_devices_say_their_kind(plain_machine: PlainMachine):
-    """Zram is told apart from a partition; sizes are bytes."""
     root = plain_machine(
         {
             "proc/swaps": "Filename Type Size Used Priority\n"
@@ -120,7 +116,6 @@ def test_only_variables_that_move_memory_are_kept(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.process
 def test_git_state_is_of_edgebench_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Its own checkout's commit and whether files differ; a copy without one says so."""
     environment = sys.modules[capture.__module__]
     (tmp_path / "file").write_text("one")
     who = ["-c", "user.name=T", "-c", "user.email=t@example.org"]
@@ -140,7 +135,6 @@ def test_git_state_is_of_edgebench_itself(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_device_is_named_by_board_and_host(
     plain_machine: PlainMachine, monkeypatch: pytest.MonkeyPatch
 ):
-    """The name holds host and board, and nothing that could leave a folder."""
     monkeypatch.delenv("EDGEBENCH_DEVICE", raising=False)
     monkeypatch.setattr("socket.gethostname", lambda: "../Lab_7")
     root = plain_machine({"proc/device-tree/model": NANO})
@@ -148,7 +142,6 @@ def test_the_device_is_named_by_board_and_host(
 
 
 def test_the_device_can_be_named_by_hand(monkeypatch: pytest.MonkeyPatch):
-    """EDGEBENCH_DEVICE wins, made safe for a path; a name of nothing is refused."""
     monkeypatch.setenv("EDGEBENCH_DEVICE", "My/../Jetson 2")
     assert device_name() == "my-jetson-2"
     monkeypatch.setenv("EDGEBENCH_DEVICE", "../..")

@@ -11,7 +11,6 @@ from edgebench.run.trial.session import scratch_folder
 
 
 def test_what_is_made_changed_or_removed_is_named(tmp_path: Path) -> None:
-    """But for the results' folder, whose own folder may be new."""
     for name in ("changed", "removed", "same"):
         (tmp_path / name).write_text("x")
     changes = FolderChanges(tmp_path, tmp_path / "results" / "vm")

@@ -64,7 +64,6 @@ def outcomes(root: Path) -> list[list[str]]:
 
 
 def test_measure_tries_once_more_and_then_fails(broken: Break) -> None:
-    """It prints no answer then, and its exit code is 1."""
     broken(1)
     assert "finished" in call("measure", "--", "true")[0]
     broken(1, 2)
@@ -78,7 +77,6 @@ def test_measure_tries_once_more_and_then_fails(broken: Break) -> None:
 def test_a_sweep_makes_the_rest_and_the_next_start_makes_that_trial(
     broken: Break, tmp_path: Path
 ) -> None:
-    """The exit code is 3, and the trial is not stored as finished."""
     (tmp_path / "three.toml").write_text(SCENARIO.format(command="true", memory='"max"'))
     words = ("run", str(tmp_path / "three.toml"), "--results", str(tmp_path / "results"))
     broken(2, 3)

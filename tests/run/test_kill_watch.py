@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -69,89 +70,77 @@ def report(
 def test_without_a_kill_there_is_no_report(
     monkeypatch: pytest.MonkeyPatch, kills: int | None
 ) -> None:
-    """Whatever the log holds."""
     log = Log([kill(f"/x/{OWN}", swap=(1, 2))])
     assert report(monkeypatch, log, swap=10, kills=kills) == (None, {})
 
 
-def test_a_kill_with_swap_left_tells_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The least of what its limit and what the machine had left; and the page lists."""
-    log = Log([kill(f"/x/{OWN}", swap=(28, 128))])
-    found, why = report(monkeypatch, log, swap=128, free=(1000, 300))
-    assert found is not None
-    assert why == {}
-    assert found.logged_s == 12.5
-    assert found.group_swap_free_bytes == 100 * MIB
-    assert found.system_swap_free_bytes == 272 * MIB
-    assert found.swap_free_bytes == 100 * MIB
-    assert found.swap_allowed_bytes == 128 * MIB
-    assert (found.active_anon_bytes, found.swapcached_bytes) == (7 * MIB, 2 * MIB)
+IN_SWAP_28 = kill(f"/x/{OWN}", swap=(28, 128))
+NO_LINE = "no line"
 
 
-def test_a_full_machine_counts_more_than_room_below_the_limit(
+@pytest.mark.parametrize(
+    ("kills", "asked", "group", "system", "free", "reason"),
+    [
+        # The least of what its limit and what the machine had left.
+        ([IN_SWAP_28], {"swap": 128, "free": (1000, 300)}, 100, 272, 100, None),
+        # The trial may use 128 MiB more, but the machine's swap has 5 MiB left.
+        (
+            [kill(f"/x/{OWN}", swap=(20, 148))],
+            {"swap": 148, "free": (25, 700)},
+            *(128, 5, 5, None),
+        ),
+        # Version 1: memory + swap less memory, and what lies in both; its room, what the limit has.
+        (
+            [kill(f"/x/{OWN}", memory=(64, 64), memory_and_swap=(90, 192))],
+            {"swap": 128},
+            *(102, 1000 - 26 - 2, 102, None),
+        ),
+        # Room is never more than allowed nor below nothing: readings may not add up.
+        ([kill(f"/x/{OWN}", swap=(0, 500))], {"swap": 128}, 128, 1000, 128, None),
+        ([], {"swap": 10, "peak": 11, "free": (5, 5)}, 0, 0, 0, NO_LINE),
+        # Without lines in the log, the samples; without these nothing is known.
+        ([], {"swap": 128, "peak": 100}, 28, 900, 28, NO_LINE),
+        ([], {"swap": 128}, None, None, None, NO_LINE),
+        # Later kills of the same trial found other lists.
+        (
+            [IN_SWAP_28, kill(f"/x/{OWN}", swap=(128, 128))],
+            {"swap": 128, "kills": 2},
+            *(100, 972, 100, None),
+        ),
+    ],
+)
+def test_a_kill_tells_how_much_swap_was_left(
     monkeypatch: pytest.MonkeyPatch,
+    kills: list[LoggedKill],
+    asked: dict[str, Any],
+    group: int | None,
+    system: int | None,
+    free: int | None,
+    reason: str | None,
 ) -> None:
-    """The trial may use 128 MiB more, but the machine's swap has 5 MiB left."""
-    log = Log([kill(f"/x/{OWN}", swap=(20, 148))])
-    found, _ = report(monkeypatch, log, swap=148, free=(25, 700))
+    found, why = report(monkeypatch, Log(kills), **asked)
     assert found is not None
-    assert found.swap_free_bytes == found.system_swap_free_bytes == 5 * MIB
+    sizes = found.group_swap_free_bytes, found.system_swap_free_bytes, found.swap_free_bytes
+    assert [size if size is None else size / MIB for size in sizes] == [group, system, free]
+    assert found.swap_allowed_bytes == asked["swap"] * MIB
+    if reason is None:
+        assert why == {}
+        assert found.logged_s == 12.5
+        assert (found.active_anon_bytes, found.swapcached_bytes) == (7 * MIB, 2 * MIB)
+    else:
+        assert reason in why["kill_lists"]
+        assert (found.logged_s, found.active_anon_bytes) == (None, None)
 
 
-def test_swap_on_version_1_is_told_from_memory_and_swap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its use is memory + swap less memory, and what lies in both; its room, what the limit has."""
-    log = Log([kill(f"/x/{OWN}", memory=(64, 64), memory_and_swap=(90, 192))])
-    found, _ = report(monkeypatch, log, swap=128)
-    assert found is not None
-    assert found.group_swap_free_bytes == 102 * MIB
-    assert found.system_swap_free_bytes == (1000 - 26 - 2) * MIB
-
-
-def test_room_is_never_more_than_allowed_nor_below_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Readings of different moments may not add up."""
-    more = Log([kill(f"/x/{OWN}", swap=(0, 500))])
-    found, _ = report(monkeypatch, more, swap=128)
-    assert found is not None
-    assert found.group_swap_free_bytes == 128 * MIB
-    none_left, _ = report(monkeypatch, Log([]), swap=10, peak=11, free=(5, 5))
-    assert none_left is not None
-    assert (none_left.group_swap_free_bytes, none_left.system_swap_free_bytes) == (0, 0)
-
-
-def test_without_lines_in_the_log_the_samples_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Room is the limit less the most that was seen; the lists are missing, with the reason."""
-    found, why = report(monkeypatch, Log([]), swap=128, peak=100)
-    assert found is not None
-    assert found.group_swap_free_bytes == 28 * MIB
-    assert found.logged_s is None
-    assert found.active_anon_bytes is None
-    assert "no line" in why["kill_lists"]
+def test_a_log_that_cant_be_read_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     _, why = report(monkeypatch, Log([], "not readable"), swap=128, peak=100)
     assert why == {"kill_lists": "not readable"}
-
-
-def test_nothing_known_is_no_guess(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a log and without samples the room is unknown, not 0 and not all."""
-    found, _ = report(monkeypatch, Log([]), swap=128, peak=None)
-    assert found is not None
-    assert (found.swap_free_bytes, found.group_swap_free_bytes) == (None, None)
 
 
 @pytest.mark.parametrize(("struck", "words"), [("/x", "limit above"), (None, "machine's memory")])
 def test_a_kill_for_another_limit_is_not_the_trials(
     monkeypatch: pytest.MonkeyPatch, struck: str | None, words: str
 ) -> None:
-    """A limit above the trial's own, or the machine's memory: no report of swap, but why."""
     found, why = report(monkeypatch, Log([kill(struck, swap=(1, 2))]), swap=128)
     assert found is None
     assert words in why["kill"]
-
-
-def test_the_first_kill_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Later kills of the same trial found other lists."""
-    log = Log([kill(f"/x/{OWN}", swap=(28, 128)), kill(f"/x/{OWN}", swap=(128, 128))])
-    found, _ = report(monkeypatch, log, swap=128, kills=2)
-    assert found is not None
-    assert found.group_swap_free_bytes == 100 * MIB

@@ -69,7 +69,6 @@ def killed_and_logged(session: Session, folder: Path, code: str) -> TrialRecord:
 )
 @pytest.mark.root
 def test_a_kill_with_swap_left_is_marked(session: Session, tmp_path: Path) -> None:
-    """Most of the swap is free: the record has how much, and the lists from the log."""
     record = killed_and_logged(session, tmp_path, LOCKED)
     kill = record.kill
     assert record.killed_with_swap_free is True
@@ -89,7 +88,6 @@ def test_a_kill_with_swap_left_is_marked(session: Session, tmp_path: Path) -> No
 )
 @pytest.mark.root
 def test_a_kill_for_want_of_swap_is_not(session: Session, tmp_path: Path) -> None:
-    """Swap was full: the same figures, and nothing odd about it."""
     record = killed_and_logged(session, tmp_path, TOO_LARGE)
     assert record.killed_with_swap_free is False
     assert record.kill is not None

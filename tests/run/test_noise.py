@@ -49,7 +49,6 @@ def test_without_the_trials_cpu_nothing_is_called_foreign(plain_machine: PlainMa
 
 
 def test_throttling_and_heat_are_seen(plain_machine: PlainMachine):
-    """Events are counted between start and stop; the hotter moment is kept."""
     zone = "sys/class/thermal/thermal_zone0"
     count = "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count"
     files = {"proc/stat": stat(), f"{zone}/type": "x", f"{zone}/temp": "80000", count: "5"}
@@ -117,12 +116,10 @@ def test_the_flags_of_a_raspberry_pi_are_causes(
 
 
 def test_a_damaged_record_of_noise_is_no_error():
-    """Causes that are no list, and numbers that are none."""
     assert noise_doubts({"throttled_by": 5, "hot_c": "x", "trip_c": 1, "cap_low_hz": None}) == []
 
 
 def test_warnings_carry_numbers_and_advice():
-    """A disturbed machine is told in one line, by how much, and what to do."""
     noise = {"steal_share": 0.12, "foreign_cpu_share": 0.4, "foreign_cpu_s": 2.5}
     (line,) = warning_lines(warned(noise_doubts(noise)))
     assert "up to 40 % of the CPU" in line
@@ -130,7 +127,6 @@ def test_warnings_carry_numbers_and_advice():
 
 
 def test_a_quiet_or_silent_machine_gives_no_warning():
-    """Small shares, rounding of one tick, and values the machine lacks are no warnings."""
     quiet = {"steal_share": 0.0, "foreign_cpu_share": 0.5, "foreign_cpu_s": 0.02}
     silent = {"steal_share": None, "foreign_cpu_share": None, "throttled_events": None}
     assert noise_doubts(quiet) == noise_doubts(silent) == noise_doubts({}) == []
@@ -154,6 +150,5 @@ def test_wild_repeats_are_not_answered_with_more_of_them():
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=20))
 def test_any_repeats_are_judged_without_a_fault(values: list[float]):
-    """No list of positive times makes the judgement fail, and identical ones are never doubted."""
     spread_doubts(values)
     assert spread_doubts([values[0]] * 3) == []

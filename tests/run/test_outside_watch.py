@@ -47,7 +47,6 @@ def seen(session: Session, folder: Path, *command: str, **settings: object) -> T
 def test_what_outlives_the_command_is_seen_and_can_be_waited_for(
     session: Session, tmp_path: Path
 ) -> None:
-    """It is ended, counted and named; a program that is to run for a time is measured with it."""
     ended = seen(session, tmp_path, _LINGERS)
     assert (ended.outside.processes, len(ended.outside.names)) == (1, 1)
 
@@ -63,7 +62,6 @@ def test_what_outlives_the_command_is_seen_and_can_be_waited_for(
 @pytest.mark.v2_core
 @pytest.mark.skipif(not os.access(_IN_MEMORY, os.W_OK), reason="no /dev/shm")
 def test_shared_memory_that_stays_is_counted(session: Session, tmp_path: Path) -> None:
-    """A file in /dev/shm; a run that finds it there leaves nothing."""
     left = _IN_MEMORY / f"{uuid.uuid4().hex}.data"
     try:
         record = seen(session, tmp_path, f"open({str(left)!r}, 'wb').write(b'x' * (8 << 20))")

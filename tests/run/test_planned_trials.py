@@ -19,7 +19,6 @@ def read(plan: object) -> Any:
 
 
 def test_a_plan_of_the_scenario_is_read():
-    """Its trials, with those that a strategy has to itself."""
     timed, own = read([WHOLE, {**WHOLE, "trial": "0002", "strategy": "massif", "timeout_s": 9}])
     assert (timed.strategy, timed.walk, own.strategy, own.timeout_s) == (None, False, "massif", 9)
 

@@ -42,7 +42,6 @@ def run(watched: WorkloadProcess, code: str, timeout_s: float | None = 20) -> Pr
 @pytest.mark.process
 @pytest.mark.quick
 def test_exit_code_and_output_are_kept(watched: WorkloadProcess) -> None:
-    """What the workload prints on both streams and how it exits reach the harness."""
     ended = run(watched, "print('out'); print('err', file=sys.stderr); sys.exit(7)")
     assert ended.returncode == 7
     assert not ended.timed_out

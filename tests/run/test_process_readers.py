@@ -115,7 +115,6 @@ def test_own_files_that_are_charged_elsewhere_are_what_is_mapped_beyond(
 def test_the_most_of_all_looks_counts_and_looks_are_few(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Only where more is mapped than before; and for a fiftieth of the time."""
     watched = Watched(monkeypatch, Group(tmp_path, *[(20, 0)] * 8))
     watched.look((3, 22, 0), 10 * SAME_BYTES)
     # No more is mapped.
@@ -143,7 +142,6 @@ def test_maps_are_read_for_a_fiftieth_of_the_time(
 
 
 def test_why_nothing_is_told_of_maps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Ended before, not shown; below a limit, where reading statistics saves, no looks."""
     ended = Watched(monkeypatch, Group(tmp_path)).seen
     assert ended == MapsReadings([], None, 0, {"library_bytes": process_readers.NOT_LOOKED})
     for group in (Group(tmp_path, (1, 1), (1, 1)), Group(tmp_path)):
@@ -167,7 +165,6 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 
 def test_the_files_of_a_program_are_those_it_maps_or_reads(files: dict[str, Path]) -> None:
-    """None that is code, is only written to, or is small."""
     flags = {"read": os.O_RDONLY, "both": os.O_RDWR, "changed": os.O_RDWR}
     flags |= {"written": os.O_WRONLY, "small": os.O_RDONLY}
     fds = [os.open(files[name], flag) for name, flag in flags.items()]

@@ -29,7 +29,6 @@ def allocate(mebibytes: int, held_s: float = 0.2) -> None:
 
 @pytest.mark.own_cgroup
 def test_a_command_is_measured(capsys: pytest.CaptureFixture[str]):
-    """A list and a string give the record that the verb gives; what it prints goes to stderr."""
     words = [sys.executable, "-c", "print('words'); area = bytearray(60 << 20)"]
     record = edgebench.measure(words, memory="300M")
     assert record.outcome == "ok"
@@ -41,7 +40,6 @@ def test_a_command_is_measured(capsys: pytest.CaptureFixture[str]):
 
 @pytest.mark.own_cgroup
 def test_a_function_is_measured_in_a_process_of_its_own():
-    """One that is defined here, with bound arguments: its memory, not this process's."""
     ballast = bytearray(200 * MIB)
 
     def check(held_s: float) -> None:
@@ -55,7 +53,6 @@ def test_a_function_is_measured_in_a_process_of_its_own():
 
 @pytest.mark.own_cgroup
 def test_a_kill_and_a_failure_are_outcomes():
-    """A function that needs more than its limit, and one that raises, both give a record."""
     killed = edgebench.measure(lambda: bytearray(200 * MIB), memory=80 * MIB, quiet=True)
     assert (killed.outcome, killed.limit_bytes) == ("oom-killed", 80 * MIB)
     failed = edgebench.measure(lambda: {}["lost"], quiet=True)
@@ -63,7 +60,6 @@ def test_a_kill_and_a_failure_are_outcomes():
 
 
 def test_a_storage_that_is_none_is_refused():
-    """By all that take one, before anything is run."""
     with pytest.raises(UsageError, match="'100' is not a storage speed"):
         edgebench.measure("true", storage="100")
     with pytest.raises(UsageError, match="has no unit"):
@@ -94,14 +90,12 @@ def test_a_share_is_of_the_own_demand():
     ],
 )
 def test_what_is_not_possible_is_said(workload: str, limits: dict[str, object], says: str):
-    """Each wrong value is named before anything runs."""
     with pytest.raises(UsageError, match=says):
         edgebench.measure(workload, **limits)
 
 
 @pytest.mark.own_cgroup
 def test_what_cant_be_sent_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """An open file can't go to another process; without cloudpickle, nor can a lambda."""
     with (tmp_path / "file").open("w") as file, pytest.raises(UsageError, match="another process"):
         edgebench.measure(functools.partial(print, file=file))
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
@@ -125,7 +119,6 @@ def test_the_least_memory_of_a_function(tmp_path: Path):
 
 @pytest.mark.own_cgroup
 def test_whether_a_command_fits(tmp_path: Path):
-    """`within` tries one limit: `fits` is the answer."""
     words = [sys.executable, "-c", ALLOCATE, "100"]
     found = edgebench.minimum(words, within="60M", confirm=0, results=tmp_path)
     assert found.fits is False
@@ -141,14 +134,12 @@ def test_whether_a_command_fits(tmp_path: Path):
     ],
 )
 def test_what_a_search_cant_have_is_said(given: dict[str, str], says: str):
-    """Nothing to search for, two things, or a setting of the other kind."""
     with pytest.raises(UsageError, match=says):
         edgebench.minimum(**given)
 
 
 @pytest.mark.process
 def test_importing_the_package_stays_free():
-    """`import edgebench` loads neither psutil nor anything that measures."""
     code = "import edgebench, sys; print(sorted(n for n in sys.modules if 'edgebench' in n))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "edgebench.run" not in done.stdout

@@ -82,7 +82,6 @@ class Other(Counter):
 def test_a_reader_that_fails_costs_its_own_keys_alone(
     monkeypatch: pytest.MonkeyPatch, call: str, hangs: bool
 ) -> None:
-    """Whenever that is, the others go on."""
     monkeypatch.setattr(readers, "PATIENCE_S", 0.3)
     bad, good = Counter(hangs=call) if hangs else Counter(fails=call), Other()
     with ReaderLoop([bad, None, good]) as loop:
@@ -100,8 +99,6 @@ def test_a_reader_that_fails_costs_its_own_keys_alone(
 
 
 def test_readers_are_polled_when_they_ask_for_it() -> None:
-    """The one that waits long holds up no other; none is polled after the end."""
-
     class Slow(Counter):
         def poll(self) -> float:
             super().poll()
@@ -129,8 +126,6 @@ def test_a_trial_finishes_without_any_of_its_readers(
     kind: type[Reader[Any]],
     hangs: bool,
 ) -> None:
-    """Each reader of a real trial raises or hangs once: only its keys are missing."""
-
     def fail(reader: Reader[Any]) -> float:
         if hangs:
             time.sleep(1.0)
@@ -210,7 +205,6 @@ def test_which_readers_a_trial_has(
     more: dict[str, Any],
     kinds: set[type],
 ) -> None:
-    """By its settings, its limits, and whose trial it is."""
     group: Any = FakeGroup(tmp_path)
     machine = setup(starts_cold=more.get("starts_cold", True))
     request = TrialRequest("1", "p", 0, 0, settings, limits, 9.0, strategy=more.get("strategy"))
@@ -235,7 +229,6 @@ def charge_of(
 def test_the_ram_of_its_swap_is_charged_to_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The limit moves without waiting, swap's stays; files are those that can be dropped."""
     group = FakeGroup(tmp_path)
     words, options = charge_of(monkeypatch, group, COMMAND)
     assert words == (("zram", 2), 64 * MIB)

@@ -81,7 +81,6 @@ def record(**changed: Any) -> Any:
 
 
 def test_every_figure_is_in_its_place() -> None:
-    """Counters, times, GNU time, samples, and what was asked."""
     made = record()
     assert (made.trial, made.point, made.block, made.repeat) == ("0003", "p2", 1, 4)
     assert made.settings == REQUEST.settings
@@ -137,7 +136,6 @@ def test_a_limit_that_was_touched_saturates(
 
 
 def test_demand_shows_only_where_nothing_limits_or_adds() -> None:
-    """Under a limit, of a failed trial, or of a strategy's own there is a reason instead."""
     limited = record(applied=Limits(64 * MIB))
     assert (limited.demand_bytes, limited.demand_source) == (None, None)
     assert limited.missing == dict.fromkeys(DEMAND, "demand shows only without a limit")
@@ -156,7 +154,6 @@ def test_demand_shows_only_where_nothing_limits_or_adds() -> None:
 
 
 def test_what_is_missing_and_what_was_odd_is_said() -> None:
-    """No report of GNU time, lines that were no events, reasons that were known before."""
     made = record(gnu_time=None, bad_events=2, missing={"cpu_ns": "no cpuacct"})
     assert made.missing == {
         "cpu_ns": "no cpuacct",
@@ -169,7 +166,6 @@ def test_what_is_missing_and_what_was_odd_is_said() -> None:
 
 
 def test_the_base_is_told_at_the_end_of_the_import() -> None:
-    """Not at another span's, and only if it is a count."""
     other = [{**event, "phase": "init"} if event["event"] == "start" else event for event in EVENTS]
     assert record(events=other).base_bytes is None
     odd = [{**event, "usage_bytes": "x"} if event["event"] == "end" else event for event in EVENTS]
@@ -178,7 +174,6 @@ def test_the_base_is_told_at_the_end_of_the_import() -> None:
 
 
 def test_a_limit_that_did_not_hold_is_said_of_the_trial_and_of_its_sweep() -> None:
-    """In the record's doubts, and in the summary with the trial's name."""
     changed = Doubt("limit_changed", {"from_bytes": 64 * MIB}, ["memory"])
     made = record(broken_limits=[changed])
     assert made.broken_limits == [changed]
@@ -188,7 +183,6 @@ def test_a_limit_that_did_not_hold_is_said_of_the_trial_and_of_its_sweep() -> No
 
 
 def test_what_there_was_no_room_for_is_said() -> None:
-    """Events that were dropped, and notes that would make the record huge."""
     large = [{"event": "note", "data": {f"n{n}": "x" * 300_000}} for n in range(5)]
     made = record(events=[*large, *EVENTS], dropped_events=7)
     assert made.doubts == [
@@ -199,7 +193,6 @@ def test_what_there_was_no_room_for_is_said() -> None:
 
 
 def test_a_trial_whose_data_can_not_be_read_is_the_harness_error() -> None:
-    """With the place in the code; a resume makes it again."""
     try:
         record(events=[{}])
     except KeyError as error:
@@ -211,7 +204,6 @@ def test_a_trial_whose_data_can_not_be_read_is_the_harness_error() -> None:
 
 
 def test_a_trial_that_was_not_made_has_a_record() -> None:
-    """With what was asked, and why; the harness's own failure is told from a strategy's absence."""
     asked = replace(REQUEST, strategy="memray")
     for made, outcome, reason in (
         (harness_error_record(asked, ValueError("disk full")), "harness-error", "disk full"),
@@ -227,7 +219,6 @@ def test_a_trial_that_was_not_made_has_a_record() -> None:
 
 @pytest.mark.parametrize(("free_mib", "was_free"), [(63, True), (0, False), (None, None)])
 def test_a_kill_tells_whether_swap_was_free(free_mib: int | None, was_free: bool | None) -> None:
-    """The report stands in the record, with what it comes to."""
     free = None if free_mib is None else free_mib * MIB
     kill = KillReport(swap_allowed_bytes=64 * MIB, swap_free_bytes=free)
     made = record(kill=kill, counters=replace(COUNTERS, oom_kills=1))

@@ -68,7 +68,6 @@ def test_a_round_in_which_others_swapped_says_why_it_has_no_swap(tmp_path: Path)
 
 
 def test_with_other_areas_the_sum_alone_is_known(tmp_path: Path) -> None:
-    """What of it is swap can't be told on a shared disk: missing, with the reason."""
     found = round_sources(machine(tmp_path, OWN, OTHER), SwapState("file", OWN, 1), "file", None)
     counts = found.counts([event(in_bytes=9000)])
     assert counts == [RoundCounts(0, 9000, None, None, None, 3)]
@@ -97,18 +96,9 @@ def test_a_disk_in_memory_tells_what_is_written(tmp_path: Path) -> None:
 
 
 def test_without_swap_nothing_is_read_from_it(tmp_path: Path) -> None:
-    """All that is read is of files."""
     found = round_sources(machine(tmp_path, OTHER), SwapState("none"), "none", None)
     assert found.file is None
     assert found.counts([event(in_bytes=9000)]) == [RoundCounts(0, 9000, 0, 9000, 0, 3)]
-
-
-def test_what_others_swap_in_is_not_the_rounds(tmp_path: Path) -> None:
-    """More from swap than the process read at all: others did, and how much isn't known."""
-    found = round_sources(machine(tmp_path, OWN), SwapState("file", OWN, 1), "file", None)
-    assert found.counts([event(in_bytes=4096, swap_in_bytes=8192, out_bytes=0)]) == [
-        RoundCounts(0, 4096, None, None, 0, 3)
-    ]
 
 
 def test_swap_of_others_during_a_trial_leaves_the_sum(tmp_path: Path) -> None:
@@ -124,7 +114,6 @@ def test_swap_of_others_during_a_trial_leaves_the_sum(tmp_path: Path) -> None:
 
 
 def test_a_worker_may_write_anything(tmp_path: Path) -> None:
-    """A broken event is none, or has no number there."""
     broken = [{"event": "counts"}, {"event": "counts", "round": "x"}, {"event": "note"}]
     assert RoundSources().counts(broken) == []
     assert RoundSources().counts([event(in_bytes=-4)]) == [RoundCounts(0, None, major_faults=3)]

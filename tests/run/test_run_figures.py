@@ -178,14 +178,12 @@ def test_a_knee_that_is_less_well_known_than_asked_is_told(
 def test_swap_that_still_moves_ends_no_visit(
     limit_mib: int, swapped_kib: tuple[int, ...], reads_mib: tuple[int, ...], enough: bool
 ) -> None:
-    """By a share of the limit, or some pages."""
     visit = step(limit_mib, 0, 0, *(2.0**n for n in range(len(reads_mib))))
     visit.counts, visit.swapped = counts(*reads_mib), [size << 10 for size in swapped_kib]
     assert visit.enough is enough
 
 
 def test_without_a_limit_swap_that_moves_is_no_matter() -> None:
-    """Only seconds count there."""
     visit = step(None, 0, 0, 9.0, 1.0, 1.01, 0.99)
     visit.swapped = [0, 900 * MIB]
     assert visit.enough
@@ -256,7 +254,6 @@ def test_a_closer_limit_is_labelled_as_the_scenarios_are() -> None:
 def test_limits_closer_than_a_label_or_a_charge_are_one(
     monkeypatch: pytest.MonkeyPatch, demand_mib: int, step_bytes: int
 ) -> None:
-    """Whichever is larger."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setattr("mmap.PAGESIZE", 4096)
     assert changed(LIMITS, demand_bytes=demand_mib * MIB).step_bytes == step_bytes
@@ -348,7 +345,6 @@ def test_other_areas_grow_together() -> None:
 def test_the_machines_swap_is_told_in_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel says kB."""
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nSwapTotal: 2048 kB\nSwapFree: 512 kB\n")
     monkeypatch.setattr("edgebench.run.trial.outcome._MEMINFO", tmp_path / "meminfo")
     assert SystemSwap.now() == SystemSwap(2 * MIB, MIB // 2)

@@ -33,7 +33,6 @@ def lines(tmp_path: Path) -> Path:
 
 
 def test_each_trial_reads_the_file_from_its_beginning(lines: Path):
-    """`minimum` and `measure` both see what the whole input takes."""
     needs = []
     for verb, flags in (("measure", ("--json",)), ("minimum", ("--json", "--confirm", "1"))):
         with lines.open() as file:

@@ -58,7 +58,6 @@ def test_only_limited_points_get_the_trial(tmp_path: Path) -> None:
 @pytest.mark.promise("Statistics under a limit come from a separate trial.")
 @pytest.mark.own_cgroup
 def test_statistics_come_from_a_trial_of_their_own(asked: Results) -> None:
-    """The timed trial has none of them; its point's own trial has them, at the interval asked."""
     results, sweep = asked, asked.sweeps[0]
     by_limit = {record.limits.label: record for record in sweep.records}
     assert [record.strategy for record in sweep.strategy_records] == ["statistics"]
@@ -78,7 +77,6 @@ def test_statistics_come_from_a_trial_of_their_own(asked: Results) -> None:
 
 @pytest.mark.own_cgroup
 def test_a_sweep_that_was_not_looked_into_is_in_no_doubt(shared_sweep: SharedSweep) -> None:
-    """By default limited trials are watched without memory.stat, and there is no warning."""
     sweep = load(shared_sweep("command")).sweeps[0]
     assert how_watched(sweep) == "without memory.stat"
     assert sweep_warnings(sweep) == []

@@ -104,7 +104,6 @@ def test_weights_on_no_disk_are_refused(session: Session) -> None:
 @pytest.mark.own_cgroup
 @pytest.mark.root
 def test_what_is_not_held_is_said(session: Session) -> None:
-    """A folder in memory, and what the kernel writes for a trial later."""
     if not _SHARED.is_mount():
         pytest.skip("no tmpfs at /dev/shm")
     places = StoragePlaces((SWAP_FILES,), (_SHARED,))
@@ -118,7 +117,6 @@ def test_what_is_not_held_is_said(session: Session) -> None:
 
 
 def test_places_are_weights_and_what_a_command_reads(tmp_path: Path) -> None:
-    """The program, the working folder, and arguments that are files; no other words."""
     file = tmp_path / "data"
     file.write_text("x")
     long = "x" * 5000
@@ -200,7 +198,6 @@ def in_memory(session: Session) -> Iterator[Session]:
 @pytest.mark.root
 @pytest.mark.swap
 def test_a_disk_in_memory_is_held_and_recorded(in_memory: Session, tmp_path: Path) -> None:
-    """Swap and copied weights are on it, it is proved, and the machine's disk is held, too."""
     storage, weights = in_memory.setup.storage, tmp_path / "weights"
     weights.mkdir()
     (weights / "layer").write_bytes(os.urandom(8 * MIB))

@@ -100,7 +100,6 @@ def test_what_fits_on_the_board_finishes_below_a_lowered_limit() -> None:
 
 @pytest.mark.parametrize(("wants", "share"), [(400, 1.0), (250, 1.0), (480, 0.6), (1200, 0.2)])
 def test_what_does_not_fit_on_the_board_is_killed(wants: int, share: float) -> None:
-    """Case 24 and others: compressed as it is, all of it would not fit."""
     group = Group(wants * MIB, share)
     made = charged(group).report()
     assert group.killed
@@ -110,7 +109,6 @@ def test_what_does_not_fit_on_the_board_is_killed(wants: int, share: float) -> N
 
 @pytest.mark.parametrize(("wants", "share"), [(400, 0.5), (235, 1.0), (900, 0.2), (200, 1.0)])
 def test_what_fits_is_not_killed(wants: int, share: float) -> None:
-    """Also just so, and what needs no swap."""
     group = Group(wants * MIB, share)
     charged(group)
     assert not group.killed
@@ -130,7 +128,6 @@ def test_copies_of_pages_that_are_back_count_nothing() -> None:
 
 
 def test_files_that_can_be_dropped_kill_nothing() -> None:
-    """They are in the way of no page."""
     group = Group(200 * MIB, 1.0, files=60 * MIB)
     group.limit = 190 * MIB
     charged(group, steps=3)
@@ -148,7 +145,6 @@ def test_a_refused_limit_is_tried_again_and_kills_in_the_end() -> None:
 
 
 def test_a_walk_leaves_its_limits_alone_and_says_so() -> None:
-    """It moves them itself."""
     group = Group(300 * MIB, 1.0)
     charge = charged(group, FAST_DISK)
     assert group.limit == LIMIT
@@ -157,7 +153,6 @@ def test_a_walk_leaves_its_limits_alone_and_says_so() -> None:
 
 
 def test_where_swap_lies_on_a_disk_nothing_is_done() -> None:
-    """The record says nothing of it."""
     charge = SwapCharge(
         None,
         LIMIT,

@@ -80,7 +80,6 @@ def test_swap_in_another_area_is_a_warning(
 
 
 def test_where_areas_cant_be_read_nothing_is_guessed(tmp_path: Path):
-    """The reason stands in the record."""
     assert read_swap_areas(tmp_path / "none") is None
     reader = SwapReader(OWN, lambda: read_swap_areas(tmp_path / "none"), lambda: 1)
     reader.start()

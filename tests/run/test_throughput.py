@@ -30,13 +30,11 @@ MIB = 1 << 20
     ],
 )
 def test_keys_that_mean_nothing_are_refused(keys: dict[str, object], says: str) -> None:
-    """Each says what to write instead."""
     with pytest.raises(ValueError, match=says):
         CommandWorkload.model_validate({"kind": "command", "command": ["true"], **keys})
 
 
 def test_a_file_that_is_gone_fails_the_trial_in_words(tmp_path: Path) -> None:
-    """It was there when the scenario was read."""
     settings = {"kind": "command", "command": ["true"], "files": [str(tmp_path / "gone")]}
     with pytest.raises(GoneError, match="is gone"):
         launch(settings, NO_DESCRIPTORS)
@@ -80,7 +78,6 @@ def test_the_throughput_is_the_answer(swept: Path) -> None:
 
 
 def test_the_throughput_is_fitted_and_drawn(swept: Path) -> None:
-    """Its curve is unlimited rate ÷ rate, and it has a figure of its own."""
     results = load(swept)
     curve = next(one for one in curves(results) if one.phase == "throughput")
     assert curve.unlimited_words == "40.1/s"

@@ -113,7 +113,6 @@ def test_memory_that_processes_share_counts_once(session: Session, files: TrialF
 def test_a_limit_below_demand_without_swap_is_a_recorded_kill(
     session: Session, files: TrialFiles
 ) -> None:
-    """An OOM kill is a result: outcome, count, saturation, no demand."""
     record = trial(session, files, TOUCH.format(mib=200, s=0), memory_mib=64)
     assert record.outcome == "oom-killed"
     assert record.oom_kills
@@ -131,10 +130,6 @@ def test_a_limit_below_demand_without_swap_is_a_recorded_kill(
 def test_what_was_seen_of_a_trial_is_in_its_record_and_its_files(
     session: Session, files: TrialFiles
 ) -> None:
-    """Its rate and how it was watched; its samples, events and output lie in files of their own.
-
-    It is shown while it runs.
-    """
     live = files.work / "live"
     code = f"print('rate 12.5 a second', flush=True); {TOUCH.format(mib=20, s=0.1)}"
     settings = {
@@ -216,7 +211,6 @@ def test_a_killed_child_is_no_success(session: Session, files: TrialFiles, kind:
 )
 @pytest.mark.root
 def test_a_kill_in_a_cgroup_below_counts(session: Session, files: TrialFiles) -> None:
-    """A workload that makes a cgroup of its own and loses a process there did not end well."""
     memory = session.setup.parent.bases["memory"] / f"edgebench-{os.getpid()}-0001"
     inner = TOUCH.format(mib=300, s=0)
     code = (
@@ -238,7 +232,6 @@ def test_a_kill_in_a_cgroup_below_counts(session: Session, files: TrialFiles) ->
 @pytest.mark.promise("A workload that changes its own limit is noticed, and the answer says so.")
 @pytest.mark.root
 def test_a_limit_that_was_changed_is_said(session: Session, files: TrialFiles) -> None:
-    """The kernel's limit at the end is not the one that was set; a kept limit has no doubt."""
     memory = session.setup.parent.bases["memory"] / f"edgebench-{os.getpid()}-0001"
     names = ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes", "memory.max")
     code = (
@@ -254,8 +247,6 @@ def test_a_limit_that_was_changed_is_said(session: Session, files: TrialFiles) -
 
 
 def test_memory_of_a_grandchild_is_counted(session: Session, files: TrialFiles) -> None:
-    """A child of a child is charged too, which GNU time alone can't add up."""
-
     def check(held_s: float) -> None:
         inner = TOUCH.format(mib=60, s=held_s)
         code = (
@@ -276,7 +267,6 @@ def test_memory_of_a_grandchild_is_counted(session: Session, files: TrialFiles) 
 def test_a_hanging_workload_times_out_and_leaves_nothing(
     session: Session, files: TrialFiles
 ) -> None:
-    """A timeout is recorded; its background children are gone and so is its cgroup."""
     code = (
         "import subprocess, sys, time\n"
         "subprocess.Popen(['sleep', '4242'], start_new_session=True); time.sleep(60)"
@@ -290,7 +280,6 @@ def test_a_hanging_workload_times_out_and_leaves_nothing(
 
 
 def test_a_failing_workload_is_told_in_its_own_words(session: Session, files: TrialFiles) -> None:
-    """The reason of a failure is the last thing the workload said."""
     record = trial(session, files, "raise ValueError('no such thing')")
     assert record.outcome == "failed"
     assert record.exit_code == 1
@@ -315,7 +304,6 @@ def _cgroups() -> list[Path]:
 
 
 def test_what_is_asked_is_what_is_set() -> None:
-    """Each limit in its place; no swap is none, and so many cores are the first of ours."""
     asked = LimitSetting(
         "x", memory_bytes=5, swap_kind="file", swap_bytes=7, cores=1, cpu_quota=1.5
     )
@@ -329,7 +317,6 @@ def test_what_is_asked_is_what_is_set() -> None:
 @pytest.mark.v2_core
 @pytest.mark.quick
 def test_a_throttled_trial_tells_no_demand(session: Session, files: TrialFiles) -> None:
-    """Its record has the throttle, as asked and in bytes, and why demand is missing."""
     limits = LimitSetting(memory_high="100M", memory_high_bytes=100 * MIB)
     settings = {"kind": "command", "command": [sys.executable, "-I", "-S", "-c", "pass"]}
     request = TrialRequest("0001", "p1", 0, 0, settings, limits, 60)

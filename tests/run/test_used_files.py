@@ -149,8 +149,6 @@ def test_a_mapped_file_is_needed_cold_and_warm(
 def test_a_file_that_is_read_is_evicted_too(
     setup: TrialSetup, weights: Path, tmp_path: Path
 ) -> None:
-    """It is no need; the trial is made again, and reads it from the disk."""
-
     def check(held_s: float) -> None:
         fresh = replace(setup, files=UsedFiles())
         record = run(fresh, READS, weights, tmp_path, held_s=held_s)
@@ -198,7 +196,6 @@ def test_what_another_program_maps_stays_and_is_said(
 
 @pytest.mark.exclusive
 def test_what_is_evicted(tmp_path: Path, weights: Path) -> None:
-    """Regular files alone; what is not written yet is written first; what is mapped stays."""
     dirty = tmp_path / "dirty.bin"
     dirty.write_bytes(os.urandom(MIB) * 4)
     os.mkfifo(tmp_path / "fifo")
@@ -212,7 +209,6 @@ def test_what_is_evicted(tmp_path: Path, weights: Path) -> None:
 
 
 def test_files_and_folders_that_are_named(tmp_path: Path) -> None:
-    """All files of a folder; what is not there is refused."""
     (tmp_path / "model" / "parts").mkdir(parents=True)
     part = tmp_path / "model" / "parts" / "1.bin"
     part.write_bytes(bytes(MIB))
@@ -240,7 +236,6 @@ def test_a_share_is_of_a_need_that_counts_files(weights: Path) -> None:
 
 
 def test_files_that_a_command_names(tmp_path: Path) -> None:
-    """Large ones, by their paths in its folder, also behind a flag."""
     large, small = tmp_path / "large.gguf", tmp_path / "small.py"
     large.write_bytes(bytes(2 * MIB))
     small.write_bytes(b"x")

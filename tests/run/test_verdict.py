@@ -67,7 +67,6 @@ def test_each_end_has_its_outcome(end: ProcessEnd, kills: int | None, expected: 
 
 
 def test_the_workloads_own_words_win_over_its_output() -> None:
-    """An error the worker worded is the reason."""
     note = {"event": "note", "data": {"error": {"what": "no such checkpoint"}}}
     assert judge_end(ended(1), Counters(), [note], "Traceback\n").reason == "no such checkpoint"
 
@@ -85,14 +84,12 @@ def test_the_workloads_own_words_win_over_its_output() -> None:
     ],
 )
 def test_where_it_ended_is_as_much_as_is_known(span: dict[str, Any], where: str) -> None:
-    """Layer and network are left out where there are none; the first layer is one."""
     events = [{"event": "start", "id": 1, **span}]
     verdict = judge_end(ended(-9), Counters(oom_kills=1), events, "")
     assert verdict.reason == f"killed by the kernel in {where}"
 
 
 def test_only_a_note_of_the_workload_is_its_own_word() -> None:
-    """The last one counts; what is no sentence, and data of other events, are passed over."""
     events: list[dict[str, Any]] = [
         {"event": "note", "data": {"error": {"what": "first"}}},
         {"event": "note", "data": {"error": {"what": "last"}}},
@@ -107,7 +104,6 @@ def test_only_a_note_of_the_workload_is_its_own_word() -> None:
 @pytest.mark.promise("An event of any shape costs a trial nothing but that event.")
 @pytest.mark.parametrize("data", [None, [], 5, {"error": None}, {"error": {"what": None}}])
 def test_a_note_of_any_shape_is_passed_over(data: object) -> None:
-    """The words are those of the note before it."""
     notes: list[dict[str, Any]] = [{"event": "note", "data": {"error": {"what": "no space"}}}]
     verdict = judge_end(
         ended(3), Counters(oom_kills=0), [*notes, {"event": "note", "data": data}], ""
@@ -127,7 +123,6 @@ def test_a_note_of_any_shape_is_passed_over(data: object) -> None:
 def test_an_end_that_cut_a_layer_short_keeps_which(
     end: ProcessEnd, kills: int, filled: bool, reason: str, signal: int
 ) -> None:
-    """In words, and as phase, network and layer for who reads on; with the signal that ended it."""
     verdict = judge_end(end, Counters(oom_kills=kills), OPEN_LOAD, "", swap_filled_limit=filled)
     assert str(verdict.reason).startswith(reason)
     assert str(verdict.reason).endswith(" in load of alexnet's layer 16 (classifier.1)")
@@ -137,7 +132,6 @@ def test_an_end_that_cut_a_layer_short_keeps_which(
 
 
 def test_a_full_accelerator_is_an_outcome_of_its_own() -> None:
-    """Where the worker's error says so; without a word of its own, its last line or its exit."""
     note = {"event": "note", "data": {"error": {"outcome": "accelerator-oom", "what": "full"}}}
     verdict = judge_end(ended(1), Counters(), [note], "")
     assert (verdict.outcome, verdict.reason, verdict.exit_code) == ("accelerator-oom", "full", 1)

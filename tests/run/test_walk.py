@@ -69,7 +69,6 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 def test_one_process_visits_all_limits_down_and_up(results: Results) -> None:
-    """Without a limit at both ends; the kernel had each limit that a record says."""
     steps = walked(results)
     assert [step.walk.step for step in steps if step.walk] == list(range(len(steps)))
     assert steps[0].limit_bytes is None
@@ -83,7 +82,6 @@ def test_one_process_visits_all_limits_down_and_up(results: Results) -> None:
 
 
 def test_rounds_of_a_limit_are_its_own(results: Results) -> None:
-    """No round is at two limits, none is lost, and each limit's events begin with it."""
     rounds: list[int] = []
     for step in walked(results):
         assert step.walk
@@ -98,7 +96,6 @@ def test_rounds_of_a_limit_are_its_own(results: Results) -> None:
 
 
 def test_each_round_has_counts(results: Results) -> None:
-    """In the order of its rounds; without a limit nothing is read again; faults as in phases."""
     for step in walked(results):
         rounds = [phase for phase in step.phases if phase.phase == "round"]
         assert [one.round for one in step.round_counts] == [phase.round for phase in rounds]
@@ -138,7 +135,6 @@ def test_its_last_round_shows_the_working_set(results: Results) -> None:
 
 
 def test_the_way_up_is_kept_apart(results: Results) -> None:
-    """It is in no table of the sweep's points; everything else is."""
     assert set(results.trials["direction"].dropna()) == {"down"}
     assert set(results.upward.trials["direction"]) == {"up"}
     (sweep,) = results.sweeps
@@ -165,7 +161,6 @@ def test_rounds_are_the_repeats_where_one_walk_is_all_there_is(results: Results)
 
 
 def test_unlimited_rounds_around_a_limit_are_known(results: Results) -> None:
-    """Each limit between two visits without one knows how long a round took then."""
     for step in walked(results):
         assert step.walk
         assert step.walk.reference_s is not None

@@ -97,7 +97,6 @@ def test_without_a_limit_seconds_must_repeat() -> None:
 
 
 def test_what_is_not_counted_ends_no_visit() -> None:
-    """Then seconds decide, as without a limit."""
     assert not reading(None, None, None).enough
 
 
@@ -124,7 +123,6 @@ def test_rounds_that_never_repeat_come_to_an_end() -> None:
 @pytest.mark.own_cgroup
 @pytest.mark.root
 def test_a_network_whose_rounds_never_repeat_is_walked_and_told(tmp_path: Path) -> None:
-    """In real cgroups: the most rounds without a limit, kept as they are; ``show`` says so."""
     (tmp_path / "uneven.py").write_text(NETWORK)
     (tmp_path / "uneven.toml").write_text(SCENARIO)
     environment = {**os.environ, "PYTHONPATH": python_path()}

@@ -37,7 +37,6 @@ def test_files_that_others_are_charged_for_do_not_count():
 
 
 def test_without_spans_nothing_is_known():
-    """The worker told nothing of the round."""
     charged = {"file": 0, "mapped": 0, "kernel": 0}
     assert working_set(TOUCHED, charged, [], maps_weights=False) is None
 
