@@ -215,7 +215,6 @@ def cpu_quota_above(version: int, cpu: Path) -> float | None:
 
 
 def _lowest(folder: Path, name: str) -> tuple[float, Path] | None:
-    """Find the lowest value of an attribute of version 2 at or above a cgroup, and its file."""
     file = file_of(unified_files(folder), name).name
     values = [(getattr(unified_files(f), name), f / file) for f in _upwards(folder, file)]
     return min(((value, path) for value, path in values if value is not None), default=None)

@@ -371,12 +371,10 @@ class Cgroup(ABC):
         """Each limit of memory, by its name in :class:`Limits`, and its file."""
 
     @abstractmethod
-    def _write_limits(self, limits: Limits) -> None:
-        """Write all limits but those of disks."""
+    def _write_limits(self, limits: Limits) -> None: ...
 
     @abstractmethod
-    def _write_memory(self, limits: Limits, *, waits: bool) -> None:
-        """Write the memory limit of a cgroup that has processes."""
+    def _write_memory(self, limits: Limits, *, waits: bool) -> None: ...
 
     @abstractmethod
     def read_limits(self, asked: Limits) -> Limits:

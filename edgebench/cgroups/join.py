@@ -95,7 +95,6 @@ def main(words: list[str]) -> NoReturn:
 
 
 def _prepare_and_join(spec: list[tuple[str, str]]) -> dict[bytes, bytes]:
-    """Join, with dropped rights; return the command's variables."""
     descriptors = [os.open(value, os.O_WRONLY) for key, value in spec if key == "join"]
     options = {key: value for key, value in spec if key != "join"}
     cores = _parsed(options["cores"]) if "cores" in options else []

@@ -245,7 +245,6 @@ def _is_killed(parent: ParentCgroup, name: str, read: bool) -> bool:
 
 @contextmanager
 def _reader(cgroup: Cgroup) -> Iterator[None]:
-    """Read its ``memory.stat`` in a loop, from a process outside the cgroup."""
     stat = cgroup.hot_files().stat
     if stat is None:
         raise CgroupError("this kernel has no memory.stat", where=str(cgroup.path))

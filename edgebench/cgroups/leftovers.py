@@ -257,7 +257,6 @@ def clear_token_files(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """Lock the file while its things are removed; yield whether its process has ended."""
     try:
         fd = open_file(path, os.O_RDWR)
     except FileNotFoundError:
@@ -331,7 +330,6 @@ def _all_waiting(folder: Path) -> Iterator[None]:
 
 
 def _shared(path: Path, kind: str, target: Path) -> list[str]:
-    """List the states before a change that a state file claims for this target."""
     pairs = (value.rpartition("=")[::2] for held, value in claims(path) if held == kind)
     return [before for name, before in pairs if name == str(target)]
 

@@ -498,7 +498,6 @@ def _refused(folder: Path, error: OSError) -> CgroupError:
 
 
 def _move_to_leaf(folder: Path, harnesses: Sequence[int]) -> None:
-    """Move all harnesses, and all that is run with them, from the cgroup into its leaf."""
     # Lazy: only version 2 needs it.
     import psutil
 
@@ -564,7 +563,6 @@ def may_leave(own: Path, mount: Path) -> bool:
 
 
 def _ask(busctl: str, own: Path) -> bool:
-    """Ask systemd for a scope; False where it refuses or does not answer."""
     # A user's manager chooses the slice by itself.
     slices = [name for name in own.parts if name.endswith(".slice")] if os.geteuid() == 0 else []
     properties = [["Delegate", "b", "true"], ["PIDs", "au", "1", str(os.getpid())]]

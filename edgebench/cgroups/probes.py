@@ -111,7 +111,6 @@ def measure_disk(file: str, direction: str, way: str) -> dict[str, float | None]
 
 
 def _offsets(pattern: str, count: int, request_bytes: int) -> Callable[[], int]:
-    """Return a function from any thread's call to the place of the next request."""
     import itertools
     import random
 

@@ -144,7 +144,6 @@ def mapped_files(pids: Iterable[int]) -> MappedFiles | None:
 
 
 def _device(status: os.stat_result) -> str:
-    """Write the device of a file as ``smaps`` does: ``00:1c``."""
     return f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
 
 

@@ -107,7 +107,6 @@ class _SlowPace:
         self.next_ns = 0
 
     def is_due(self, now: int, row: tuple[int, ...]) -> bool:
-        """Return whether they are to be read beside this fast row."""
         _, usage, swap, _ = row
         moved = abs(usage - self._usage) > 2 * SAME_BYTES or abs(swap - self._swap) > 2 * SAME_BYTES
         self.next_ns = self._soonest if moved else self._soonest + self._quiet
@@ -122,7 +121,6 @@ class _SlowPace:
 
 
 def _write(fds: tuple[int, int], *tables: array[int]) -> None:
-    """Write out these rows, and forget them."""
     for fd, table in zip(fds, tables, strict=True):
         os.write(fd, table)
         del table[:]

@@ -389,7 +389,6 @@ def _measure(
 def _error(
     limit: DiskLimit, proof: SpeedProof, bps: int | None, iops: int | None, otherwise: str
 ) -> CgroupError:
-    """Say that the disk by itself is too slow, or else how far it is off when it is held."""
     own, verb = proof.own, f"{proof.direction}s"
     if not proof.is_slow(bps, iops):
         return CgroupError(

@@ -300,7 +300,6 @@ class _Liveness(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._count(tensor)
 
     def restart(self) -> None:
-        """Begin a new peak at what is alive now."""
         self.peak_bytes = self.working_bytes = self.now_bytes
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

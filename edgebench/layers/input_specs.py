@@ -142,7 +142,6 @@ def _spec(name: str, text: str) -> InputSpec:
 
 
 def _text_spec(name: str, text: str) -> InputSpec | None:
-    """Parse ``string "hello"``, with a shape between them or without; None: it is no text."""
     match = _TEXT.fullmatch(text)
     words = match["head"].split() if match else []
     if not match or words[:1] not in ([STRING], []):

@@ -185,7 +185,6 @@ class _Uses(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
     def used_of(self, module: nn.Module, recurse: bool) -> bool:
-        """Whether it used one of the module's tensors."""
         return any(id(tensor) in self._used for tensor in named_tensors(module, recurse).values())
 
 

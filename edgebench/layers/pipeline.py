@@ -140,7 +140,6 @@ def int8_loader(model: nn.Module, files: Mapping[str, Path]) -> Callable[[Path],
 
 
 def _in_bytes(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Integers of one byte, and the scale of each row."""
     scales = rows.abs().amax(1, keepdim=True).clamp(min=torch.finfo(rows.dtype).tiny) / _LARGEST
     return (rows / scales).round().to(torch.int8), scales
 
@@ -196,7 +195,6 @@ def build_pipeline(
 def _network(
     name: str, settings: Mapping[str, Any], accelerator: Accelerator | None
 ) -> tuple[LayeredNetwork, Sample]:
-    """One network without memory for weights, and its input."""
     source = network_source(reference_of(name, settings))
     # A name that is no network has no weights; what builds it refuses it.
     folder = Path(settings["weights"].get(name, ""))

@@ -293,7 +293,6 @@ class Generate(OneByOne):
         return CallArguments(given.args, {**given.kwargs, **cache})
 
     def _next_token(self, network: LayeredNetwork, output: Any) -> torch.Tensor:
-        """Return the likeliest token, batch × 1, and keep the cache for the next pass."""
         scores = getattr(output, "logits", None)
         self._cache = getattr(output, "past_key_values", None)
         if scores is None or self._cache is None:
@@ -412,7 +411,6 @@ class Partial(Schedule):
         return self.forward(network, sample, "first", before, network.unload)
 
     def _load_once(self, order: ThreadOrder, number: int, call: Call) -> bool:
-        """Load a layer unless another worker has or does; whether it was loaded here."""
         if not order.claim((number, call.order)):
             return False
         self.load(self.networks[number], call)
@@ -535,7 +533,6 @@ class DeepEye(Schedule):
             self._load_part(lanes, number)
 
     def _load_part(self, lanes: _Lanes, number: int) -> None:
-        """Load the fully connected part of one network, layer by layer."""
         network = self.networks[number]
         for call in network.calls[lanes.splits[number] :]:
             lanes.let_pass(number)

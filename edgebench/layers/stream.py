@@ -202,7 +202,6 @@ class StreamedWeights:
         return PassReader(pages, set(pages) if by_kernel else self._used_again)
 
     def _keep(self, pages: PageRange) -> PageRange:
-        """Lock as much as there is room for; returns the rest."""
         room = pages.length if self._room is None else self._room - self.kept_bytes
         kept = lock(pages.split(room)[0])
         self.kept_bytes += kept
@@ -306,7 +305,6 @@ class _Piece:
 
     @property
     def ahead_bytes(self) -> int:
-        """Read ahead, and not used yet."""
         return self.pages.length - self.mapped_bytes if self.asked and not self.dropped else 0
 
 
@@ -338,15 +336,12 @@ class _CallPages:
 
     @property
     def is_used_again(self) -> bool:
-        """Whether the layer comes back to what it has used."""
         return self._returns >= max(_PIECES, _SHARE * self._drops)
 
     def advise(self, advice: int) -> None:
-        """Give the kernel advice about all of it."""
         for pages in self._ranges:
             advise(pages, advice)
 
     def drop(self) -> None:
-        """Give all of it back."""
         for pages in self._ranges:
             drop(pages)

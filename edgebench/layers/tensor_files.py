@@ -132,7 +132,6 @@ LOADERS: dict[str, Callable[[Path], Tensors]] = {"copy": copy, "mmap": map_file}
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[int, int]]:
-    """Open a file; yields its descriptor and its size in bytes."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError as error:
@@ -160,7 +159,6 @@ def count_as_loaded(pages: mmap.mmap) -> None:
 
 
 def _views(pages: mmap.mmap, path: Path) -> Tensors:
-    """Return the tensors in the bytes of a file."""
     count_as_loaded(pages)
     start = 8 + int.from_bytes(pages[:8], "little")
     try:

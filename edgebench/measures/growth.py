@@ -88,7 +88,6 @@ def _tau(values: Sequence[int]) -> float:
 
 
 def _has_ended(times: Sequence[float], sizes: Sequence[int]) -> bool:
-    """Return whether the largest size so far has not grown for long, as it did before."""
     step = (max(sizes) - sizes[0]) / _STEPS
     rises, level = [times[0]], float(sizes[0])
     for at_s, size in zip(times, sizes, strict=True):
@@ -101,7 +100,6 @@ def _has_ended(times: Sequence[float], sizes: Sequence[int]) -> bool:
 
 
 def _levels_off(floors: Sequence[int], end_bytes: int) -> bool:
-    """Return whether the rise slows down so fast that little is still to come."""
     middle = len(floors) // 2
     before, after = floors[middle] - floors[0], floors[-1] - floors[middle]
     if before <= 0 or after >= _LEVELS_BELOW * before:

@@ -323,7 +323,6 @@ def records_in(memory: mmap.mmap) -> tuple[bytes, int]:
 
 @lru_cache(maxsize=4096)
 def _names(phase: str, network: str | None, name: str | None) -> bytes:
-    """As a record holds them."""
     text = _BETWEEN.join((phase, network or "", name or ""))
     return text.encode(errors="replace")[:_LONGEST_NAMES_BYTES]
 

@@ -172,7 +172,6 @@ def describe_data_set(name: str, folder: Path, *, identity: Identity | None) -> 
 def _answer(
     task: str, request: Mapping[str, Any], identity: Identity | None, failed: str
 ) -> dict[str, Any]:
-    """Run this module as a program, as the caller, and return its answer."""
     words = own_program("edgebench.workloads.preparation", json.dumps({**request, "task": task}))
     try:
         done = run_as_caller(words, identity, workload_environment(identity))

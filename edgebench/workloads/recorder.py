@@ -340,7 +340,6 @@ class Recorder:
         return self._cgroup.free_bytes(limit_bytes)
 
     def _line(self, line: str) -> None:
-        """Write a line, after all spans so far."""
         with self._lock:
             self._write_records()
             self._write(line)
@@ -369,7 +368,6 @@ class Recorder:
         return looked
 
     def _read(self, used: Used, ending: Sequence[Started]) -> None:
-        """Read the counters; open spans get the mark, which is then reset."""
         self._cgroup.read(used.ru_minflt + used.ru_majflt)
         peak = self._cgroup.peak_bytes
         if peak is None:

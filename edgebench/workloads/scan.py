@@ -202,7 +202,6 @@ PASSES: dict[str, tuple[bool, Callable[[ScannedArea], int]]] = {
 
 
 def _vmstat() -> dict[str, int]:
-    """Read the bytes that came from swap, went to it, and were read from files so far."""
     lines = (line.split() for line in _VMSTAT.read_text(errors="replace").splitlines())
     counters = {name: int(value) for name, value in lines}
     swap_in, swap_out = counters.get("pswpin", 0) * PAGE, counters.get("pswpout", 0) * PAGE

@@ -147,7 +147,6 @@ class ThrottleWatch:
         }
 
     def _events(self) -> int | None:
-        """Read how often the machine was slowed down since boot; None: it counts nothing."""
         try:
             counts = throttle_counts(self._machine)
         except UnreadableError:

@@ -341,7 +341,6 @@ def _mounted(machine: SystemFiles, number: tuple[int, int]) -> tuple[str, str, s
 
 
 def _overlay(machine: SystemFiles, options: str) -> Path:
-    """Find the only disk that all layers of an overlay lie on."""
     named = dict(option.partition("=")[::2] for option in options.split(","))
     paths = [*named.get("lowerdir", "").split(":"), named.get("upperdir", "")]
     layers = [Path(path) for path in paths if path]

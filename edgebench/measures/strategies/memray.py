@@ -159,13 +159,11 @@ class _Steps(Generic[Caller]):
         self._free = int(AllocatorType.FREE)
 
     def mark_of(self, record: AllocationRecord) -> int | None:
-        """Return the boundary that this mapping marks; None if it is no mark."""
         number, rest = divmod(record.size - MARK_BYTES, PAGESIZE)
         marks = record.allocator == self._map and rest == 0 and 0 < number < _MARKS
         return number if marks else None
 
     def take(self, record: AllocationRecord, caller: Caller) -> None:
-        """Take one step of the record."""
         if record.allocator == self._map:
             self._heap.map(record.address, record.size, caller)
         elif record.allocator == self._unmap:
@@ -250,7 +248,6 @@ class Memray(HeapStrategy):
 def _replay(
     path: Path, moments: Mapping[int, int], offset_ns: int
 ) -> tuple[tuple[HeapPoint, ...], tuple[tuple[int, int], ...]]:
-    """Return the points at the boundaries, and the heap's line at memray's own interval."""
     from memray import FileReader
 
     with FileReader(path, max_memory_records=_SNAPSHOTS) as reader:
@@ -277,7 +274,6 @@ def _replay(
 def _frames(
     record: AllocationRecord, names: dict[tuple[int, int], tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """Name the calls, innermost first, Python's among the native ones."""
     place = (record.stack_id, record.native_stack_id)
     if place not in names:
         calls = record.hybrid_stack_trace(max_stacks=_FRAMES)

@@ -253,7 +253,6 @@ class TcmallocView(View):
 
 
 def _allocated() -> int:
-    """Read the bytes that tcmalloc has given out and not got back, its rounding included."""
     size = ctypes.c_size_t()
     ctypes.CDLL(None).MallocExtension_GetNumericProperty(
         b"generic.current_allocated_bytes", ctypes.byref(size)

@@ -316,11 +316,9 @@ class _Mixed:
         self.seed = seed
 
     def fractions(self, shape: tuple[int, ...], dtype: str) -> Any:
-        """Make numbers from 0 to 1."""
         return self._filled(shape, dtype, lambda bits: (bits >> 8) * 2.0**-24)
 
     def integers(self, below: int, shape: tuple[int, ...], dtype: str) -> Any:
-        """Make whole numbers from 0 up to ``below``."""
         return self._filled(shape, dtype, lambda bits: bits % below)
 
     def _filled(self, shape: tuple[int, ...], dtype: str, convert: Callable[[Any], Any]) -> Any:

@@ -50,7 +50,6 @@ class _TfliteModel(EngineModel):
     _interpreter: Any = None
 
     def load(self) -> None:
-        """``copy`` reads the file into memory, ``mmap`` has LiteRT map it."""
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
         mapped = self.settings["loader"] == "mmap"

@@ -163,7 +163,6 @@ class _OnnxModel(EngineModel):
         )
 
     def options(self) -> Any:
-        """Make the options of its session."""
         import onnxruntime
 
         settings, options = self.settings, onnxruntime.SessionOptions()

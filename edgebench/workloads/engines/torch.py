@@ -87,7 +87,6 @@ class _PipelineRounds:
         return [b"".join(tensor_bytes(output)) for output in outputs]
 
     def close(self) -> None:
-        """Say some of what came out, by which outputs that may differ a little are compared."""
         self._recorder.note(output_values=self._values)
 
 
@@ -104,7 +103,6 @@ class _Streamed(_PipelineRounds):
         self._schedule.room = MemoryRoom(limit, swaps, lambda: recorder.free_bytes(limit))
 
     def close(self) -> None:
-        """Say how much was kept at most."""
         super().close()
         self._recorder.note(kept_weights_bytes=self._schedule.most_kept_bytes)
 
@@ -119,7 +117,6 @@ class _Generation(_PipelineRounds):
         recorder.gauge("key_value_cache_bytes", self._schedule.cache_bytes)
 
     def close(self) -> None:
-        """Say how large the cache was in the end."""
         super().close()
         self._recorder.note(key_value_cache_bytes=self._schedule.most_cache_bytes)
 

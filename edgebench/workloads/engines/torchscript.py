@@ -73,7 +73,6 @@ class _ScriptModel(EngineModel):
             self._program = load(str(self.file), map_location="cpu").eval()
 
     def inputs(self) -> list[FileInput]:
-        """Read the arguments of its schema, which names types alone."""
         inputs = []
         for argument in self._program.forward.schema.arguments[1:]:
             kind = str(argument.type).removeprefix("Optional[").removesuffix("]")

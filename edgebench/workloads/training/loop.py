@@ -261,7 +261,6 @@ class TrainingLoop:
             )
 
     def _gradients(self, rows: Rows, phases: Phases) -> tuple[float, list[CountOfRight]]:
-        """Add up all parts' gradients; returns the loss, and what counts right labels."""
         parts = self.settings["accumulation"]
         size, loss = len(rows) // parts, 0.0
         counts: list[CountOfRight] = []
@@ -291,7 +290,6 @@ class TrainingLoop:
         return loss, [lambda: right]
 
     def _hold(self, phases: Phases) -> None:
-        """Keep what is held, outside all phases."""
         phases.pause()
         self.held = self.trained.held_bytes()
 

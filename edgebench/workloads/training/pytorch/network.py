@@ -246,7 +246,6 @@ class TorchNetwork:
         return TorchBatch(numbers, self._moved(torch.from_numpy(labels)))
 
     def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Where the network computes."""
         return self._accelerator.to_accelerator(tensor) if self._accelerator else tensor
 
     def begin(self, step: int) -> None:

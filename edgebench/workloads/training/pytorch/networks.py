@@ -109,7 +109,6 @@ def channels_read(name: str, problem: Problem) -> int:
 
 
 def _basic_cnn(problem: Problem) -> nn.Sequential:
-    """Two convolutions with pooling and two fully connected layers."""
     channels, rows, columns = problem.shape
     if min(rows, columns) < 4:
         raise _too_small(BASIC_CNN, 4, problem)

@@ -57,7 +57,6 @@ def keras_channels(name: str, problem: Problem) -> int:
 
 
 def _basic_cnn(problem: Problem) -> list[Any]:
-    """Two convolutions with pooling and two fully connected layers."""
     channels, rows, columns = problem.shape
     return [
         _convolution(channels, 32, 3),
@@ -74,7 +73,6 @@ def _basic_cnn(problem: Problem) -> list[Any]:
 
 
 def _alexnet(problem: Problem) -> list[Any]:
-    """Torchvision's AlexNet."""
     return [
         # "same" would pad otherwise where the stride is above 1.
         layers.ZeroPadding2D(2),
@@ -264,7 +262,6 @@ def keras_optimizer(name: str, rate: float) -> Any:
 
 
 def _right(scores: Any, labels: Any) -> Any:
-    """Count the labels that have the highest score."""
     return tf.math.count_nonzero(tf.equal(tf.argmax(scores, 1), labels))
 
 
