@@ -53,7 +53,6 @@ def settled(cgroup: Cgroup) -> Counters:
 
 
 def test_limits_are_set_and_read_back(all_limits: None, cgroup: Cgroup):
-    """What comes back is what the kernel holds, rounded down to pages."""
     applied = cgroup.set_limits(Limits(100 * MIB + 5, 50 * MIB, (0,), 1.5, 100))
     assert applied == Limits(100 * MIB, 50 * MIB, (0,), 1.5, 100)
 
@@ -74,7 +73,6 @@ def test_limits_move_both_ways(cgroup: Cgroup, first: Limits, then: Limits):
 
 
 def test_no_limits_at_all(all_limits: None, cgroup: Cgroup):
-    """Unlimited is None, not the kernel's largest number, also after a limit was set."""
     cgroup.set_limits(Limits(64 * MIB, 0, (0,), 0.5, 10))
     assert cgroup.set_limits(Limits()) == Limits()
 
@@ -118,7 +116,6 @@ def test_too_much_is_killed_and_counted(cgroup: Cgroup, python: Run):
 
 
 def test_enough_is_not_killed(cgroup: Cgroup, python: Run):
-    """Below the limit nothing is killed or hit."""
     cgroup.set_limits(Limits(64 * MIB, 0))
     assert python(TOUCH, "32").returncode == 0
     counters = cgroup.read()
@@ -195,7 +192,6 @@ def test_remove_takes_all_away(cgroup: Cgroup, asleep: subprocess.Popen[bytes]):
 
 
 def test_memory_alone(parent: ParentCgroup):
-    """Without accounting there is a memory cgroup and, on version 1, nothing beside it."""
     made = parent.create(f"{os.getpid()}-alone", accounting=False)
     try:
         assert made.join_files() == (made.path / "cgroup.procs",)
@@ -212,6 +208,5 @@ def test_two_of_a_name(parent: ParentCgroup, cgroup: Cgroup):
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "a b", "x" * 200])
 def test_a_name_that_is_no_name(parent: ParentCgroup, name: str):
-    """A name can't lead out of the parent cgroup."""
     with pytest.raises(CgroupError, match="name"):
         parent.create(name) if name != ".." else parent.create("/../x")

@@ -201,8 +201,6 @@ def test_who_is_in_the_way_is_named(tmp_path: Path, ownership: Ownership):
 
 
 class Unwritable:
-    """A cgroup's files of which the kernel takes no change."""
-
     def __init__(self, folder: Path, refuse: Callable[..., None]) -> None:
         self.__dict__.update(_refuse=refuse, folder=folder)
 
@@ -240,7 +238,6 @@ def test_what_systemd_has_delegated_is_marked(tmp_path: Path, monkeypatch: pytes
 
 @pytest.fixture
 def scope(cgroup: Cgroup) -> Iterator[Path]:
-    """A real cgroup of version 2 that is not the root."""
     if cgroup.version != 2:
         pytest.skip("this kernel's memory controller is on version 1")
     yield cgroup.path

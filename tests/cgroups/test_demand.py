@@ -26,7 +26,6 @@ SLACK = 3 * MIB
 
 
 def columns(**sizes: int) -> dict[str, list[int]]:
-    """One sample at 100 ns."""
     return {"t_ns": [100], **{f"{name}_bytes": [size] for name, size in sizes.items()}}
 
 
@@ -49,7 +48,6 @@ def columns(**sizes: int) -> dict[str, list[int]]:
     ],
 )
 def test_each_page_counts_once(sizes: dict[str, int], look: tuple[int, int], needed: int) -> None:
-    """Shared memory whether it is mapped or not, weights, no libraries."""
     looks = [MapsLook(90, *look)]
     found = demand_of(columns(anon=10, **sizes), looks)
     undroppable = 10 + sizes["shmem"]
@@ -68,7 +66,6 @@ def test_the_nearest_look_counts() -> None:
 
 
 def test_without_a_look_it_never_exceeds_what_is_charged() -> None:
-    """The need may be overstated by libraries, but not by counting pages twice."""
     found = demand_of(columns(anon=10, shmem=200, mapped_file=210, file=210, swap=5, kernel=3))
     source = "sampled anon+shmem+swap+kernel+mapped_file"
     assert found == Demand(10 + 210 + 5 + 3, 10 + 200 + 5 + 3, source)
@@ -81,7 +78,6 @@ def test_without_a_look_it_never_exceeds_what_is_charged() -> None:
 
 
 def rows(**sizes: list[int]) -> dict[str, list[int]]:
-    """Samples of these MiB, 10 ms from each other."""
     count = len(sizes["peak"])
     nothing = {name: [0] * count for name in ("anon", "file", "shmem", "mapped_file")}
     of_mib = {f"{n}_bytes": [size * MIB for size in one] for n, one in (nothing | sizes).items()}
@@ -112,7 +108,6 @@ def rows(**sizes: list[int]) -> dict[str, list[int]]:
 def test_what_comes_and_goes_between_samples_counts(
     sizes: dict[str, list[int]], needed: int, undroppable: int
 ) -> None:
-    """The kernel's mark knows it, and the files among it are no need."""
     found = demand_of(rows(**sizes))
     source = "sampled anon+shmem+mapped_file and peak"
     assert found == Demand(needed * MIB, undroppable * MIB, source)

@@ -105,7 +105,6 @@ def test_a_speed_that_the_kernel_ignores_is_refused(tmp_path: Path) -> None:
 @pytest.mark.own_cgroup
 @pytest.mark.root
 def test_lifting_leaves_nothing_held(cgroup: Cgroup, limit: DiskLimit) -> None:
-    """A killed process that waits for a held disk can't end before."""
     for path in cgroup.join_files():
         lift_disk_limits(path.parent)
     texts = [

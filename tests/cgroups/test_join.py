@@ -70,14 +70,12 @@ def test_no_shell_looks_at_the_words():
 
 @pytest.mark.process
 def test_a_missing_command():
-    """One line and exit code 127."""
     done = helper("no-such-command")
     assert (done.returncode, done.stderr) == (127, "edgebench: no command 'no-such-command'\n")
 
 
 @pytest.mark.process
 def test_a_file_that_is_no_program(tmp_path: Path):
-    """One line and exit code 126."""
     done = helper(str(tmp_path))
     assert done.returncode == 126
     assert done.stderr.count("\n") == 1

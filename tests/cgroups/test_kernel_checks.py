@@ -45,7 +45,6 @@ class Cgroup:
         return limits
 
     def read(self) -> Any:
-        """What the kernel counted."""
         return SimpleNamespace(peak_bytes=7, oom_kills=self._kills)
 
     def hot_files(self) -> Any:
@@ -84,7 +83,6 @@ def checked(monkeypatch: pytest.MonkeyPatch, *codes: int | None) -> tuple[Any, C
 
 
 def test_less_than_the_limit_ends_well_and_more_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """32 and 96 MiB under 64 MiB without swap."""
     result, cgroup, sizes = checked(monkeypatch, 0, KILLED)
     assert cgroup.limits == Limits(memory_bytes=64 * MIB, swap_bytes=0)
     assert sizes == [str(32 * MIB), str(96 * MIB)]

@@ -83,7 +83,6 @@ def test_a_file_of_a_start_that_died_at_once_goes(folder: Path):
     "a running harness."
 )
 def test_a_start_whose_file_is_cleared_makes_another(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    """Another start may take a file for a dead one's in the instant before it is locked."""
     real, stolen = fcntl.flock, []
 
     def flock(fd: int, how: int) -> None:
@@ -122,7 +121,6 @@ def test_a_dead_harness_is_cleared_and_a_living_one_is_not(folder: Path, tmp_pat
 @pytest.mark.process
 @pytest.mark.promise("Nothing without edgebench's name is touched, even through links or `..`.")
 def test_nothing_without_our_name_is_touched(folder: Path, tmp_path: Path):
-    """A claim of somebody's folder, a link, or a way round by ``..`` is not followed."""
     precious = tmp_path / "precious"
     precious.mkdir()
     link = tmp_path / "edgebench-link"

@@ -44,7 +44,6 @@ MIB = 1 << 20
     ],
 )
 def test_values_go_there_and_back(tmp_path: Path, name: str, file: str, value: object, text: str):
-    """What is written is the kernel's own form, and reads back as it was given."""
     files = unified_files(tmp_path)
     assert not has(files, name)
     put(files, name, value)
@@ -54,7 +53,6 @@ def test_values_go_there_and_back(tmp_path: Path, name: str, file: str, value: o
 
 
 def test_a_refusal_names_file_and_value():
-    """What the kernel won't take is one error with the file and the value."""
     files = unified_files(Path("/proc/self"))
     with pytest.raises(CgroupError, match="4096") as caught:
         put(files, "memory_max", 4096)
@@ -75,7 +73,6 @@ def test_a_limit_is_rounded_down_to_whole_pages(tmp_path: Path, got: int | None,
 
 
 def test_cores_that_this_process_may_not_use_are_named(monkeypatch: pytest.MonkeyPatch):
-    """And those that it may."""
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 2})
     check_cores((0, 2))
     check_cores(None)
@@ -172,7 +169,6 @@ def test_memory_is_held_at_the_lower_of_limit_and_throttle(
     ],
 )
 def test_a_limit_without_its_file_is_refused(tmp_path: Path, limits: Limits, missing: str) -> None:
-    """What the kernel can't limit is never silently left unlimited, nor what version 1 lacks."""
     (tmp_path / "memory.max").write_text("max\n")
     with pytest.raises(CgroupError, match=f"needs the {missing} controller"):
         v2.V2Cgroup(tmp_path, lambda: None).set_limits(limits)
@@ -211,7 +207,6 @@ def test_version_1_tries_a_moved_limit_again(
     waits: bool,
     tries: int | None,
 ) -> None:
-    """A limit that the kernel can't reclaim down to at once is tried 20 times, then refused."""
     cgroup, pauses, put = plain_cgroup(tmp_path, 1), list[float](), v1.put
     answers = [OSError(code, "busy")] * busy
 
@@ -265,7 +260,6 @@ def test_version_2_lowers_a_limit_only_to_what_it_could_reclaim(
 def test_reclaim_says_whether_it_did_less(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None, done: bool
 ) -> None:
-    """A file that we may not write to is as none."""
     file = tmp_path / "memory.reclaim"
     if code:
 

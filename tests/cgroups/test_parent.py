@@ -29,7 +29,6 @@ def machine(monkeypatch: pytest.MonkeyPatch, *found: Hierarchy) -> None:
 
 
 def v1(folder: Path | None, *controllers: str, read_only: bool = False) -> Hierarchy:
-    """A version 1 hierarchy."""
     mount = folder or Path("/sys/fs/cgroup/x")
     return Hierarchy(1, frozenset(controllers), mount, folder, read_only)
 
@@ -247,7 +246,6 @@ def test_a_user_in_root_s_cgroup(run: Run, public_python: str, tmp_path: Path):
 
 
 def seen(tmp_path: Path, mounts: str, cgroup: str, folders: str = "") -> list[Hierarchy]:
-    """The hierarchies of a machine with these mounts below ``tmp_path`` and these folders."""
     for folder in folders.split():
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
     proc = tmp_path / "proc"
@@ -281,14 +279,12 @@ def test_a_container_that_sees_only_its_part(tmp_path: Path):
 
 @pytest.mark.parametrize("path", ["/elsewhere", "/../outside", "/docker/abc/gone"])
 def test_a_cgroup_that_no_mount_shows(tmp_path: Path, path: str):
-    """A path outside the mount's part, outside the namespace, or without a folder is no folder."""
     mounts = "35 31 0:32 /docker/abc @/memory rw - cgroup cgroup rw,memory\n"
     (memory,) = seen(tmp_path, mounts, f"4:memory:{path}\n", "memory")
     assert memory.folder is None
 
 
 def test_version_2_tells_its_controllers_by_file(tmp_path: Path):
-    """On version 2 the controllers are those passed down to our own cgroup."""
     mine = tmp_path / "unified/mine"
     mine.mkdir(parents=True)
     (mine / "cgroup.controllers").write_text("cpu memory pids\n")

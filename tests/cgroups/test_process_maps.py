@@ -67,7 +67,6 @@ def test_maps_are_told_apart_by_what_they_map() -> None:
 
 
 def test_a_page_of_two_processes_counts_once() -> None:
-    """Both map the same pages, in the same shares or one of them more."""
     more = SMAPS.replace("Rss:               10240 kB", "Rss:               20480 kB")
     assert mapped_in([SMAPS, SMAPS], MEMORY) == MappedFiles(6 * MIB, 10 * MIB, 10 * MIB + 3 * MIB)
     assert mapped_in([SMAPS, more], MEMORY).own_bytes == 20 * MIB
@@ -180,7 +179,6 @@ def test_only_what_was_touched_counts(program: subprocess.Popen[str], anonymous:
 )
 @pytest.mark.parametrize("program", ["MADV_HUGEPAGE"], indirect=True)
 def test_what_lies_in_huge_pages_is_told(program: subprocess.Popen[str]):
-    """Of 3 MiB touched some do, of all 32 MiB more."""
     whole = told(program, 32, 0).huge_bytes
     if not whole:
         pytest.skip("the kernel found no huge page")
@@ -213,7 +211,6 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 
 def test_the_words_of_a_command_name_files(files: dict[str, Path], tmp_path: Path) -> None:
-    """Large regular ones, by themselves or behind an equals sign."""
     words = ["prog", str(files["small"]), f"--model={files['read']}", "mapped", "x" * 300, "a\0b"]
     assert named_files(words, tmp_path) == [files["read"], files["mapped"]]
 

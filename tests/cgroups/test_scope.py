@@ -53,7 +53,6 @@ def test_without_systemd_nothing_is_asked(
 def test_a_manager_that_does_not_answer(
     session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """A bus that can't be reached is no scope, and no exception."""
     if systemd_runs():
         pytest.skip("systemd would answer")
     monkeypatch.setattr(parent_module, "systemd_runs", lambda: True)

@@ -75,7 +75,6 @@ class Harness:
         return self.answer()
 
     def end(self, how: str = "end") -> None:
-        """End it by itself, or by a signal of that name."""
         if how != "end":
             self._process.send_signal(signal.Signals[how])
         self._process.communicate()
@@ -83,7 +82,6 @@ class Harness:
 
 @pytest.fixture
 def scope(cgroup: Cgroup) -> Iterator[Cgroup]:
-    """A real cgroup of version 2 that is not the root, and that is as it was in the end."""
     if cgroup.version != 2:
         pytest.skip("this kernel's memory controller is on version 1")
     yield cgroup
@@ -130,7 +128,6 @@ def test_four_harnesses_and_one_that_comes_later(scope: Cgroup, state: Path) -> 
 
 @pytest.mark.own_cgroup
 def test_the_last_one_is_killed_and_the_next_start_tidies_up(scope: Cgroup, state: Path) -> None:
-    """Its cgroup, the controllers and the processes in the leaf are as before the first one."""
     harness = Harness(scope, state)
     assert harness.answer() == "ready"
     stays = subprocess.Popen(["sleep", "1000"])

@@ -109,7 +109,6 @@ def test_a_disk_slower_than_declared_is_named(
 def test_a_rate_of_requests_is_proved_too(
     monkeypatch: pytest.MonkeyPatch, iops: float, fault: str | None
 ) -> None:
-    """Requests of each size may reach no more and no less than the declared rate."""
     disk = Disk(FAST, FAST)
 
     def probe(parent: object, limit: object, file: Path, words: list[str]) -> list[ProbeResult]:
@@ -127,7 +126,6 @@ def test_a_rate_of_requests_is_proved_too(
 
 
 def test_each_way_is_held_to_the_tighter_of_two_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """1000 requests a second are 131 MB/s in large ones and 4 MB/s in pages."""
     disk = Disk(FAST, FAST)
 
     def probe(parent: object, limit: object, file: Path, words: list[str]) -> list[ProbeResult]:

@@ -16,7 +16,7 @@ from tool_fakes import Tools, areas
 
 from edgebench.cgroups import swap
 from edgebench.cgroups.leftovers import Ownership, claims, clear_leftovers
-from edgebench.cgroups.swap import SwapControl, SwapState
+from edgebench.cgroups.swap import Compressed, SwapControl, SwapState, _in_zswap
 from edgebench.errors import MachineError
 
 MIB = 1 << 20
@@ -170,7 +170,6 @@ def control(ownership: Ownership) -> Iterator[SwapControl]:
 
 
 def swaps() -> dict[str, list[str]]:
-    """The kernel's table of swap areas, by name."""
     lines = Path("/proc/swaps").read_text().splitlines()[1:]
     return {line.split()[0]: line.split()[1:] for line in lines}
 
@@ -253,3 +252,24 @@ def test_a_swap_that_could_not_be_switched_on_leaves_nothing(
         assert control.state == SwapState("none")
     assert "util-linux" in str(caught.value.remedy)
     assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("meminfo", "pool"),
+    [
+        (b"MemTotal: 5000 kB\nZswap: 300 kB\nZswapped: 1000 kB\nSwap: 7 kB\n", (1024000, 307200)),
+        (b"Zswapped: 12 kB\nPages\xe9: 9 kB\nZswap: 5 kB\n", (12288, 5120)),
+        # Before Linux 5.19 only one of them, or neither, is there.
+        (b"Zswapped: 12 kB\nSwapTotal: 9 kB\n", None),
+        (b"Zswap: many kB\nZswapped: 12 kB\n", None),
+        (b"Zswap:\nZswapped: 12 kB\n", None),
+        (None, None),
+    ],
+)
+def test_the_pool_of_zswap_is_read_in_bytes(
+    tmp_path: Path, meminfo: bytes | None, pool: tuple[int, int] | None
+):
+    (tmp_path / "proc").mkdir()
+    if meminfo is not None:
+        (tmp_path / "proc/meminfo").write_bytes(meminfo)
+    assert _in_zswap(tmp_path) == (pool and Compressed(*pool))

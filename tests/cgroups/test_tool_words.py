@@ -31,8 +31,6 @@ MIB = 1 << 20
 
 
 def done(code: int, out: str = "", err: str = "") -> Callable[..., Any]:
-    """In place of ``subprocess.run``."""
-
     def run(words: Sequence[str], **options: Any) -> Any:
         assert options == {"capture_output": True, "text": True, "check": False}
         return subprocess.CompletedProcess(words, code, out, err)
@@ -106,7 +104,6 @@ def test_a_zram_device_is_reset_and_removed(
 
 @pytest.mark.parametrize("name", ["loop7", "zram4"])
 def test_another_device_is_never_reset(tools: Tools, kernel: Path, name: str) -> None:
-    """One that is no zram, or is gone."""
     assert clear_zram(Path("/dev") / name) is None
     assert tools.called == []
     assert not (kernel / f"sys/block/{name}/reset").exists()

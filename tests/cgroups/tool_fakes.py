@@ -25,7 +25,6 @@ class Tools:
         self.failing = failing
 
     def __call__(self, words: Sequence[str], remedy: str, where: Path | None = None) -> str:
-        """As ``run_tool``."""
         self.called.append([*words])
         self.told.append((remedy, where))
         if self.failing:
@@ -36,7 +35,6 @@ class Tools:
 
 @pytest.fixture
 def tools(monkeypatch: pytest.MonkeyPatch) -> Tools:
-    """Every module's tools, of a root whose pauses are none."""
     made = Tools()
     for module in (leftovers, storage, swap):
         monkeypatch.setattr(module, "run_tool", made)
@@ -47,7 +45,6 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> Tools:
 
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that stands for ``/`` in what is cleared, with one zram device and one loop."""
     root = tmp_path / "root"
     for name in ("sys/block/zram3", "sys/class/zram-control", "sys/block/loop7/loop"):
         (root / name).mkdir(parents=True)

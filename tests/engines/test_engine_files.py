@@ -27,7 +27,6 @@ pytestmark = pytest.mark.torch
 
 
 def test_changed_weights_beside_a_file_make_another_network(tmp_path: Path):
-    """Its content and folder follow the ``.data`` file, with the ``.onnx`` file unchanged."""
     file, data = made_with_weights_beside(tmp_path)
     before = prepared(file, tmp_path / "cache")
     outputs = [run(file.name, "onnxruntime", Path(before["folder"])).notes["output_sha256"]]
@@ -113,7 +112,6 @@ def _larger_than_memory(folder: Path, name: str) -> Path:
     ],
 )
 def test_a_bad_file_is_refused_in_one_sentence(tmp_path: Path, make: Any, name: str, words: str):
-    """Cut short, of another format, or with an operator that the engine lacks."""
     with pytest.raises(EdgebenchError, match=words) as refused:
         prepared(make(tmp_path, name), tmp_path / "cache")
     assert "\n" not in refused.value.what

@@ -102,7 +102,6 @@ def test_times_of_operators_come_from_its_profile(onnx_folder: Path, tmp_path: P
 
 
 def test_an_engine_without_a_profiler_says_so(tmp_path: Path):
-    """The strategy ``operators`` gives LiteRT's reason, and no word of torch."""
     folder = Path(prepared(made_tflite(tmp_path), tmp_path / "cache")["folder"])
     notes = run("small.tflite", "litert", folder, profile=tmp_path).notes
     about = ("0001", "p1", 0, 0, {}, LimitSetting())

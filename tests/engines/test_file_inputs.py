@@ -52,7 +52,6 @@ def test_values_are_those_described(spec: str, low: float, high: float):
 
 
 def test_whole_numbers_count_up():
-    """``arange`` is 0, 1, 2 … along the last axis."""
     one = FileInput("x", "int64", (1, "n"))
     value = make_inputs([one], WantedInputs(described={"x": "int64 1x4 arange"}), 0, "f")["x"]
     assert value.tolist() == [[0, 1, 2, 3]]

@@ -14,7 +14,6 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def mapping_fields(pages: PageRange) -> dict[str, str]:
-    """The fields in smaps of the mapping that begins before these pages and has the first."""
     inside, found = False, dict[str, str]()
     for line in Path("/proc/self/smaps").read_text().splitlines():
         first, _, rest = line.partition(" ")
@@ -39,7 +38,6 @@ def resident_bytes(pages: PageRange) -> int:
 
 
 def cached_bytes(pages: PageRange) -> int:
-    """What of a file's pages is in memory, used or not (mincore(2))."""
     found = ctypes.create_string_buffer(pages.length // PAGE)
     place = ctypes.c_void_p(pages.address), ctypes.c_size_t(pages.length)
     assert ctypes.CDLL(None, use_errno=True).mincore(*place, found) == 0

@@ -20,8 +20,6 @@ SHAPE = (2, 3, 16, 16)
 
 
 class Branches(nn.Module):
-    """A module called twice, a residual, one that is never called, and a parameter of its own."""
-
     def __init__(self) -> None:
         super().__init__()
         self.stem = nn.Conv2d(3, 8, 3, padding=1)
@@ -65,8 +63,6 @@ class Convolutions(nn.Module):
 
 
 class Stack(nn.Module):
-    """Eight layers of 2.3 MiB each."""
-
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(*(nn.Linear(768, 768) for _ in range(8)))
@@ -77,7 +73,6 @@ class Stack(nn.Module):
 
 
 def build_empty(name: str) -> nn.Module:
-    """A known network on ``meta``."""
     return empty_network(network_source(reference_of(name, {}))).model
 
 
@@ -117,7 +112,6 @@ def on_meta(model: nn.Module) -> nn.Module:
 
 
 def sample(shape: tuple[int, ...] = SHAPE) -> torch.Tensor:
-    """An input on ``meta``."""
     return torch.empty(shape, device="meta")
 
 
@@ -162,5 +156,4 @@ class SpanLog:
         return [(phase, network, layer) for _, phase, network, layer in starts]
 
     def at(self, boundary: str, phase: str, network: str, layer: int) -> int:
-        """When, counted in boundaries, a span began or ended."""
         return self.boundaries.index((boundary, phase, network, layer))

@@ -43,8 +43,6 @@ class Detector(nn.Module):
 
 
 class TiedEncoder(nn.Module):
-    """Layers that torch runs as one operator, and a head that shares the embedding's weights."""
-
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(50, 16)
@@ -71,7 +69,6 @@ class Deciding(nn.Module):
         self.example_input_array = torch.ones(1, 8)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """One layer or two."""
         x = self.first(x) + self.table + torch.arange(8)
         y: torch.Tensor = self.second(x) if x.sum() > 0 else x
         return y

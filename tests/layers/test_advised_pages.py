@@ -45,12 +45,10 @@ def use(network: LayeredNetwork, order: int) -> None:
 
 
 def referenced_bytes(network: LayeredNetwork) -> int:
-    """How much of the first layer's weights the kernel remembers as touched."""
     return int(mapping_fields(pages(network, 0))["Referenced"].split()[0]) << 10
 
 
 def test_sequential_is_told_once(network: LayeredNetwork):
-    """The mappings have the kernel's flag for it."""
     assert "sr" not in mapping_fields(pages(network, 0))["VmFlags"].split()
     AdvisedWeights("sequential", network)
     for order in (0, 7):

@@ -44,7 +44,6 @@ def settings_of(text: str, cache: Path, **keys: Any) -> dict[str, Any]:
 
 
 def plain_tokens(text: str, prompt: torch.Tensor) -> torch.Tensor:
-    """The likeliest tokens, each from a pass over all tokens before it, without a cache."""
     torch.manual_seed(SEED)
     model = network_source(parse_reference(text, Path())).construct(weights=True)
     tokens = prompt
@@ -129,7 +128,6 @@ def test_the_layer_table_has_no_cache(tmp_path: Path) -> None:
 def test_a_network_that_cant_is_refused(
     text: str, keys: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
-    """Before any weights are written."""
     reference = parse_reference(text, tmp_path)
     request = {"networks": [reference.name], "references": {reference.name: reference.to_json()}}
     with pytest.raises(WorkloadError, match=says):
@@ -138,7 +136,6 @@ def test_a_network_that_cant_is_refused(
 
 
 def test_a_folder_of_the_same_name_comes_first(tmp_path: Path) -> None:
-    """Who has a folder called gpt2 means that one."""
     (tmp_path / "gpt2").mkdir()
     assert parse_reference("transformers:gpt2", tmp_path).path == str(tmp_path / "gpt2")
     with pytest.raises(UsageError, match="no file"):

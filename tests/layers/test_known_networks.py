@@ -75,7 +75,6 @@ def test_every_other_network_is_built_without_memory_and_cut_in_full(name: str) 
 
 
 def test_parameters_of_mobilenet_v1_are_the_papers() -> None:
-    """4.2 million parameters (Howard et al., 2017, table 8), with batch normalisation's."""
     parameters = sum(p.numel() for p in build_empty("mobilenet_v1").parameters())
     assert parameters == 4_231_976
 

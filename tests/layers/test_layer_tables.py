@@ -150,7 +150,6 @@ def test_a_bad_request_is_answered_with_an_error(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As JSON, with exit code 1, and nothing made."""
     code, answer = prepare(capsys, cache=str(tmp_path), **request_)
     assert code == 1
     assert what in answer["error"]["what"]
@@ -216,8 +215,6 @@ def test_what_cant_be_had_is_told(own: Path, named: str, told: str, remedy: str)
 def test_a_helper_that_was_killed_is_said_in_words(
     exit_code: int, says: str, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A network larger than the machine, or a file that crashes its library."""
-
     def killed(*words: Any) -> subprocess.CompletedProcess[bytes]:
         return subprocess.CompletedProcess(words, exit_code, b"", b"oneDNN is on\n")
 

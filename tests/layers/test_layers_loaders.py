@@ -28,7 +28,6 @@ TENSORS = {
 
 
 def in_memory(path: Path) -> bool:
-    """Whether the kernel could give some of the file without reading the disk."""
     with path.open("rb") as file:
         try:
             return os.preadv(file.fileno(), [bytearray(4096)], 2 * MIB, os.RWF_NOWAIT) > 0

@@ -50,8 +50,6 @@ def run(
 
 
 def wait_before(network: LayeredNetwork, module: str, event: threading.Event) -> None:
-    """Have a module of the network wait for the event before it runs."""
-
     def hook(module: nn.Module, args: object) -> None:
         assert event.wait(200), "what should happen meanwhile did not"
 
@@ -59,7 +57,6 @@ def wait_before(network: LayeredNetwork, module: str, event: threading.Event) ->
 
 
 def use_loader(network: LayeredNetwork, loader: Callable[[Path], Tensors]) -> None:
-    """Have the network load through this one, which may watch or fail."""
     network._loader = loader
 
 
@@ -121,7 +118,6 @@ def test_bulk_loads_all_then_executes_all_then_again(tmp_path: Path) -> None:
 
 
 def test_partial_loads_ahead_while_a_layer_executes(tmp_path: Path) -> None:
-    """Layers of the pipeline's second network are loaded before the first one's end."""
     log = SpanLog()
     networks = [layered(plain(kind), tmp_path / kind.__name__) for kind in (Attention, Branches)]
     ahead = threading.Event()
@@ -133,7 +129,6 @@ def test_partial_loads_ahead_while_a_layer_executes(tmp_path: Path) -> None:
 
 
 def test_partial_with_one_worker_loads_what_it_needs(tmp_path: Path) -> None:
-    """With nobody to load ahead it does what ``linear`` does."""
     log = SpanLog()
     run("partial", [layered(plain(Convolutions), tmp_path)], log, workers=1)
     assert [phase for phase, _, _ in log.phases()] == ["load", "first"] * 3
@@ -209,7 +204,6 @@ def test_networks_that_fit_together_run_at_the_same_time(tmp_path: Path) -> None
 
 
 def test_a_network_that_does_not_fit_waits(tmp_path: Path) -> None:
-    """With a byte too little nothing of it is loaded before the one under way has ended."""
     log = SpanLog()
     networks = pair(tmp_path)
     needed = sum(network.weight_bytes for network in networks)
@@ -260,7 +254,6 @@ class Fickle(nn.Module):
         self.a, self.b, self.calls = nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1), 0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """One or the other."""
         self.calls += 1
         y: torch.Tensor = self.a(x) if self.calls < 3 else self.b(x)
         return y
@@ -268,7 +261,6 @@ class Fickle(nn.Module):
 
 @ALL
 def test_a_network_that_changes_its_path_is_refused(schedule: str, tmp_path: Path) -> None:
-    """Layers can't be loaded ahead of a path that isn't known."""
     with pytest.raises(WorkloadError, match="calls"):
         run(schedule, [layered(Fickle(), tmp_path)], SpanLog())
 
@@ -287,7 +279,6 @@ def test_weights_that_lack_a_part_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_ends_a_round_is_in_its_time(tmp_path: Path) -> None:
-    """It is called once a round, after all layers, before the round's span ends."""
     log = SpanLog()
     schedule = SCHEDULES["bulk"]([layered(plain(Convolutions), tmp_path)], log)
     schedule.after_round = lambda: log.boundaries.append(("after", "", None, None))

@@ -39,7 +39,6 @@ OF_TIMM = ("vit_tiny_patch16_224", "convnext_atto", "mobilevit_xxs", "efficientf
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Configurations of transformers, and a program of torch.export."""
     for name, config in CONFIGS.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(json.dumps(config))

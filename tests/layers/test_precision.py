@@ -24,14 +24,12 @@ NETWORK = "mobilenet_v3_small"
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The folder of the network's weights, which are in float32."""
     request = {"networks": [NETWORK], "cache": str(tmp_path_factory.mktemp("cache"))}
     found = manifest({**request, "seed": 1})["networks"]
     return {name: one["folder"] for name, one in found.items()}
 
 
 def pipeline(weights: dict[str, str], **more: Any) -> Pipeline:
-    """Of one network, with all of it loaded before it is executed."""
     settings = {"networks": [NETWORK], "weights": weights, "schedule": "bulk", "warm": 0}
     fixed = {"loader": "copy", "batch": 1, "image": 64, "seed": 1, "workers": 1}
     return build_pipeline({**settings, **fixed, **more}, SpanLog())
@@ -39,7 +37,6 @@ def pipeline(weights: dict[str, str], **more: Any) -> Pipeline:
 
 @pytest.mark.parametrize("precision", WEIGHT_PRECISIONS)
 def test_outputs_are_nearly_the_same(weights: dict[str, str], precision: str):
-    """Of all 1000 scores, and of the few that a trial keeps."""
     whole, small = pipeline(weights), pipeline(weights, precision=precision)
     (plain,) = whole.schedule.run(whole.inputs, 0)
     (made,) = small.schedule.run(small.inputs, 0)

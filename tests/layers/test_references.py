@@ -30,7 +30,6 @@ def test_arguments_are_numbers_switches_and_text(tmp_path: Path) -> None:
 
 
 def test_parsing_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The harness and the page parse references, and no code of the user's may run there."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "trap_network.py").write_text("raise SystemExit('imported')\n")
     parse_reference("trap_network:Net", tmp_path)

@@ -44,7 +44,6 @@ FEW = MIB // 2
 
 @pytest.fixture
 def mapped(tmp_path: Path) -> dict[str, torch.Tensor]:
-    """A linear layer of 4 MiB, mapped from its file."""
     size = write_tensors(tmp_path / "w", {"weight": torch.rand(1024, 1024)})
     assert size > 4 * MIB
     return map_read_only(tmp_path / "w")
@@ -62,7 +61,6 @@ def test_pages_are_counted_once(mapped: dict[str, torch.Tensor]) -> None:
 
 
 def test_what_is_locked_stays_when_the_rest_is_dropped(mapped: dict[str, torch.Tensor]) -> None:
-    """The kernel's own figures of the mapping."""
     (pages,) = pages_of(mapped.values())
     kept, rest = pages.split(MIB)
     assert lock(kept)
@@ -186,7 +184,6 @@ def test_where_all_is_kept_a_pass_asks_nothing_of_the_kernel(
 
 @pytest.fixture
 def weight(tmp_path: Path) -> torch.Tensor:
-    """16 MiB of weights, mapped from their file and not in memory."""
     path = tmp_path / "w"
     write_tensors(path, {"weight": torch.rand(2048, 2048)})
     # So nothing that is read ahead as it is mapped is on its way when it is evicted.

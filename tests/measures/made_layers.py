@@ -52,7 +52,6 @@ def launch(settings: Settings, descriptors: Descriptors) -> Launch:
 def made_trial(
     setup: TrialSetup, folder: Path, strategy: str | None = None, repeats: int = 1
 ) -> TrialReadings:
-    """One trial of all sizes, each ``repeats`` times, with what every strategy read of it."""
     KINDS[KIND] = launch
     # A worker has the descriptors of its cgroup; a command doesn't.
     WORKLOADS[KIND] = ""

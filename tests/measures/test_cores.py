@@ -79,7 +79,6 @@ def test_a_thread_that_moved_counts_half_for_each_core(threads: Threads) -> None
 
 
 def test_a_thread_that_ended_does_no_harm(threads: Threads) -> None:
-    """A new thread may have its number, and a smaller clock."""
     view = CoresView(Path(), NO_DESCRIPTORS)
     threads[1], threads[2] = (10, 0), (90, 0)
     by_core(view)

@@ -48,7 +48,6 @@ def python(code: str) -> list[str]:
 
 @pytest.mark.process
 def test_a_known_allocation_and_exit_code(tmp_path: Path) -> None:
-    """50 MiB touched show in maxrss, sleep in the wall time, and the exit code is passed on."""
     code = "import sys, time; b = b'x' * (50 << 20); time.sleep(0.1); sys.exit(7)"
     returncode, told = timed(tmp_path / "r", python(code))
     assert told is not None
@@ -94,7 +93,6 @@ def test_each_figure_is_asked_for_by_its_letter(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_words_that_look_like_flags_are_the_commands(tmp_path: Path) -> None:
-    """The command's own flags are never taken for GNU time's."""
     returncode, told = timed(tmp_path / "r", [*python("import sys; sys.exit(len(sys.argv))"), "-v"])
     assert returncode == 2
     assert told is not None
@@ -102,14 +100,12 @@ def test_words_that_look_like_flags_are_the_commands(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_command_that_is_not_there(tmp_path: Path) -> None:
-    """GNU time says 127, as a shell does."""
     returncode, _ = timed(tmp_path / "r", [str(tmp_path / "no-such-command")])
     assert returncode == 127
 
 
 @pytest.mark.parametrize("text", ["", "{", WHOLE[:-20], "[]\n", '{"wall_s":1}\n', "killed\n"])
 def test_a_torn_report_is_none(tmp_path: Path, text: str) -> None:
-    """Killed together with its workload, GNU time leaves half a report or an empty one."""
     assert written(tmp_path / "r", text) is None
     assert not (tmp_path / "r").exists()
 
@@ -140,7 +136,6 @@ def test_what_is_put_in_its_place_is_not_read(tmp_path: Path) -> None:
 
 
 def test_a_line_before_the_figures_does_no_harm(tmp_path: Path) -> None:
-    """GNU time writes how a command ended in a line of its own before its figures."""
     told = written(tmp_path / "r", "Command terminated by signal 9\n" + WHOLE)
     assert told == GnuTime(2 * MIB, 0.5, 0.01, 0.02, 1, 9, 3, 4, 7)
 
@@ -160,7 +155,6 @@ def test_a_machine_without_it_is_told_what_to_install(
 
 @pytest.mark.process
 def test_it_is_found_behind_an_impostor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where `time` is another program, GNU's own may be `gtime`."""
     _program(tmp_path / "time", "#!/bin/sh\necho BusyBox\n")
     _program(tmp_path / "gtime", "#!/bin/sh\necho time '(GNU Time)' 1.9\n")
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -24,7 +24,6 @@ def noisy(shape: Shape, most: float, seed: int = 1) -> Shape:
 
 
 def tooth(t: float, period_s: float) -> float:
-    """From 0 to 1 in each period."""
     return t / period_s % 1.0
 
 
@@ -97,7 +96,6 @@ def test_a_plateau_is_told_from_growth(name: str):
 
 
 def test_how_fast_and_since_when():
-    """The pace of a leak of 60 MiB a minute, and when a cache was full."""
     leak, cache = judged(lambda t: 30 + t), judged(LEVEL["a cache that fills early"])
     assert leak.bytes_per_s * 60 / MIB == pytest.approx(60, rel=0.1)
     assert cache.level_s == pytest.approx(15, rel=0.05)
@@ -105,7 +103,6 @@ def test_how_fast_and_since_when():
 
 @pytest.mark.parametrize("left", [2, 50])
 def test_what_a_program_gives_back_when_it_ends_hides_no_growth(left: float):
-    """In its last moments its memory, of 120 MiB, falls to nothing or below a half."""
     assert judged(lambda t: 30 + 1.5 * t if t < 59.8 else left).grows
 
 

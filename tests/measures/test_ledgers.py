@@ -66,7 +66,6 @@ def record(trial: str = "0001", **values: Any) -> TrialRecord:
 
 
 def events(looks: bool) -> list[dict[str, Any]]:
-    """The worker's, of a trial with a view or of a timed one."""
     found = []
     for number, phase, layer, start, end, over, over_rss, maxrss in SPANS:
         ends = LOOKS[start], LOOKS[end]
@@ -107,7 +106,6 @@ def stat(*rows: tuple[int, int, int, int, int]) -> dict[str, list[int]]:
 
 
 def point(limit_bytes: int | None = None, **settings: str) -> PointLedgers:
-    """A timed trial, and one each of the process's view, of memray and of torch's profiler."""
     given = {**record().settings, **settings}
     timed = record(settings=given, limit_bytes=limit_bytes)
     own = record("0002", settings=given, peak_bytes=272 * MIB, peak_source="kernel")
@@ -252,7 +250,6 @@ def test_under_a_limit_page_cache_changes_while_the_peak_stays() -> None:
 
 
 def at(kernel: int, usage_mib: int, process: int, rss: int = 0, end: bool = True) -> SpanBoundary:
-    """A boundary with the kernel's mark, usage, VmHWM and the resident set, MiB."""
     seen = {f"rss_{kind}_bytes": 0 for kind in ("file", "shmem")} | {"rss_anon_bytes": rss * MIB}
     span = Span(1, "first", 0, "net", 0, "conv", 0, 5, 9, *[None] * 8)
     sizes = (size * MIB for size in (usage_mib, kernel, process))

@@ -23,7 +23,6 @@ pytestmark = pytest.mark.own_cgroup
 
 
 def slack_bytes() -> int:
-    """Half a MiB, or what the kernel may have charged ahead on its CPUs."""
     batch = BATCH_PAGES * os.sysconf("SC_PAGE_SIZE") * len(os.sched_getaffinity(0))
     return max(MIB // 2, batch)
 

@@ -50,7 +50,6 @@ class Working(_Made):
     def wrap(
         self, command: Sequence[str], env: Mapping[str, str], folder: Path
     ) -> tuple[list[str], dict[str, str]]:
-        """Through a variable, which GNU time must not get."""
         words = ["sh", "-c", 'echo "$SIZE" >"$FOLDER/size"']
         return words, {**env, "SIZE": "4096", "FOLDER": str(folder)}
 
@@ -159,7 +158,6 @@ def test_own_trials_have_a_time_limit_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_command_has_no_worker_to_look_from(tmp_path: Path) -> None:
-    """The process and torch strategies are refused for it, with what to do."""
     file = tmp_path / "tiny.toml"
     file.write_text(SCENARIO.format(strategies='["process"]', timeout="1s"))
     with pytest.raises(ScenarioError, match="a command has none; leave it out"):

@@ -96,7 +96,6 @@ def measured_at_once(folder: Path) -> Path:
 
 
 def resnet18(folder: Path) -> Path:
-    """By copy and by mmap, unlimited and at 60 % of its demand."""
     file = folder / "scenario.toml"
     file.write_text(SCENARIO)
     summary = _swept(file, folder)
@@ -143,7 +142,6 @@ def test_every_byte_of_a_network_is_explained(results: Results) -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize("results", [measured_at_once], indirect=True)
 def test_a_module_of_ones_own_is_measured_and_reconciled(results: Results) -> None:
-    """Every ledger is there, down to torch's allocations and the model's own sum."""
     (point,) = reconcile_sweep(results.sweeps[0])
     ledgers = {(led.source.strategy, led.target.strategy): led for led in point.ledgers}
     assert set(ledgers) == LEDGERS

@@ -84,7 +84,6 @@ def test_every_byte_of_training_is_explained(shared_sweep: SharedSweep) -> None:
 def test_every_byte_is_explained_at_a_limit_and_with_threads(
     tmp_path: Path, threads: int, memory: str, swap: str
 ) -> None:
-    """Where the kernel chooses what stays, and where each thread has memory of its own."""
     file = tmp_path / "scenario.toml"
     file.write_text(SCENARIO.format(threads=threads, memory=memory, swap=swap))
     summary = run_sweep(load_scenario(file), SweepOptions(tmp_path, "here"), Quiet())

@@ -48,7 +48,6 @@ def record(**values: Any) -> TrialRecord:
 
 
 def layer_events() -> list[dict[str, Any]]:
-    """One layer loaded, 40 MiB, and executed."""
     about = {"round": 0, "network": "net", "layer": 0, "name": "conv"}
     empty, full = look(weights=0), look()
     return [
@@ -179,7 +178,6 @@ def test_a_layer_in_another_thread_is_not_guessed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [None, "", '{"allocations": [[1', "[]", '{"allocations": [1]}'])
 def test_a_profile_cut_short_is_an_error(tmp_path: Path, text: str | None) -> None:
-    """Killed before it wrote, or while it did."""
     if text is not None:
         (tmp_path / ALLOCATIONS).write_text(text)
     with pytest.raises(ResultsError):
@@ -187,7 +185,6 @@ def test_a_profile_cut_short_is_an_error(tmp_path: Path, text: str | None) -> No
 
 
 def test_an_operator_belongs_to_the_innermost_span_of_a_round(tmp_path: Path) -> None:
-    """By the boundary before it, or by the phase that an engine's own profiler told."""
     about = ((1, "import", None), (2, "round", 0), (3, "forward", 0))
     starts = [{"event": "start", "id": n, "phase": phase, "round": r} for n, phase, r in about]
     ends = [{"event": "end", "id": number} for number in (3, 2)]
@@ -249,7 +246,6 @@ TWO_LAYERS = {"net": [*TABLE, {**TABLE[0], "part": "next"}]}
 
 
 def second_load(schedule: str, events: list[dict[str, Any]]) -> SpanReading:
-    """What the analytic sum says of the load of the second layer, span 3."""
     made = record(settings={**SETTINGS, "schedule": schedule})
     spans = Analytic().read(TrialData(events, made, tables=TWO_LAYERS)).spans
     return next(span for span in spans if span.id == 3)
@@ -262,7 +258,6 @@ def test_linear_lets_weights_go_before_the_next_are_loaded() -> None:
 
 @pytest.mark.parametrize("executed", [True, False])
 def test_bulk_keeps_weights_until_all_has_run(executed: bool) -> None:
-    """Also those of a trial that was killed before anything ran."""
     first, load = layer_events()[2:], span_events(3, "load", look(), look(), **NEXT)
     ran = [{**event, "id": 4, "t_ns": event["t_ns"] + 20} for event in first]
     then = [{**event, "id": 5, "layer": 1, "t_ns": event["t_ns"] + 40} for event in first]

@@ -54,16 +54,13 @@ class Arena:
         return self.state
 
     def clear(self) -> None:
-        """Forget the results of the sweep before."""
         shutil.rmtree(self.folder / "results", ignore_errors=True)
         self.pids.clear()
 
     def results(self) -> list[Path]:
-        """The results folders that anybody can see."""
         return [path for path in self.folder.glob("results/*/*") if not path.name.startswith(".")]
 
     def trials(self) -> set[tuple[str, str]]:
-        """(sweep, trial) of each line that is whole."""
         found = set()
         for file in self.folder.glob("results/*/*/trials.jsonl"):
             for line in file.read_bytes().split(b"\n"):
@@ -85,7 +82,6 @@ class Arena:
         return lines[lines.index("struck") - 1].replace(str(self.folder), "")
 
     def incomplete(self) -> list[str]:
-        """What the results lack, or have twice, once a start went through."""
         wrong = [f"half-made: {path}" for path in self.folder.glob("results/**/.*.part*")]
         sweeps = self.results()
         wrong += [] if sweeps else ["no results"]

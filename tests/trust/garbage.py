@@ -29,7 +29,6 @@ BYTES = (b"", b"\0" * 99, b"9" * 5000, b"[" * 500, b"\xff\xfe", b"1e999", b"NaN"
 
 
 def spoil(chance: random.Random, data: Any) -> Any:
-    """The data with one of its values replaced or taken away."""
     keys: list[Any] = [*data] if isinstance(data, dict) else []
     if isinstance(data, list):
         keys = [*range(len(data))]

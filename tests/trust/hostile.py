@@ -108,7 +108,6 @@ def results(chance: random.Random, place: Path) -> Readers:
 
 
 def scenarios(chance: random.Random, place: Path) -> Readers:
-    """A shipped scenario with values of other lines, products without end, or torn bytes."""
     lines = chance.choice(SCENARIOS).read_text().splitlines()
     for _ in range(chance.randrange(1, 4)):
         at = chance.randrange(len(lines))

@@ -183,7 +183,6 @@ def one(arena: Arena, fault: str, number: int) -> list[str]:
 
 
 def readable(arena: Arena) -> list[str]:
-    """What ``show`` has against the results as they lie there now."""
     if not arena.results():
         return []
     code = start(arena, "show", "results", "--json")

@@ -14,7 +14,6 @@ from edgebench.run.trial.launch import run_reset
 
 @pytest.fixture
 def sudo(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """As if user 65534 had called sudo."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("SUDO_UID", "65534")
     monkeypatch.setenv("SUDO_GID", "65534")
@@ -42,7 +41,6 @@ def test_nobody_else_to_be(sudo: pytest.MonkeyPatch, uid: str, euid: int):
 
 
 def test_variables_that_are_no_numbers(sudo: pytest.MonkeyPatch):
-    """Never silently as root."""
     sudo.setenv("SUDO_GID", "root; x")
     with pytest.raises(MachineError, match="would run as root"):
         caller_identity()

@@ -55,7 +55,6 @@ def read(path: Path) -> tuple[tuple[MadeCall, ...], frozenset[str]]:
 
 
 def _is_constant_text(call: ast.Call) -> bool:
-    """Whether a call evaluates nothing but a constant, as ``eval("0")``."""
     texts = [word.value for word in call.args if isinstance(word, ast.Constant)]
     return dotted_name(call.func) == "eval" and texts == ["0"] and len(call.args) == 1
 
@@ -79,7 +78,6 @@ def test_data_is_never_run() -> None:
 
 
 def test_the_harness_unpickles_nothing() -> None:
-    """Functions are pickled by the harness and unpickled below the limit, never the other way."""
     unpickling = {"load", "loads", "Unpickler"}
     sending = PACKAGE / "run" / "trial" / "function.py"
     assert not unpickling & {call.name.rpartition(".")[2] for call in read(sending)[0]}

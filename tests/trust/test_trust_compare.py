@@ -27,7 +27,6 @@ _DIFFER = 0.4
 
 
 def record(point: int, chance: random.Random, spread: float, factor: float) -> TrialRecord:
-    """A trial whose load, first and warm execution are each off by their own noise."""
     times = {"load": 0.3, "first": 0.2, "execute": 0.1}
     phases = [
         PhaseSum(0, "n", name, s * factor * chance.lognormvariate(0, spread))
@@ -69,7 +68,6 @@ def pairs(noise: float, factors: list[float], seed: int) -> Iterator[tuple[Sweep
 @pytest.mark.promise("Equal sweeps are reported as different in at most one of twenty comparisons.")
 @pytest.mark.parametrize("noise", [0.01, 0.03, 0.08])
 def test_equal_sweeps_are_seldom_told_apart(noise: float) -> None:
-    """Of 100 pairs of equal sweeps at most five have anything called a regression."""
     same = [1.0] * _POINTS
     flagged = sum(bool(compare_sweeps(a, b).regressions) for a, b in pairs(noise, same, 11))
     assert flagged <= 0.05 * _PAIRS
@@ -82,7 +80,6 @@ def test_equal_sweeps_are_seldom_told_apart(noise: float) -> None:
 )
 @pytest.mark.parametrize("noise", [0.01, 0.02, 0.03])
 def test_a_tenth_slower_is_found(noise: float) -> None:
-    """Of 100 pairs in which the second is 10 % slower at least 95 are found."""
     slower = [1.1] * _POINTS
     found = sum(bool(compare_sweeps(a, b).regressions) for a, b in pairs(noise, slower, 12))
     assert found >= 0.95 * _PAIRS

@@ -133,7 +133,6 @@ MOUNTS: dict[str, tuple[Callable[[], str], str, str, str, str]] = {
 @pytest.mark.root
 @pytest.mark.parametrize("odd", MOUNTS)
 def test_odd_mounts(odd: str) -> None:
-    """As in a plain container, and where the kernel booted without a controller."""
     script, name, status, says, remedy = MOUNTS[odd]
     row = doctor(*with_mounts(script()))[name]
     assert row["status"] == status
@@ -172,7 +171,6 @@ def test_a_cpuset_of_one_core(cgroup: Cgroup) -> None:
 @pytest.mark.own_cgroup
 @pytest.mark.exclusive
 def test_a_throttle_that_somebody_set(cgroup: Cgroup) -> None:
-    """memory.high above us is found in the kernel's own file, and the remedy names it."""
     if cgroup.version != 2:
         pytest.skip("version 1 has no memory.high")
     (cgroup.path / "memory.high").write_text(str(700 * MIB))
@@ -186,7 +184,6 @@ def test_a_throttle_that_somebody_set(cgroup: Cgroup) -> None:
     "`edgebench doctor` reports and says what to type: `memory.high` set on a parent cgroup."
 )
 def test_the_tightest_throttle_counts(tmp_path: Path) -> None:
-    """Of those at and above our cgroup, in files as version 2 has them."""
     below = tmp_path / "slice" / "scope"
     below.mkdir(parents=True)
     (below / "memory.high").write_text("max\n")

@@ -86,7 +86,6 @@ def put(file: Path, data: bytes) -> Iterator[None]:
 
 
 def said_of(path: Path) -> str:
-    """What ``show`` says of the results, and that every frame can be made of them."""
     told = io.StringIO()
     with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
         try:
@@ -113,7 +112,6 @@ def lines_of(path: Path) -> list[bytes]:
 @fuzz_sweep
 @given(chance=chances)
 def test_any_line_among_the_trials(sweep: Path, chance: random.Random) -> None:
-    """A line of wrong types, huge numbers or evil names costs itself, and no terminal its state."""
     lines = lines_of(sweep)
     good = json.loads(lines[0])
     line = json.dumps(spoil(chance, good)).encode() + b"\n"
@@ -157,7 +155,6 @@ def test_any_events(sweep: Path, chance: random.Random) -> None:
 @fuzz_sweep
 @given(chance=chances)
 def test_any_bytes_of_a_sweeps_files(sweep: Path, file: str, chance: random.Random) -> None:
-    """Torn files are left out and named, or refused, and no bytes in them are run."""
     with put(sweep / file, torn(chance, (sweep / file).read_bytes())):
         assert harmless(said_of(sweep))
         with contextlib.suppress(EdgebenchError):
@@ -194,7 +191,6 @@ def report_of(file: Path) -> GnuTime | None:
 
 
 def counters_of(file: Path) -> None:
-    """Counters are whole numbers, whatever the kernel writes one day."""
     assert all(isinstance(number, int) for number in parse_counters(text_of(file)).values())
 
 
@@ -225,7 +221,6 @@ READERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
 def test_any_bytes_of_a_file(
     tmp_path_factory: pytest.TempPathFactory, kind: str, chance: random.Random
 ) -> None:
-    """Cut or overwritten bytes are read, or refused in words."""
     read, good = READERS[kind]
     file = tmp_path_factory.getbasetemp() / "any.toml"
     file.write_bytes(good)

@@ -60,7 +60,6 @@ def trial_service(folder: Path) -> None:
 
 
 def verb(folder: Path) -> None:
-    """``python -m edgebench``, as far as Python itself has not imported what lies there."""
     for name in ("edgebench", "runpy"):
         (folder / f"{name}.py").unlink()
     command = [sys.executable, "-m", "edgebench", "boards"]

@@ -55,7 +55,6 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.promise("`show` works while a sweep writes.")
 def test_show_reads_a_sweep_at_every_instant(folder: Path) -> None:
-    """From before the first trial to after the last, each look is whole and none goes back."""
     go_on, file = folder / "go-on", folder / "s.toml"
     # Its trials wait for the second look.
     wait = f"while [ ! -e {go_on} ]; do sleep 0.02; done"

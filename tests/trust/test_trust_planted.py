@@ -30,7 +30,6 @@ _READERS = ("show results", "compare results results", "reconcile results")
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder of root's that others may pass through, with one of the stranger's in it."""
     with TemporaryDirectory(prefix="trust-", dir="/var/tmp") as name:
         top = Path(name)
         top.chmod(0o755)
@@ -137,7 +136,6 @@ def test_root_s_own_links_are_followed(place: Path) -> None:
 
 
 def test_links_that_lead_in_a_circle_end(place: Path) -> None:
-    """As the kernel's own way ends."""
     (place / "a").symlink_to("b")
     (place / "b").symlink_to("a")
     with pytest.raises(OSError, match="symbolic links"):
@@ -158,7 +156,6 @@ def test_root_gets_its_own_rights_back(place: Path) -> None:
 
 
 def test_folders_of_any_depth_are_removed(place: Path) -> None:
-    """Nested too deep for a call, or a descriptor, for each."""
     gone = place / "gone"
     gone.mkdir()
     inner = os.open(gone, os.O_RDONLY)

@@ -38,7 +38,6 @@ _OTHERS = ("archive.open", "gzip.open", "np.load", "ResultsFolder.open", "load",
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder of root's that others may pass through, with one of the stranger's in it."""
     with TemporaryDirectory(prefix="trust-", dir="/var/tmp") as name:
         top = Path(name)
         top.chmod(0o755)

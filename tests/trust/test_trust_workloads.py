@@ -32,7 +32,6 @@ def files(tmp_path: Path) -> TrialFiles:
 
 
 def trial(session: Session, files: TrialFiles, code: str, timeout_s: float = 20) -> TrialRecord:
-    """A trial of Python code under 256 MiB, without swap."""
     command = [sys.executable, "-I", "-S", "-c", code]
     limits = LimitSetting("256M", 256 * MIB)
     settings = {"kind": "command", "command": command}
@@ -140,7 +139,6 @@ def test_what_an_earlier_trial_removed_is_named(session: Session, files: TrialFi
 
 @pytest.mark.root
 def test_root_opens_files_to_evict_with_their_owner_s_rights(callers: Path) -> None:
-    """A trial may have put a link in their place, to a device of root's."""
     (callers / "own.bin").write_text("x")
     os.chown(callers / "own.bin", NOBODY, NOBODY)
     (callers.parent / "root.bin").touch(0o600)
@@ -180,7 +178,6 @@ def callers() -> Iterator[Path]:
 
 
 def run_as_nobody_s_sudo(own: Path, script: str) -> subprocess.CompletedProcess[str]:
-    """``sudo edgebench run`` of a shell script, called by nobody in their folder."""
     (own / "script.sh").write_text(script)
     (own / "s.toml").write_text(
         'schema = 1\nname = "sudo"\nrepeats = 2\ntimeout = "60s"\n[workload]\nkind = "command"\n'
@@ -190,7 +187,6 @@ def run_as_nobody_s_sudo(own: Path, script: str) -> subprocess.CompletedProcess[
 
 
 def sudo_by_nobody(own: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """The program as ``sudo`` starts it for nobody."""
     return call(*words, folder=own, SUDO_UID=str(NOBODY), SUDO_GID=str(NOBODY))
 
 

@@ -80,7 +80,6 @@ ALLOWED = {
 
 
 def writing(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Each call that may change files, with its line."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module in ("os", "shutil"):
             yield node.lineno, f"from {node.module} import"

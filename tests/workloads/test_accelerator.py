@@ -106,7 +106,6 @@ def test_peaks_are_those_of_their_phase(made_up: None):
 def test_its_memory_running_out_is_an_error_of_its_own(
     made_up: None, monkeypatch: pytest.MonkeyPatch
 ):
-    """It isn't taken for images that the network can't take, and the last figures are told."""
     run = settings(network="lenet", data="digits", image=28, batch=4, steps=1, accelerator=CUDA)
     monkeypatch.setattr(torch.nn.Conv2d, "forward", _out_of_memory)
     told = _Events()
@@ -119,7 +118,6 @@ def test_its_memory_running_out_is_an_error_of_its_own(
 
 
 def test_other_errors_stay_what_they_are(made_up: None):
-    """Only torch's own words, or those of CUDA's libraries, tell that memory ran out."""
     with pytest.raises(ValueError, match="other"), reported_accelerator(_started()):
         raise ValueError("other")
     assert is_accelerator_memory_error(torch.cuda.OutOfMemoryError("CUDA out of memory."))
@@ -128,7 +126,6 @@ def test_other_errors_stay_what_they_are(made_up: None):
 
 
 def test_the_host_s_memory_is_told_from_the_accelerator_s():
-    """Torch's own error where the host has no memory is no error of an accelerator."""
     with pytest.raises(RuntimeError) as raised:
         torch.empty(1 << 60, dtype=torch.uint8)
     assert is_memory_error(raised.value)
@@ -143,7 +140,6 @@ def test_a_limit_above_its_memory_is_refused(made_up: None):
 
 @pytest.mark.skipif(torch.version.cuda is not None, reason="this torch has CUDA")
 def test_a_torch_without_cuda_says_so():
-    """The real runtime, by name, before anything is computed."""
     with pytest.raises(MachineError, match="this torch has no CUDA"):
         Accelerator()
 
@@ -172,7 +168,6 @@ def test_a_real_gpu_s_training_has_the_processor_s_losses():
 
 @pytest.mark.gpu
 def test_a_real_gpu_s_limit_is_kept():
-    """Torch's allocator refuses what goes beyond it, and that is told as what it is."""
     gpu = Accelerator(64 << 20)
     try:
         with pytest.raises(torch.cuda.OutOfMemoryError) as raised:

@@ -53,7 +53,6 @@ def settings(collector: str) -> dict[str, Any]:
 
 
 def events_of(collector: str) -> list[dict[str, Any]]:
-    """The events of a worker whose rounds make many cycles."""
     read, write = os.pipe()
     spec = {
         "kind": "training",

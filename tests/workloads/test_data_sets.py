@@ -54,7 +54,6 @@ def test_idx_files_are_read_by_torchvision(tmp_path: Path, name: str, folder: st
 
 @pytest.mark.torch
 def test_cifar_files_are_read_by_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Real pickled batches, whose sums torchvision checks, arrive channels first."""
     from edgebench.layers.known_networks import import_torchvision
 
     import_torchvision()
@@ -86,7 +85,6 @@ def test_a_missing_data_set_says_how_to_get_it(tmp_path: Path, name: str):
 @pytest.mark.torch
 @pytest.mark.parametrize("keep", [0, 3, 16, 1000])
 def test_a_torn_file_is_said_to_be_corrupt(tmp_path: Path, keep: int):
-    """A file cut anywhere, in its header too, is refused with what to do, never half used."""
     write_mnist(tmp_path)
     file = tmp_path / "MNIST/raw/train-images-idx3-ubyte"
     file.write_bytes(file.read_bytes()[:keep])
@@ -96,7 +94,6 @@ def test_a_torn_file_is_said_to_be_corrupt(tmp_path: Path, keep: int):
 
 @pytest.mark.torch
 def test_a_label_out_of_range_is_corrupt(tmp_path: Path):
-    """Label 200 among 10 classes is named before any training begins."""
     write_mnist(tmp_path, highest_label=200)
     with pytest.raises(WorkloadError, match="label 200 among 10 classes"):
         load_data("mnist", tmp_path)
@@ -113,14 +110,12 @@ def test_a_label_out_of_range_is_corrupt(tmp_path: Path):
     ],
 )
 def test_what_names_no_data_set_is_refused(name: str, about: dict[str, int], says: str):
-    """A typo, files without a folder, made data without a shape or without examples."""
     with pytest.raises(WorkloadError, match=says):
         load_data(name, **about)
 
 
 @pytest.mark.parametrize("name", [name for name in DATA_SHAPES if name.startswith("synthetic")])
 def test_made_sets_have_the_real_ones_shapes(name: str):
-    """``synthetic-mnist`` is as MNIST in shape."""
     data = load_data(name, examples=8)
     assert data.shape == DATA_SHAPES[name] == DATA_SHAPES[name.removeprefix("synthetic-")]
     assert (len(data.train), len(data.test)) == (8, 2)

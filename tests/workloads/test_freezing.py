@@ -16,7 +16,6 @@ pytestmark = pytest.mark.torch
 
 
 def network() -> nn.Sequential:
-    """Convolutions (one strided, one depthwise), normalisation and two linear layers."""
     torch.manual_seed(4)
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, stride=2, padding=1),
@@ -161,7 +160,6 @@ def test_nothing_trained_leaves_nothing():
 
 
 def test_frozen_parts_cost_no_gradient_by_torchs_own_categories():
-    """Torch's profiler files fewer bytes under GRADIENT in proportion to what is drawn."""
     held = {share: _most_gradients(share) for share in (0.2, 1.0)}
     whole = sum(
         p.nbytes for p in PartialTraining(network(), TrainedPart("filters", 1.0), 1).parameters
@@ -171,7 +169,6 @@ def test_frozen_parts_cost_no_gradient_by_torchs_own_categories():
 
 
 def _most_gradients(share: float) -> int:
-    """The most that torch's memory profiler categorises as gradients in one step, bytes."""
     from torch.profiler import ProfilerActivity, profile
     from torch.profiler._memory_profiler import Category
 

@@ -35,7 +35,6 @@ def test_known_networks_are_described_once(asked: list[Mapping[str, Any]]):
 
 
 def test_a_network_of_ones_own_is_described_each_time(asked: list[Mapping[str, Any]]):
-    """Its code may have changed."""
     for _ in range(2):
         describe_networks(["mine"], references={"mine": {"kind": "module"}}, identity=None)
     assert len(asked) == 2

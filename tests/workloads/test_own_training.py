@@ -27,7 +27,6 @@ REGRESSION = {
 
 
 def test_its_losses_are_those_of_a_plain_loop() -> None:
-    """The same module, loss and rows in torch alone give the same numbers, bit for bit."""
     told = trained(**REGRESSION)
     torch.manual_seed(1)
     network = Regressor().train()
@@ -88,7 +87,6 @@ def test_each_part_may_be_ones_own_alone() -> None:
     ],
 )
 def test_what_is_wrong_is_one_message(keys: dict[str, Any], says: str) -> None:
-    """What it was, whose code, and what it should be."""
     given = {key: value for key, value in {**REGRESSION, **keys}.items() if value is not None}
     with pytest.raises(WorkloadError) as error:
         trained(**given)

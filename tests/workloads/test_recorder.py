@@ -309,7 +309,6 @@ def test_a_view_s_marks_are_each_span_s_own(kernel: Kernel) -> None:
 
 
 def test_without_any_descriptor_time_is_still_told(tmp_path: Path, kernel: Kernel) -> None:
-    """Whatever the kernel lacks is null."""
     recorder = Recorder({**NO_DESCRIPTORS, "events": kernel.descriptors()["events"]})
     with recorder.span("load"):
         pass
@@ -420,7 +419,6 @@ def test_a_round_tells_what_came_between_its_borders(
 def test_a_kernel_that_does_not_count_tells_nothing(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Null, never a guessed 0."""
     monkeypatch.setattr("edgebench.workloads.recorder._OWN", str(kernel.folder / "absent"))
     with Recorder(kernel.descriptors()).span("round", round=0):
         pass

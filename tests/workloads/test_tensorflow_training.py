@@ -38,7 +38,6 @@ def twins(**workload: Any) -> tuple[TensorflowNetwork, TorchNetwork]:
 
 
 def in_keras_order(value: Any, shape: tuple[int, ...]) -> Any:
-    """A parameter of torch's as Keras keeps it."""
     if value.ndim == 4:
         return value.transpose(2, 3, 1, 0)
     if value.ndim == 2 and shape[0] == 64 * 3 * 3:
@@ -64,7 +63,6 @@ def passed(network: Any, share: float) -> tuple[float, int]:
     ],
 )
 def test_its_steps_are_torch_s(optimizer: str):
-    """From equal parameters, steps of two parts have torch's losses and parameters."""
     ours, theirs = twins(optimizer=optimizer, learning_rate=0.001)
     for _ in range(3):
         for _ in range(2):
@@ -98,7 +96,6 @@ def test_networks_have_torch_s_sizes(network: str):
 
 @pytest.mark.parametrize("size", [1, 4, 6, 13])
 def test_pooling_means_are_torch_s(size: int):
-    """AlexNet's last pooling takes the same parts of an image, larger or smaller than 6."""
     row = np.random.default_rng(1).random((1, size), dtype=np.float32)
     theirs = torch.nn.functional.adaptive_avg_pool1d(torch.from_numpy(row), 6).numpy()
     np.testing.assert_allclose((_means(size) @ row[0])[None], theirs, rtol=1e-5)
@@ -126,7 +123,6 @@ def test_an_image_that_is_too_small_is_told():
 @pytest.mark.own_cgroup
 @pytest.mark.long
 def test_a_sweep_tells_the_frameworks_apart(tmp_path: Path):
-    """Each framework has its own view's trial alone, whose peak holds what the network holds."""
     tables = {
         "schema": 1,
         "name": "made",

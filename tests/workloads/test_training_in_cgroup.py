@@ -47,7 +47,6 @@ def test_a_limit_takes_time_and_no_numbers(shared_sweep: SharedSweep):
 
 @pytest.mark.long
 def test_training_that_needs_more_is_killed_and_told(tmp_path: Path):
-    """A batch whose activations don't fit ends as oom-killed, in its first forward."""
     results = swept(
         tmp_path,
         ["260M"],

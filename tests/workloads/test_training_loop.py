@@ -82,7 +82,6 @@ def test_accumulation_gives_the_whole_batch_s_gradients():
 
 
 def test_half_as_many_bits_half_the_bytes():
-    """In bfloat16 parameters and gradients take half of what they take in float32."""
     full, half = (
         trained(network="lenet", image=28, steps=1, precision=p).said("held_bytes")
         for p in ("float32", "bfloat16")
@@ -92,7 +91,6 @@ def test_half_as_many_bits_half_the_bytes():
 
 @pytest.mark.parametrize(("optimizer", "copies"), [("sgd", 0), ("momentum", 1), ("adam", 2)])
 def test_what_an_optimizer_keeps(optimizer: str, copies: int):
-    """Momentum keeps one number a parameter, Adam two (and a count a tensor), SGD none."""
     held = trained(network="lenet", image=28, steps=2, optimizer=optimizer).said("held_bytes")
     assert held["gradients"] == held["parameters"]
     assert held["optimizer"] == pytest.approx(copies * held["parameters"], abs=100)

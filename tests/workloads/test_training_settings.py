@@ -137,7 +137,6 @@ def test_shipped_scenarios_are_right(name: str):
 
 
 def test_a_kernel_larger_than_the_image_is_told(tmp_path: Path):
-    """Before any trial, with both sizes and what to change."""
     file = tmp_path / "given.toml"
     file.write_text(
         'schema = 1\nname = "given"\n[workload]\nkind = "convolution"\nkernel = [3, 9]\nimage = 8\n'

@@ -84,7 +84,6 @@ def notes(events: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def plain_digest(weights: Path) -> str:
-    """SHA-256 of what a plain LeNet with these weights computes, with one thread."""
     model = ZOO["lenet"]().eval()
     files = weight_files(weights).items()
     loaded = {f"{part}.{k}": v for part, f in files for k, v in LOADERS["copy"](f).items()}
@@ -126,7 +125,6 @@ def check_rounds(events: list[dict[str, Any]], schedule: str, weights: Path) -> 
 
 
 def test_schedules_and_loaders_are_those_a_scenario_may_name() -> None:
-    """What a scenario is checked against, without torch, is what there is."""
     assert tuple(SCHEDULES) == SCHEDULE_NAMES
     assert tuple(LOADERS) == LOADER_NAMES
 
@@ -158,7 +156,6 @@ def test_import_is_a_workload_of_its_own() -> None:
 def test_what_cannot_be_run_is_told(
     changes: dict[str, Any], what: str, weights: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As a note and on stderr, with exit code 1."""
     code, events = worker_here(inference(weights, **changes))
     assert code == 1
     assert what in notes(events)["error"]["what"]
@@ -188,7 +185,6 @@ def test_weights_that_vanish_end_the_trial_with_their_name(
 
 
 def test_a_worker_that_fails_says_so_in_a_process_of_its_own(gone: Path) -> None:
-    """Its exit code is 1, and its stderr has no traceback."""
     done, events = worker(inference(gone.parent, schedule="partial"))
     assert done.returncode == 1
     assert notes(events)["error"]["where"] == str(gone)

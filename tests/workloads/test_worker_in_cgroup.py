@@ -74,7 +74,6 @@ def test_linear_needs_less_than_bulk_by_the_weights_it_does_not_hold(
 def test_a_loads_own_peak_holds_the_layer(
     weights: tuple[Path, int, int], linear: tuple[TrialRecord, list[dict[str, Any]]]
 ) -> None:
-    """Where the kernel resets its mark, the largest layer's load shows its size above its start."""
     (_, _, largest), (_, events) = weights, linear
     starts = {e["id"]: e for e in events if e["event"] == "start" and e["phase"] == "load"}
     rises = [

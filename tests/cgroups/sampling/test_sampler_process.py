@@ -62,7 +62,6 @@ def kept(sampler: SamplerProcess, folder: Path) -> np.ndarray:
 
 @pytest.fixture
 def usage(tmp_path: Path) -> Path:
-    """A file of usage, in a folder whose name has a colon."""
     (tmp_path / "cri:made-up").mkdir()
     file = tmp_path / "cri:made-up" / "memory.current"
     file.write_text("130\n")

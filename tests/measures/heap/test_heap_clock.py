@@ -13,8 +13,6 @@ S = 10**9
 
 
 class Clocks:
-    """Both clocks, each read takes 10 ns."""
-
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now, self.offset = 5 * S, 1000 * S
         patch.setattr(time, "monotonic_ns", self._read)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from edgebench.errors import ResultsError
 from edgebench.measures.strategies.tcmalloc import (
     Dump,
     Libraries,
+    Tcmalloc,
     find_dumps,
     parse_dump,
     to_points,
@@ -132,3 +134,36 @@ def test_what_is_no_plain_dump_is_left_out(tmp_path: Path) -> None:
         "a heap dump can't be read: it is a device, not a file",
         "a heap dump can't be read: it has 40.00 GiB; at most 16.0 MiB are read",
     ]
+
+
+@pytest.mark.parametrize(
+    ("library", "preloaded", "expected"),
+    [
+        ("libtcmalloc.so.9", None, "libtcmalloc.so.9"),
+        ("libtcmalloc.so.9", "mine.so", "libtcmalloc.so.9 mine.so"),
+        (None, "mine.so", "libtcmalloc.so.4 mine.so"),
+    ],
+)
+def test_tcmalloc_is_preloaded_before_the_program_s_own_libraries(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    library: str | None,
+    preloaded: str | None,
+    expected: str,
+) -> None:
+    monkeypatch.setattr("ctypes.util.find_library", {"tcmalloc": library}.get)
+    own = {"A": "b"} | ({"LD_PRELOAD": preloaded} if preloaded else {})
+    command, variables = Tcmalloc(3 << 20).wrap(["net", "--batch=2"], own, tmp_path)
+    assert command == ["net", "--batch=2"]
+    assert variables == {
+        "A": "b",
+        "LD_PRELOAD": expected,
+        "HEAPPROFILE": f"{tmp_path}/heap",
+        "HEAP_PROFILE_ALLOCATION_INTERVAL": "3145728",
+        "HEAP_PROFILE_DEALLOCATION_INTERVAL": "3145728",
+        "HEAP_PROFILE_INUSE_INTERVAL": "3145728",
+        "EDGEBENCH_VIEW": "edgebench.measures.strategies.tcmalloc:TcmallocView",
+        "EDGEBENCH_VIEW_FOLDER": str(tmp_path),
+    }
+    assert json.loads((tmp_path / "command.json").read_text()) == command
+    assert (tmp_path / "clock").is_file()

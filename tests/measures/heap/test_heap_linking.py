@@ -33,7 +33,6 @@ def linked(points: list[HeapPoint], events: list[dict[str, Any]]) -> list[SpanHe
 
 
 def figures(heap: SpanHeap) -> tuple[int | None, int | None, int | None]:
-    """Before, peak, after."""
     reading = heap.reading
     return reading.before_bytes, reading.peak_bytes, reading.after_bytes
 
@@ -82,7 +81,6 @@ def test_stacks_are_those_at_the_peak() -> None:
 
 @pytest.mark.parametrize("view", [None, [], {"boundary": "1"}, {"rss": 3}])
 def test_events_that_tell_no_boundary_are_no_boundaries(view: object) -> None:
-    """A torn or foreign event is passed over."""
     assert boundaries([{"event": "end", "id": 1, "t_ns": 5, "view": view}]) == {}
 
 

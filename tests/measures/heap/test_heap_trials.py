@@ -105,7 +105,6 @@ class Given(HeapStrategy):
     counts_mapped = True
 
     def profile(self, folder: Path, numbered: Boundaries, offset_ns: int) -> HeapProfile:
-        """Two loads of 10 bytes each."""
         points = (HeapPoint(10, 0), HeapPoint(25, 10, peak_bytes=17), HeapPoint(45, 20))
         return HeapProfile(points, 0, "given")
 
