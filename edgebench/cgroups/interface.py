@@ -75,7 +75,6 @@ class HotFiles:
     peak_resets: bool = False
     swap: Path | None = None
     swap_is_memsw: bool = False
-    swap_peak: Path | None = None
     stat: Path | None = None
     kernel: Path | None = None
     cpu: Path | None = None
@@ -251,7 +250,14 @@ def kill_all(folders: Iterable[Path]) -> None:
                         remedy=f"see what it waits for: cat /proc/{pids[0]}/stack; "
                         f"then rmdir {folder}",
                     )
-                _kill(folder, pids)
+                kill_file = folder / "cgroup.kill"
+                if kill_file.exists():
+                    kill_file.write_text("1")
+                else:
+                    # 0 would be our own process group.
+                    for pid in filter(None, pids):
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGKILL)
                 # From the first kill on: to look through a thousand cgroups may take as long.
                 deadline = min(deadline, time.monotonic() + _PATIENCE_S)
                 time.sleep(_PAUSE_S)
@@ -268,18 +274,6 @@ def pids_in(folder: Path) -> tuple[int, ...]:
         with contextlib.suppress(OSError):
             pids.update(int(line) for line in (cgroup / "cgroup.procs").read_bytes().split())
     return tuple(sorted(pids))
-
-
-def _kill(folder: Path, pids: tuple[int, ...]) -> None:
-    kill_file = folder / "cgroup.kill"
-    if kill_file.exists():
-        kill_file.write_text("1")
-        return
-    for pid in pids:
-        # 0 would be our own process group.
-        if pid > 0:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
 
 
 def remove_all(folders: Iterable[Path]) -> None:

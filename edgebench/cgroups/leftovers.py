@@ -45,7 +45,7 @@ _SUFFIX = ".claims"
 _NEW = ".new"
 #: A trial opens up to 30 at a time; the rest is for clearing up.
 _LEAST_DESCRIPTORS = 64
-#: How state files name what several harnesses may change.
+#: How state files name what several harnesses may change: the controllers of a cgroup.
 CONTROLLERS = "controllers"
 #: The leaf cgroup of version 2 that harnesses are in while trials run.
 LEAF = "edgebench-harness"
@@ -166,29 +166,24 @@ class Ownership:
             self._write("release", kind, value)
 
     @contextlib.contextmanager
-    def share(self, kind: str, target: Path, before: Callable[[], str]) -> Iterator[bool]:
-        """Claim what other harnesses may have changed too; all of them wait within the block.
+    def share(self, cgroup: Path, before: Callable[[], str]) -> Iterator[None]:
+        """Claim a cgroup's controllers; all harnesses wait within the block.
 
         Args:
-            kind: one of :data:`RESTORERS`.
-            target: the file or folder to be changed.
-            before: reads the state to restore, where no other harness has changed it yet.
-
-        Yields:
-            Whether another harness has changed it.
+            cgroup: its folder.
+            before: reads which are on, where no other harness has changed them yet.
         """
         with _all_waiting(self.path.parent):
-            known = _state_before(self.path.parent, kind, target)
-            value = before() if known is None else known
-            self.claim(kind, f"{target}={value}")
-            yield known is not None
+            known = _state_before(self.path.parent, cgroup)
+            self.claim(CONTROLLERS, f"{cgroup}={before() if known is None else known}")
+            yield
 
-    def restore(self, kind: str, target: Path) -> None:
+    def restore(self, cgroup: Path) -> None:
         """Restore what :meth:`share` claimed, unless another harness still uses it."""
         with _all_waiting(self.path.parent):
-            for value in _shared(self.path, kind, target):
-                _restore(self.path, kind, target, value)
-                self.release(kind, f"{target}={value}")
+            for value in _shared(self.path, cgroup):
+                _restore(self.path, cgroup, value)
+                self.release(CONTROLLERS, f"{cgroup}={value}")
 
     def harness_pids(self) -> tuple[int, ...]:
         """List the processes of all harnesses with a state file in the folder of this one."""
@@ -310,9 +305,9 @@ def clear_claims(path: Path) -> list[str]:
                 sentences.append(sentence)
     with _all_waiting(path.parent):
         for kind, value in held:
-            if kind in RESTORERS:
-                target, _, before = value.rpartition("=")
-                if sentence := _restore(path, kind, Path(target), before):
+            if kind == CONTROLLERS:
+                cgroup, _, before = value.rpartition("=")
+                if sentence := _restore(path, Path(cgroup), before):
                     sentences.append(sentence)
         remove_file(path)
     return sentences
@@ -329,25 +324,25 @@ def _all_waiting(folder: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def _shared(path: Path, kind: str, target: Path) -> list[str]:
-    pairs = (value.rpartition("=")[::2] for held, value in claims(path) if held == kind)
-    return [before for name, before in pairs if name == str(target)]
+def _shared(path: Path, cgroup: Path) -> list[str]:
+    pairs = (value.rpartition("=")[::2] for kind, value in claims(path) if kind == CONTROLLERS)
+    return [before for name, before in pairs if name == str(cgroup)]
 
 
-def _state_before(folder: Path, kind: str, target: Path, without: Path | None = None) -> str | None:
+def _state_before(folder: Path, cgroup: Path, without: Path | None = None) -> str | None:
     """Find the state before the first harness changed it; None where no state file claims it."""
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
         with contextlib.suppress(FileNotFoundError):
-            if path != without and (states := _shared(path, kind, target)):
+            if path != without and (states := _shared(path, cgroup)):
                 return states[0]
     return None
 
 
-def _restore(path: Path, kind: str, target: Path, before: str) -> str | None:
+def _restore(path: Path, cgroup: Path, before: str) -> str | None:
     """Restore the state unless another state file claims it; return a sentence on a change."""
-    if _state_before(path.parent, kind, target, without=path) is not None:
+    if _state_before(path.parent, cgroup, without=path) is not None:
         return None
-    return RESTORERS[kind](target, before)
+    return restore_controllers(cgroup, before)
 
 
 def run_tool(words: Sequence[str], remedy: str, where: Path | None = None) -> str:
@@ -516,8 +511,4 @@ CLEARERS: dict[str, Callable[[Path], str | None]] = {
     # Once no swap is on it.
     "ram-disk": clear_ram_disk,
     "temp-folder": clear_temp_folder,
-}
-#: Kind → how its state, as it was before, is restored once no harness uses it any more.
-RESTORERS: dict[str, Callable[[Path, str], str | None]] = {
-    CONTROLLERS: restore_controllers,
 }

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from edgebench.cgroups import leftovers
 from edgebench.cgroups.files import (
     cpu_quota_above,
     memory_high_above,
@@ -445,12 +444,8 @@ def enable_controllers(base: DelegatedFolder, ownership: Ownership) -> None:
         CgroupError: the cgroup has processes that can't be moved.
     """
     folder, files = base.folder, unified_files(base.folder)
-
-    def enabled() -> str:
-        return ",".join(sorted(files.subtree_control))
-
     try:
-        with ownership.share(leftovers.CONTROLLERS, folder, enabled):
+        with ownership.share(folder, lambda: ",".join(sorted(files.subtree_control))):
             # Processes that are moved may start others meanwhile: then all of it again.
             for is_last in (False, False, False, True):
                 if not is_root_cgroup(folder):
@@ -463,7 +458,7 @@ def enable_controllers(base: DelegatedFolder, ownership: Ownership) -> None:
                 else:
                     return
     except CgroupError:
-        ownership.restore(leftovers.CONTROLLERS, folder)
+        ownership.restore(folder)
         raise
 
 

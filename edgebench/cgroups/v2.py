@@ -182,7 +182,6 @@ class V2Cgroup(Cgroup):
             peak=self.file("memory", "memory.peak"),
             peak_resets=resets,
             swap=self.file("memory", "memory.swap.current"),
-            swap_peak=self.file("memory", "memory.swap.peak"),
             stat=self.file("memory", _STAT),
             cpu=self.file("memory", "cpu.stat"),
             cpu_unit_ns=1000,

@@ -74,7 +74,9 @@ def prepare_weights(
         if checkpoint is not None:
             weights = _from_checkpoint(checkpoint, network)
         elif source.has_weights:
-            weights = _constructed(network, seed)
+            refuse_too_large(source.name, network.empty.model)
+            tensors = named_tensors(seeded_network(source, seed, weights=True))
+            weights = lambda key, meta: tensors[key]  # noqa: E731
         else:
             weights = _random(seed, network.empty.computed)
         make_folder(folder.parent, parents=True)
@@ -162,12 +164,6 @@ def _from_checkpoint(path: Path, network: ExaminedNetwork) -> Source:
     return lambda key, meta: given[key].to(meta.dtype) if key in given else spare[key]
 
 
-def _constructed(network: ExaminedNetwork, seed: int) -> Source:
-    refuse_too_large(network.source.name, network.empty.model)
-    tensors = named_tensors(seeded_network(network.source, seed, weights=True))
-    return lambda key, meta: tensors[key]
-
-
 @contextmanager
 def _alone(cache: Path) -> Iterator[None]:
     """One maker at a time; whatever is half-made then was left by a killed one."""
@@ -232,7 +228,7 @@ def manifest(request: dict[str, Any]) -> dict[str, Any]:
     """Prepare networks: each one's folder, layer table and sizes, with its weights on disk.
 
     The request: ``networks``, ``cache``, and if they differ from these, ``seed`` (0),
-    ``checkpoints`` (network → path; none), ``batch`` (1), ``image`` and ``input`` (each network's
+    ``checkpoints`` (network → path; none), ``image`` and ``input`` (each network's
     own), ``references`` (of networks that are not known by name).
 
     Raises:
@@ -255,7 +251,7 @@ def manifest(request: dict[str, Any]) -> dict[str, Any]:
 def _network(name: str, request: dict[str, Any]) -> dict[str, Any]:
     checkpoint = request.get("checkpoints", {}).get(name)
     # The table first: it is the one that finds an image too small, and quickly.
-    network = examine(name, request, request.get("batch", 1))
+    network = examine(name, request)
     folder, files = prepare_weights(
         network,
         Path(request["cache"]),

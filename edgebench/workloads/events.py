@@ -137,14 +137,9 @@ def spent_between(before: Used, after: Used) -> tuple[int, int, int, int]:
     )
 
 
-def note_line(t_ns: int, data: Mapping[str, Any]) -> str:
-    """Write the line of anything else worth keeping."""
-    return json.dumps({"event": "note", "t_ns": t_ns, "data": data}) + "\n"
-
-
-def counts_line(t_ns: int, number: int | None, counts: Mapping[str, int | None]) -> str:
-    """Write the line of a round's counts."""
-    return json.dumps({"event": "counts", "t_ns": t_ns, "round": number, **counts}) + "\n"
+def event_line(event: str, t_ns: int, **data: Any) -> str:
+    """Write the line of a note, of a round's counts, or of what an accelerator is or did."""
+    return json.dumps({"event": event, "t_ns": t_ns, **data}) + "\n"
 
 
 def collection_line(start_ns: int, end_ns: int, generation: int, collected: int) -> str:
@@ -153,11 +148,6 @@ def collection_line(start_ns: int, end_ns: int, generation: int, collected: int)
         f'{{"event": "collection", "generation": {generation}, "start_ns": {start_ns}, '
         f'"t_ns": {end_ns}, "collected": {collected}}}\n'
     )
-
-
-def accelerator_line(t_ns: int, data: Mapping[str, Any]) -> str:
-    """Write the line of what an accelerator did in phases that have ended, or which it is."""
-    return json.dumps({"event": "accelerator", "t_ns": t_ns, **data}) + "\n"
 
 
 def _number(value: int | None) -> str:

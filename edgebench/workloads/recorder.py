@@ -26,11 +26,9 @@ from edgebench.workloads.events import (
     SpanPlace,
     Spent,
     Used,
-    accelerator_line,
     collection_line,
-    counts_line,
     end_line,
-    note_line,
+    event_line,
     spent_between,
     start_line,
     timed_lines,
@@ -249,7 +247,7 @@ class Recorder:
 
     def note(self, **data: Any) -> None:
         """Record anything else worth keeping."""
-        self._line(note_line(time.monotonic_ns(), data))
+        self._line(event_line("note", time.monotonic_ns(), data=data))
 
     def timed(self, place: SpanPlace, start_ns: int, end_ns: int) -> None:
         """Record a span that an engine timed: of its memory and CPU time nothing is known."""
@@ -259,7 +257,7 @@ class Recorder:
 
     def accelerator_event(self, **data: Any) -> None:
         """Record what an accelerator is, or what it did."""
-        self._line(accelerator_line(time.monotonic_ns(), data))
+        self._line(event_line("accelerator", time.monotonic_ns(), **data))
 
     def collection(self, start_ns: int, end_ns: int, generation: int, collected: int) -> None:
         """Record a garbage collection.
@@ -325,7 +323,7 @@ class Recorder:
                     number, before = span.counted
                     counts = self._counters.read().since(before)._asdict()
                     faults = used.ru_majflt - span.used.ru_majflt
-                    line = counts_line(t_ns, number, {**counts, "major_faults": faults})
+                    line = event_line("counts", t_ns, round=number, **counts, major_faults=faults)
                     self._waiting.append(line)
             if not self._open or self._records.is_full:
                 self._write_records()
@@ -350,7 +348,7 @@ class Recorder:
         """Record what ends at a boundary. Returns what is seen where a view looks."""
         if self.accelerator is not None:
             use = self.accelerator.end_spans(span.number for span in ending)
-            self._waiting += [] if use is None else [accelerator_line(t_ns, use)]
+            self._waiting += [] if use is None else [event_line("accelerator", t_ns, **use)]
         looked = None
         if self._view:
             looked = self._look(self._view, whole)

@@ -148,7 +148,7 @@ def test_the_counters_tell_what_happened(cgroup: Cgroup, python: Run):
 def test_the_hot_files_hold_what_read_tells(cgroup: Cgroup, python: Run):
     python(TOUCH, "8")
     hot, counters = cgroup.hot_files(), settled(cgroup)
-    for path in (hot.usage, hot.peak, hot.swap, hot.swap_peak, hot.stat, hot.cpu, hot.pressure):
+    for path in (hot.usage, hot.peak, hot.swap, hot.stat, hot.cpu, hot.pressure):
         assert path is None or path.read_text()
     assert hot.cpu
     assert hot.stat

@@ -76,7 +76,6 @@ def test_the_files_that_are_watched(tmp_path: Path) -> None:
         peak=folder / "memory.peak",
         peak_resets=True,
         swap=folder / "memory.swap.current",
-        swap_peak=folder / "memory.swap.peak",
         stat=folder / "memory.stat",
         cpu=folder / "cpu.stat",
         cpu_unit_ns=1000,

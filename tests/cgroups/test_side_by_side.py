@@ -20,7 +20,7 @@ import pytest
 from edgebench.cgroups import leftovers
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
-from edgebench.cgroups.leftovers import CONTROLLERS, LEAF, Ownership, clear_leftovers
+from edgebench.cgroups.leftovers import LEAF, Ownership, clear_leftovers
 from edgebench.cgroups.v2 import V2Cgroup
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -146,16 +146,15 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         target.write_text(before)
         return f"restored {target.name}"
 
-    monkeypatch.setitem(leftovers.RESTORERS, CONTROLLERS, restore)
+    monkeypatch.setattr(leftovers, "restore_controllers", restore)
     path = tmp_path / "value"
     path.write_text("3")
     return path
 
 
-def change(ownership: Ownership, file: Path) -> bool:
-    with ownership.share(CONTROLLERS, file, file.read_text) as is_shared:
+def change(ownership: Ownership, file: Path) -> None:
+    with ownership.share(file, file.read_text):
         file.write_text("0")
-    return is_shared
 
 
 def die(ownership: Ownership) -> None:
@@ -170,7 +169,8 @@ def test_the_last_of_three_restores(
 ) -> None:
     with ExitStack() as stack:
         harnesses = [stack.enter_context(Ownership(state)) for _ in order]
-        assert [change(one, file) for one in harnesses] == [False, True, True]
+        for harness in harnesses:
+            change(harness, file)
         living = list(order)
         for number in order:
             (die if number in killed else Ownership.close)(harnesses[number])
@@ -183,8 +183,9 @@ def test_the_last_of_three_restores(
 
 def test_one_that_gives_up_early_leaves_it_to_the_other(state: Path, file: Path) -> None:
     with Ownership(state) as one, Ownership(state) as other:
-        assert (change(one, file), change(other, file)) == (False, True)
-        one.restore(CONTROLLERS, file)
+        change(one, file)
+        change(other, file)
+        one.restore(file)
         assert file.read_text() == "0"
-        other.restore(CONTROLLERS, file)
+        other.restore(file)
         assert file.read_text() == "3"

@@ -461,7 +461,7 @@ class FileEngine(Engine):
         return error_words(error)
 
     @contextmanager
-    def named_errors(self, doing: str, where: str, remedy: str = "") -> Iterator[None]:
+    def named_errors(self, doing: str, where: str) -> Iterator[None]:
         """Turn what the library raises into an error that says what the engine can't do.
 
         Raises:
@@ -476,7 +476,7 @@ class FileEngine(Engine):
             if len(words) > _MOST_WORDS:
                 words = f"{words[:_MOST_WORDS].rstrip()} …"
             what = f"{self.title} can't {doing}: {words}"
-            raise WorkloadError(what, where=where, remedy=remedy or self.remedy) from error
+            raise WorkloadError(what, where=where, remedy=self.remedy) from error
 
     def open(self, settings: Mapping[str, Any], recorder: Recorder) -> Rounds:
         """Make each network's inputs."""

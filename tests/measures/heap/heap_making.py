@@ -36,7 +36,6 @@ def profile_network(
         cache=cache_folder(None),
         seed=1,
         checkpoints={},
-        batch=1,
         image=None,
         identity=None,
     )["networks"][network]
