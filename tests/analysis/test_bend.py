@@ -49,3 +49,12 @@ def test_five_places_are_enough():
     found = find_bend([1, 2, 3, 4, 5], [1, 2, 3, 5, 7])
     assert (found.at, found.before, found.after) == pytest.approx((3.0, 1.0, 2.0))
     assert found.start == pytest.approx(0, abs=1e-9)
+
+
+def test_its_interval_is_where_an_f_test_can_tell_no_difference():
+    """F(0.9; 1, 4) = 4.545 on the profile of relative squares, a step of 5 / 1,200 wider."""
+    found = find_bend(range(1, 9), [10.2, 11.9, 14.1, 16.2, 21.5, 28.1, 33.6, 40.3])
+    ends = found.at, found.low, found.high
+    assert ends == pytest.approx((4.1666667, 3.8583333, 4.3708333), abs=1e-6)
+    lines = found.start, found.before, found.after
+    assert lines == pytest.approx((8.1114783, 1.9931947, 6.1954478), rel=1e-6)

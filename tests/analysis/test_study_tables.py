@@ -60,11 +60,11 @@ def test_the_bend_is_at_the_kernel_that_was_put_in(convolution: Path):
 def test_stacks_stand_beside_the_kernel_of_their_field(convolution: Path):
     """Two of 3 x 3 are held against 5 x 5, with the ratio that was put in inside its interval."""
     pairs = list(stacked_kernels(cost_frame(edgebench.load(convolution))))
-    assert {(p.small, p.large) for p in pairs} == {(2, 3), (3, 5), (4, 7), (5, 9)}
+    assert {(p["small"], p["large"]) for p in pairs} == {(2, 3), (3, 5), (4, 7), (5, 9)}
     truth = 2 * 1.9 / 3.5
-    found = [p for p in pairs if p.small == 3]
-    assert sum(p.low <= truth <= p.high for p in found) >= len(found) - 2
-    assert all(p.ratio == pytest.approx(truth, rel=0.05) for p in found)
+    found = [p for p in pairs if p["small"] == 3]
+    assert sum(p["low"] <= truth <= p["high"] for p in found) >= len(found) - 2
+    assert all(p["ratio"] == pytest.approx(truth, rel=0.05) for p in found)
 
 
 def test_the_false_conclusion_shows_itself_as_noise(search: Path):

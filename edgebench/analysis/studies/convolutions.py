@@ -7,7 +7,7 @@ Training on Low Power Devices".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -230,37 +230,22 @@ def cost_bends(costs: pd.DataFrame) -> Iterator[CostBend]:
             yield CostBend(along, dict(zip(fixed, tuple(values), strict=True)), bend)
 
 
-@dataclass(frozen=True)
-class StackedKernels:
-    """Some small kernels in a row against one large kernel of the same field.
+def stacked_kernels(costs: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Compare each stack of small kernels with the one large kernel of its field.
 
     ``ratio`` is the small ones' time per image over the large one's, ``low`` … ``high`` its 90 %
     interval from the spread between trials (None with one trial); memory likewise, without one.
     """
-
-    work: str
-    limit_label: str
-    batch: int
-    stack: int
-    small: int
-    large: int
-    ratio: float
-    low: float | None
-    high: float | None
-    bytes_ratio: float
-
-
-def stacked_kernels(costs: pd.DataFrame) -> Iterator[StackedKernels]:
-    """Compare each stack of the sweep with the one kernel of its field."""
     from scipy import stats
 
     fixed = ["limit_label", "channels", "image", "work", "batch"]
     for _, rows in costs.groupby(fixed, sort=True):
         singles = dict(list(rows[rows["stack"] == 1].groupby("kernel")))
         for _, small in rows[rows["stack"] > 1].groupby(["stack", "kernel"]):
-            large = singles.get(small["field"].iloc[0])
+            row = small.iloc[0]
+            large = singles.get(row["field"])
             # A kernel of 1 sees one pixel however often it is stacked.
-            if large is None or small["kernel"].iloc[0] <= 1:
+            if large is None or row["kernel"] <= 1:
                 continue
             low, high = None, None
             if min(len(small), len(large)) > 1:
@@ -268,24 +253,52 @@ def stacked_kernels(costs: pd.DataFrame) -> Iterator[StackedKernels]:
                 logs = np.log(small["image_s"]), np.log(large["image_s"])
                 interval = stats.ttest_ind(*logs, equal_var=False).confidence_interval(LEVEL)
                 low, high = float(np.exp(interval.low)), float(np.exp(interval.high))
-            row = small.iloc[0]
-            yield StackedKernels(
-                work=str(row["work"]),
-                limit_label=str(row["limit_label"]),
-                batch=int(row["batch"]),
-                stack=int(row["stack"]),
-                small=int(row["kernel"]),
-                large=int(large["kernel"].iloc[0]),
-                ratio=float(small["image_s"].median() / large["image_s"].median()),
-                low=low,
-                high=high,
-                bytes_ratio=float(small["image_bytes"].median() / large["image_bytes"].median()),
-            )
+            yield {
+                "work": str(row["work"]),
+                "limit_label": str(row["limit_label"]),
+                "batch": int(row["batch"]),
+                "stack": int(row["stack"]),
+                "small": int(row["kernel"]),
+                "large": int(large["kernel"].iloc[0]),
+                "ratio": float(small["image_s"].median() / large["image_s"].median()),
+                "low": low,
+                "high": high,
+                "bytes_ratio": float(small["image_bytes"].median() / large["image_bytes"].median()),
+            }
 
 
-_TITLE = "Time and memory of a convolution per image"
 #: What was done, and at which limit: the first columns of each table.
 _WHERE = (Column("work", "pass", words=True), Column("limit_label", "limit", words=True))
+_COSTS = (
+    *_WHERE,
+    Column("stack", "stacked", "{:g}"),
+    Column("kernel", "kernel", "{:g}"),
+    Column("batch", "batch", "{:g}"),
+    Column("image_s", "ms per image", "{:.3f}", 1e-3),
+    Column("image_bytes", "MiB per image", "{:.2f}", MIB),
+)
+_BENDS = (
+    *_WHERE,
+    Column("along", "along", words=True),
+    Column("stack", "stacked", "{:g}"),
+    Column("other", "at the other's", "{:g}"),
+    Column("at", "bend at", "{:.1f}"),
+    Column("low", "from", "{:.1f}"),
+    Column("high", "to", "{:.1f}"),
+    Column("steeper", "slope after / before", "{:.2f}"),
+    Column("doubt", "doubt", "{:.3f}"),
+)
+_STACKED = (
+    *_WHERE,
+    Column("batch", "batch", "{:g}"),
+    Column("stack", "stacked", "{:g}"),
+    Column("small", "small kernel", "{:g}"),
+    Column("large", "large kernel", "{:g}"),
+    Column("ratio", "time small / large", "{:.2f}"),
+    Column("low", "from", "{:.2f}"),
+    Column("high", "to", "{:.2f}"),
+    Column("bytes_ratio", "memory small / large", "{:.2f}"),
+)
 
 
 def convolution_tables(results: Results) -> list[StudyTable]:
@@ -297,63 +310,25 @@ def convolution_tables(results: Results) -> list[StudyTable]:
     costs = cost_frame(results)
     keys = ["work", "limit_label", "stack", "kernel", "batch"]
     medians = costs.groupby(keys, as_index=False)[["image_s", "image_bytes"]].median()
-    columns = (
-        *_WHERE,
-        Column("stack", "stacked", "{:g}"),
-        Column("kernel", "kernel", "{:g}"),
-        Column("batch", "batch", "{:g}"),
-        Column("image_s", "ms per image", "{:.3f}", 1e-3),
-        Column("image_bytes", "MiB per image", "{:.2f}", MIB),
-    )
-    tables = [
-        StudyTable("convolution", _TITLE, columns, frame_rows(medians)),
-    ]
-    bends = list(cost_bends(costs))
-    tables += [_bends_table(bends)] if bends else []
-    pairs = [asdict(pair) for pair in stacked_kernels(costs)]
-    return [*tables, _stacked_table(pairs)] if pairs else tables
-
-
-def _bends_table(bends: list[CostBend]) -> StudyTable:
-    rows = [
-        {
-            **cost.shared,
-            "along": cost.along,
-            "other": cost.shared["batch" if cost.along == "kernel" else "kernel"],
-            "at": cost.at if cost.bend.found else None,
-            "low": cost.interval[0] if cost.bend.found else None,
-            "high": cost.interval[1] if cost.bend.found else None,
-            "steeper": cost.bend.after / cost.bend.before if cost.bend.before else None,
-            "doubt": cost.bend.doubt,
-        }
-        for cost in bends
-    ]
-    columns = (
-        *_WHERE,
-        Column("along", "along", words=True),
-        Column("stack", "stacked", "{:g}"),
-        Column("other", "at the other's", "{:g}"),
-        Column("at", "bend at", "{:.1f}"),
-        Column("low", "from", "{:.1f}"),
-        Column("high", "to", "{:.1f}"),
-        Column("steeper", "slope after / before", "{:.2f}"),
-        Column("doubt", "doubt", "{:.3f}"),
-    )
-    says = ("no place: a straight line with the same noise looks as bent more than once in 20",)
-    return StudyTable("bends", "Bends of the time per image", columns, rows, says)
-
-
-def _stacked_table(rows: list[dict[str, Any]]) -> StudyTable:
-    columns = (
-        *_WHERE,
-        Column("batch", "batch", "{:g}"),
-        Column("stack", "stacked", "{:g}"),
-        Column("small", "small kernel", "{:g}"),
-        Column("large", "large kernel", "{:g}"),
-        Column("ratio", "time small / large", "{:.2f}"),
-        Column("low", "from", "{:.2f}"),
-        Column("high", "to", "{:.2f}"),
-        Column("bytes_ratio", "memory small / large", "{:.2f}"),
-    )
-    title = "Stacked small kernels compared with one large kernel of the same receptive field"
-    return StudyTable("stacked", title, columns, rows)
+    title = "Time and memory of a convolution per image"
+    tables = [StudyTable("convolution", title, _COSTS, frame_rows(medians))]
+    bends = []
+    for cost in cost_bends(costs):
+        at, bend = (cost.at, *cost.interval) if cost.bend.found else (None, None, None), cost.bend
+        bends.append(
+            {
+                **cost.shared,
+                "along": cost.along,
+                "other": cost.shared["batch" if cost.along == "kernel" else "kernel"],
+                **dict(zip(("at", "low", "high"), at, strict=True)),
+                "steeper": bend.after / bend.before if bend.before else None,
+                "doubt": bend.doubt,
+            }
+        )
+    if bends:
+        says = ("no place: a straight line with the same noise looks as bent more than once in 20",)
+        tables.append(StudyTable("bends", "Bends of the time per image", _BENDS, bends, says))
+    if pairs := list(stacked_kernels(costs)):
+        title = "Stacked small kernels compared with one large kernel of the same receptive field"
+        tables.append(StudyTable("stacked", title, _STACKED, pairs))
+    return tables

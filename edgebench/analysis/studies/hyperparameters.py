@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgebench.analysis.studies.tables import Column, StudyTable
+from edgebench.analysis.studies.tables import Column, StudyTable, frame_rows
 from edgebench.errors import ResultsError
 from edgebench.units import MIB
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from edgebench.records import TrialRecord
     from edgebench.results.results import Results
     from edgebench.results.sweep_reader import Sweep
 
@@ -43,7 +42,7 @@ class SettingEffect:
         group: what the draws share: data set, network, background.
         measure: the column that was explained.
         setting: the column that explains.
-        draws: so many points.
+        draws: points.
         size: standard deviations of the measure for one of the setting; ``low`` … ``high`` is its
             95 % interval.
         across: what the measure changes by from the setting's lowest drawn value to its highest,
@@ -203,8 +202,24 @@ def draw_frame(results: Results) -> pd.DataFrame:
     import pandas as pd
 
     sweep = results.sweeps[0]
-    axes = search_axes(sweep)
-    frame = pd.DataFrame([_row(record, axes) for record in sweep.records])
+    axes, rows = search_axes(sweep), []
+    for record in sweep.records:
+        settings = record.settings
+        row = {
+            "trial": record.trial,
+            "draw": settings.get("draw"),
+            "outcome": record.outcome,
+            "wall_s": record.wall_s,
+            "limit_label": record.limits.label,
+            **{name: settings[name] for name in GROUPS if name in settings},
+            **{name: settings.get(name) for name in axes},
+            OWN: record.demand_bytes,
+        }
+        for read in record.notes.get("system_memory", ()):
+            name = f"{SYSTEM_PREFIX}{read['interval_s']:g}s"
+            row |= {f"{name}_bytes": read["mean_bytes"], f"{name}_samples": read["samples"]}
+        rows.append(row)
+    frame = pd.DataFrame(rows)
     # A setting that a network doesn't have is None there.
     numbers = [name for name, scale in axes.items() if scale != "choice"]
     return frame.astype(dict.fromkeys([*numbers, *measures_of(frame)], "float64"))
@@ -222,24 +237,6 @@ def search_axes(sweep: Sweep) -> dict[str, str]:
         raise ResultsError("this sweep is not a random search", where=str(sweep.path))
     drawn = {name: axis for name, axis in axes.items() if isinstance(axis, dict)}
     return {name: str(axis.get("scale", "choice")) for name, axis in drawn.items()}
-
-
-def _row(record: TrialRecord, axes: Mapping[str, str]) -> dict[str, Any]:
-    settings = record.settings
-    row = {
-        "trial": record.trial,
-        "draw": settings.get("draw"),
-        "outcome": record.outcome,
-        "wall_s": record.wall_s,
-        "limit_label": record.limits.label,
-        **{name: settings[name] for name in GROUPS if name in settings},
-        **{name: settings.get(name) for name in axes},
-        OWN: record.demand_bytes,
-    }
-    for read in record.notes.get("system_memory", ()):
-        name = f"{SYSTEM_PREFIX}{read['interval_s']:g}s"
-        row |= {f"{name}_bytes": read["mean_bytes"], f"{name}_samples": read["samples"]}
-    return row
 
 
 def measures_of(draws: pd.DataFrame) -> list[str]:
@@ -307,49 +304,40 @@ def search_tables(results: Results) -> list[StudyTable]:
     Raises:
         ResultsError: this sweep is not a random search.
     """
-    trials = _trials(results)
+    draws, axes = draw_frame(results), search_axes(results.sweeps[0])
+    groups = [name for name in GROUPS if name in draws and draws[name].nunique() > 1]
+    columns = [Column("trial", "trial", words=True)]
+    for name in dict.fromkeys((*groups, *axes)):
+        words = any(isinstance(value, str) for value in draws[name])
+        if name == "background_bytes":
+            columns.append(_BACKGROUND)
+        else:
+            columns.append(Column(name, name, "{:.4g}", words=words))
+    columns.append(Column("wall_s", "s", "{:.1f}"))
+    columns += (Column(name, _title(name), "{:.1f}", MIB) for name in measures_of(draws))
+    columns.append(Column("outcome", "outcome", words=True))
+    title, rows = "Trials of the search; memory in MiB", frame_rows(draws)
+    trials = StudyTable("trials", title, tuple(columns), rows)
     try:
         effects = search_effects(results)
     except ResultsError as error:
         # The trials are shown even if they are too few for effects.
         return [replace(trials, says=(f"no effects: {error.what}",))]
     tables = [trials, *_effect_tables(effects)]
-    if moved := list(background_effects(draw_frame(results))):
-        columns = (
-            Column("measure", "measure", words=True),
-            Column("background_bytes", "background MiB", "{:.0f}", MIB),
-            Column("draws", "draws", "{:g}"),
-            Column("median_share", "median change", "{:.2%}"),
-            Column("largest_share", "largest change", "{:.2%}"),
-        )
+    if moved := list(background_effects(draws)):
         title = "How background memory changes each measure of the same draws"
-        tables.append(StudyTable("background", title, columns, moved))
+        tables.append(StudyTable("background", title, _MOVED, moved))
     return tables
 
 
-def _trials(results: Results) -> StudyTable:
-    draws = draw_frame(results)
-    groups = [name for name in GROUPS if name in draws and draws[name].nunique() > 1]
-    axes = search_axes(results.sweeps[0])
-    words = {
-        name for name in (*groups, *axes) if any(isinstance(value, str) for value in draws[name])
-    }
-    columns = (
-        Column("trial", "trial", words=True),
-        *(_setting(name, name in words) for name in groups),
-        *(_setting(name, name in words) for name in axes if name not in groups),
-        Column("wall_s", "s", "{:.1f}"),
-        *(Column(name, _title(name), "{:.1f}", MIB) for name in measures_of(draws)),
-        Column("outcome", "outcome", words=True),
-    )
-    rows: list[dict[str, Any]] = draws.to_dict("records")  # type: ignore[assignment]
-    return StudyTable("trials", "Trials of the search; memory in MiB", columns, rows)
-
-
-def _setting(name: str, words: bool) -> Column:
-    if name == "background_bytes":
-        return Column(name, "background MiB", "{:.0f}", MIB)
-    return Column(name, name, "{:.4g}", words=words)
+_BACKGROUND = Column("background_bytes", "background MiB", "{:.0f}", MIB)
+_MOVED = (
+    Column("measure", "measure", words=True),
+    _BACKGROUND,
+    Column("draws", "draws", "{:g}"),
+    Column("median_share", "median change", "{:.2%}"),
+    Column("largest_share", "largest change", "{:.2%}"),
+)
 
 
 def _title(measure: str) -> str:
@@ -359,27 +347,17 @@ def _title(measure: str) -> str:
 
 def _effect_tables(effects: Sequence[SettingEffect]) -> list[StudyTable]:
     """Make the table of all effects, and of the paper's conclusion about the learning rate."""
-    # The settings in which the groups differ; background memory comes last.
+    # The settings in which the groups differ.
     groups = [effect.group for effect in effects]
     named = [name for name in groups[0] if len({group[name] for group in groups}) > 1]
-    named.sort(key=lambda name: name == "background_bytes")
     rows = []
     for effect in effects:
-        words = (
-            f"background {int(effect.group[name]) // MIB} MiB"
-            if name == "background_bytes"
-            else str(effect.group[name])
-            for name in named
-            if name != "background_bytes" or effect.group[name] is not None
-        )
-        rows.append(
-            {
-                **asdict(effect),
-                "group": ", ".join(words) or "all",
-                "measure": _title(effect.measure),
-                "shown": "yes" if effect.shown else "no",
-            }
-        )
+        about = {name: effect.group[name] for name in named}
+        if (size := about.pop("background_bytes", None)) is not None:
+            about["background_bytes"] = f"background {int(size) // MIB} MiB"
+        named_row = {"group": ", ".join(map(str, about.values())) or "all"}
+        named_row |= {"measure": _title(effect.measure), "shown": "yes" if effect.shown else "no"}
+        rows.append({**asdict(effect), **named_row})
     where = (Column("group", "draws of", words=True), Column("measure", "measure", words=True))
     across = (
         Column("across", "MiB over its range", "{:+.1f}", MIB),
@@ -404,12 +382,12 @@ def _effect_tables(effects: Sequence[SettingEffect]) -> list[StudyTable]:
     )
     title = "Which settings matter for memory"
     tables = [StudyTable("effects", title, columns, rows, says)]
+    # More memory where the rate is lower.
     checked = [
-        {**{k: v for k, v in row.items() if k != "shown"}, "survives": "yes" if low else "no"}
+        {k: v for k, v in row.items() if k != "shown"}
+        | {"survives": "yes" if row["high"] < 0 else "no"}
         for row in rows
         if row["setting"] == "learning_rate"
-        # More memory where the rate is lower.
-        for low in [row["high"] < 0]
     ]
     if checked:
         columns = (*where, Column("survives", "confirmed", words=True), *across)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from edgebench.records import TrialRecord
     from edgebench.results.results import Results
-    from edgebench.results.sweep_reader import Sweep
 
 
 WHOLE = "all"
@@ -47,36 +46,34 @@ def partial_frame(results: Results) -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows = [_row(sweep, record) for sweep in results.sweeps for record in sweep.records]
-    known = [row for row in rows if row is not None]
-    if len({row["trained"] for row in known}) < 2:
+    rows = []
+    for sweep, record in ((s, record) for s in results.sweeps for record in s.records):
+        settings, notes = record.settings, record.notes
+        if "trained" not in settings:
+            continue
+        seconds = {f"{phase}_s": step_median(record, phase) for phase in _PHASES}
+        rows.append(
+            {
+                "sweep": sweep.name,
+                "trial": record.trial,
+                "point": record.point,
+                "trained": settings["trained"],
+                **{name: settings.get(name) for name in SHARED},
+                "limit_label": record.limits.label,
+                "outcome": record.outcome,
+                **seconds,
+                "step_s": sum(s for s in seconds.values() if s is not None) or None,
+                "peak_bytes": record.peak_bytes,
+                "own_bytes": above_base(record),
+                "gradient_bytes": (notes.get("held_bytes") or {}).get("gradients"),
+                "loss": notes.get("loss"),
+                "accuracy": notes.get("test_accuracy"),
+            }
+        )
+    if len({row["trained"] for row in rows}) < 2:
         raise ResultsError('no parts of a network were trained: trained = ["all", "last"]')
     # As the scenario lists them, not as chance ordered the trials.
-    return pd.DataFrame(known).sort_values(["sweep", "point", "trial"], ignore_index=True)
-
-
-def _row(sweep: Sweep, record: TrialRecord) -> dict[str, Any] | None:
-    settings = record.settings
-    if "trained" not in settings:
-        return None
-    held = record.notes.get("held_bytes") or {}
-    seconds = {f"{phase}_s": step_median(record, phase) for phase in _PHASES}
-    return {
-        "sweep": sweep.name,
-        "trial": record.trial,
-        "point": record.point,
-        "trained": settings["trained"],
-        **{name: settings.get(name) for name in SHARED},
-        "limit_label": record.limits.label,
-        "outcome": record.outcome,
-        **seconds,
-        "step_s": sum(s for s in seconds.values() if s is not None) or None,
-        "peak_bytes": record.peak_bytes,
-        "own_bytes": above_base(record),
-        "gradient_bytes": held.get("gradients"),
-        "loss": record.notes.get("loss"),
-        "accuracy": record.notes.get("test_accuracy"),
-    }
+    return pd.DataFrame(rows).sort_values(["sweep", "point", "trial"], ignore_index=True)
 
 
 def above_base(record: TrialRecord) -> int | None:
@@ -154,25 +151,16 @@ def training_memory_frame(results: Results) -> pd.DataFrame:
     """
     import pandas as pd
 
-    heaps = _heaps(results)
+    sweep = results.sweeps[0]
+    heaps = {
+        (record.point, record.strategy): sweep.reading(record.trial).peak_bytes
+        for record in sweep.strategy_records
+        if record.strategy in HEAPS and record.settings["kind"] == KIND
+        if record.outcome == "ok" and "reading" not in record.missing
+    }
     if not heaps:
         raise ResultsError('no heap profiler ran on a training workload: strategies = ["memray"]')
-    timed = pd.DataFrame(_timed_rows(results))
-    keys = ["point", "network", "mode", "batch", "accelerator"]
-    figures = ["demand_bytes", "base_bytes", "above_bytes"]
-    if timed[ACCELERATOR].notna().any():
-        timed = timed.astype({ACCELERATOR: "float64"})
-        figures.append(ACCELERATOR)
-    frame = timed.groupby(keys, as_index=False)[figures].median()
-    for name in HEAPS:
-        peaks = {point: peak for (point, strategy), peak in heaps.items() if strategy == name}
-        if peaks:
-            frame[f"{name}_bytes"] = frame["point"].map(peaks)
-    return frame
-
-
-def _timed_rows(results: Results) -> list[dict[str, Any]]:
-    return [
+    timed = pd.DataFrame(
         {
             "point": record.point,
             "network": record.settings["network"],
@@ -184,21 +172,20 @@ def _timed_rows(results: Results) -> list[dict[str, Any]]:
             "accelerator": record.settings.get("accelerator", ""),
             ACCELERATOR: record.accelerator and record.accelerator.peak_allocated_bytes,
         }
-        for record in results.sweeps[0].records
+        for record in sweep.records
         if record.settings["kind"] == KIND and record.outcome == "ok"
-    ]
-
-
-def _heaps(results: Results) -> dict[tuple[str, str], int | None]:
-    sweep = results.sweeps[0]
-    return {
-        (record.point, record.strategy): sweep.reading(record.trial).peak_bytes
-        for record in sweep.strategy_records
-        if record.strategy in HEAPS
-        and record.settings["kind"] == KIND
-        and record.outcome == "ok"
-        and "reading" not in record.missing
-    }
+    )
+    keys = ["point", "network", "mode", "batch", "accelerator"]
+    figures = ["demand_bytes", "base_bytes", "above_bytes"]
+    if timed[ACCELERATOR].notna().any():
+        timed = timed.astype({ACCELERATOR: "float64"})
+        figures.append(ACCELERATOR)
+    frame = timed.groupby(keys, as_index=False)[figures].median()
+    for name in HEAPS:
+        peaks = {point: peak for (point, strategy), peak in heaps.items() if strategy == name}
+        if peaks:
+            frame[f"{name}_bytes"] = frame["point"].map(peaks)
+    return frame
 
 
 def training_memory_tables(results: Results) -> list[StudyTable]:
