@@ -3,7 +3,7 @@
 ``python benchmarks/slowdown_model.py [SWEEP...]`` (a minute) writes ``results/slowdown_model.json``
 with every point, and a table. Points are symmetric: those that were slowed 1.5 times or more, or
 are said to be. A network that is predicted tells nothing of itself but what a use names. Chosen on
-validation-one-thread: the ramp of misses (``miss_curve._RAMP``). Chosen on all three sweeps: the
+validation-one-thread: the ramp of misses (``seconds._RAMP``). Chosen on all three sweeps: the
 reach of intervals (``computed._REACH``).
 
 The use ``probe`` knows of a walk what ``predict --probe`` makes: its unlimited rounds, the working

@@ -113,8 +113,17 @@ def shared_points(a: Sweep, b: Sweep, across_storage: bool) -> SharedPoints:
         UsageError: the sweeps are of different storage.
         ResultsError: they have no point in common.
     """
-    other_storage = _other_storage(a, b, across_storage)
-    points_a, points_b = _points(a, other_storage), _points(b, other_storage)
+    of_a, of_b = ({record.limits.storage for record in sweep.records} for sweep in (a, b))
+    is_other = bool(of_a and of_b and not of_a & of_b)
+    if is_other and (not across_storage or len(of_a) > 1 or len(of_b) > 1):
+        names = [" and ".join(map(storage_words, sorted(of))) for of in (of_a, of_b)]
+        one_each = "compare sweeps that have one storage each"
+        raise UsageError(
+            f"the sweeps are of different storage, so their times can't be compared: {names[0]} "
+            f"in a, {names[1]} in b",
+            remedy=one_each if across_storage else STORAGE_REMEDY,
+        )
+    points_a, points_b = _points(a, is_other), _points(b, is_other)
     common = [key for key in points_a if key in points_b]
     if not common:
         # Whether a workload of both differs in its use of the garbage collector alone.
@@ -133,22 +142,6 @@ def shared_points(a: Sweep, b: Sweep, across_storage: bool) -> SharedPoints:
         [_words(points_a[key]) for key in points_a if key not in points_b],
         [_words(points_b[key]) for key in points_b if key not in points_a],
     )
-
-
-def _other_storage(a: Sweep, b: Sweep, wanted: bool) -> bool:
-    """Whether points of different storage are paired: they share none, and that is wanted."""
-    of_a, of_b = ({record.limits.storage for record in sweep.records} for sweep in (a, b))
-    if not of_a or not of_b or of_a & of_b:
-        return False
-    if not wanted or len(of_a) > 1 or len(of_b) > 1:
-        names = [" and ".join(map(storage_words, sorted(of))) for of in (of_a, of_b)]
-        remedy = STORAGE_REMEDY if not wanted else "compare sweeps that have one storage each"
-        raise UsageError(
-            f"the sweeps are of different storage, so their times can't be compared: {names[0]} "
-            f"in a, {names[1]} in b",
-            remedy=remedy,
-        )
-    return True
 
 
 def _points(sweep: Sweep, any_storage: bool) -> _Points:

@@ -86,7 +86,12 @@ def layer_cost_tables(results: Results) -> LayerCostTables:
     left_out: list[str] = []
     # The prefill is a language model's first execution.
     layers = results.layers.assign(phase=results.layers["phase"].replace("prefill", "first"))
-    walked, doubted = walked_ratios(results), _doubted(results)
+    walked, doubted = walked_ratios(results), dict[tuple[str, str], list[Doubt]]()
+    for sweep in results.sweeps:
+        rows = range(len(sweep.records))
+        columns = (sweep.columns.words(name, rows) for name in ("trial", "doubts"))
+        for trial, doubts in zip(*columns, strict=True):
+            doubted[sweep.name, str(trial)] = doubts or []
     for _, trials in results.trials.groupby(["sweep", "workload"], sort=False):
         # Plain values: an option may be one of NumPy's truth values.
         about = trials.iloc[0][["sweep", *DISTINCT]].dropna().to_dict()
@@ -234,16 +239,6 @@ def _rows(
     return rows
 
 
-def _doubted(results: Results) -> dict[tuple[str, str], list[Doubt]]:
-    doubted = {}
-    for sweep in results.sweeps:
-        rows = range(len(sweep.records))
-        columns = (sweep.columns.words(name, rows) for name in ("trial", "doubts"))
-        for trial, doubts in zip(*columns, strict=True):
-            doubted[sweep.name, str(trial)] = doubts or []
-    return doubted
-
-
 def _unfinished(trials: pd.DataFrame) -> list[UnfinishedLimit]:
     limited = trials[trials["memory_bytes"].notna()]
     finished = set(limited.loc[limited["outcome"] == "ok", "limit_label"])
@@ -344,10 +339,6 @@ def number_or_none(value: Any) -> float | None:
     return float(value) if value == value else None
 
 
-#: The first time a layer is loaded and executed: what strategies' own trials are compared by.
-_PHASES = ("load", "first")
-
-
 @dataclass(frozen=True)
 class PeakMethod:
     """How a strategy measured a layer's peak, and its error (None: unknown)."""
@@ -400,7 +391,8 @@ def _peak_table(memory: pd.DataFrame, points: list[tuple[str, str]]) -> LayerPea
     rows = memory.set_index(["sweep", "point"])
     rows = rows[rows.index.isin(points) & (rows["outcome"] == "ok")]
     first = (rows["round"] == rows["round"].min()) & (rows["pass_number"] == 0)
-    rows = rows[first & rows["phase"].isin(_PHASES)]
+    # What strategies' own trials are compared by: the first time a layer is loaded and executed.
+    rows = rows[first & rows["phase"].isin(("load", "first"))]
     if not rows["own_trial"].any():
         return None
     # The kernel's marks of a strategy's own trial count what the strategy adds.

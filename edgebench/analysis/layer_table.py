@@ -83,8 +83,8 @@ class LayerPhases:
     @property
     def growth_bytes(self) -> float | None:
         """The most that one of its steps went above the usage before it."""
-        known = (s.growth_bytes for s in self._made() if s.growth_bytes is not None)
-        return max(known, default=None)
+        growths = (s.growth_bytes for s in self._made() if s.growth_bytes is not None)
+        return max(growths, default=None)
 
     @property
     def interval_s(self) -> tuple[float, float] | None:
@@ -233,10 +233,6 @@ class LayerCostTable:
                 row["at"][label] |= derived | {"major_faults": cost.steps.major_faults}
         return data
 
-    def tightest(self) -> PassCost | None:
-        """Return the cost of the tightest limit at which trials finished; None without limits."""
-        return self.costs[-1] if self.costs else None
-
     def slowed(self, workload: WorkloadFacts) -> PassCost | None:
         """Return the cost of the tightest limit that surely slows its workload and its layers.
 
@@ -313,17 +309,13 @@ def sorted_layers(table: LayerCostTable, sort: str | None, label: str | None) ->
         sort: one of :data:`SORTS`; None means ``cost``, or ``time`` without a limit.
         label: the limit whose extra time is sorted by.
     """
-    cost_known = label is not None
-    sort = sort or ("cost" if cost_known else "time")
+    sort = sort or ("time" if label is None else "cost")
 
     def key(row: LayerRow) -> float:
         if sort == "cost" and label is not None:
             return -row.at[label].extra_s
-        if sort == "parameters":
-            return -(row.parameter_bytes or 0.0)
-        if sort == "peak":
-            return -(row.unlimited.peak_bytes or 0.0)
-        return 0.0 if sort == "order" else -row.unlimited.pass_s
+        known = {"parameters": row.parameter_bytes, "peak": row.unlimited.peak_bytes, "order": 0.0}
+        return -(known.get(sort, row.unlimited.pass_s) or 0.0)
 
     return sorted(table.layers, key=key)
 

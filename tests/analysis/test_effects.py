@@ -73,36 +73,6 @@ def test_intervals_are_those_of_statsmodels(
     assert [found.size, found.low, found.high, found.share] == pytest.approx(wanted, rel=1e-9)
 
 
-@pytest.mark.heavy
-def test_what_has_no_effect_is_shown_as_often_as_promised():
-    """Of 100 searches the rate, which does nothing, is shown in about one of twenty."""
-    shown = [
-        next(
-            e for e in setting_effects(drawn(25, seed), SETTINGS, ["memory"]) if e.setting == "rate"
-        ).shown
-        for seed in range(100)
-    ]
-    assert np.mean(shown) <= 0.13
-
-
-def test_a_small_rate_that_uses_memory_is_told_with_its_sign():
-    """A true effect of the rate has a negative sign: more memory where the rate is lower."""
-    found = {e.setting: e for e in setting_effects(drawn(40, 3, rate=-3.0), SETTINGS, ["memory"])}
-    assert found["rate"].high < 0
-
-
-def test_one_is_not_blamed_for_another():
-    """A setting that goes along with the true cause ranks high alone, but has no effect."""
-    chance = np.random.default_rng(4)
-    layers = chance.uniform(1, 9, 80)
-    frame = pd.DataFrame({"layers": layers, "batch": layers * 20 + chance.normal(0, 30, 80)})
-    frame["memory"] = 50 * frame["layers"] + chance.normal(0, 20, 80)
-    settings = {"batch": "linear", "layers": "linear"}
-    found = {e.setting: e for e in setting_effects(frame, settings, ["memory"])}
-    assert found["batch"].rank > 0.6
-    assert not found["batch"].shown
-
-
 def test_groups_are_never_mixed():
     frame = pd.concat([drawn(30, 1).assign(data="a"), drawn(30, 2).assign(data="b")])
     found = list(setting_effects(frame, SETTINGS, ["memory"], ["data"]))

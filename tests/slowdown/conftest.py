@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from made_sweep import make
-from verb_making import SHAPE, calibration
+from verb_making import DEVICE, SHAPE, calibration
 
 from edgebench.slowdown.calibration import save_calibration
 
@@ -24,7 +24,7 @@ def one_core(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
     make(folder, SHAPE)
-    save_calibration(calibration(), folder)
+    save_calibration(calibration(device=DEVICE), folder)
     return folder
 
 

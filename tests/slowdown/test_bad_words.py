@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_sweep import make
-from verb_making import SHAPE
 
 from edgebench.cli import main
 
@@ -46,21 +43,6 @@ def refused(told: Told, code: int, *fragments: str) -> None:
     assert told[2].count("edgebench: ") + told[2].count("Error: ") == 1
     for fragment in fragments:
         assert fragment in told[2]
-
-
-@pytest.mark.heavy
-def test_sweeps_that_say_nothing_of_slowdown(say: Say, tmp_path: Path):
-    shapes = {
-        "one": replace(SHAPE, networks={"alexnet": 4}, limits=(None, 100)),
-        "none": replace(SHAPE, networks={"alexnet": 4}, limits=(None,)),
-        "killed": replace(SHAPE, networks={"alexnet": 4}, killed_below=999),
-    }
-    for name, shape in shapes.items():
-        make(tmp_path / name, shape)
-    refused(say("fit", tmp_path / "one"), 1, "too few limits", "memory = {from")
-    for words in (["fit"], ["predict", "--results"]):
-        refused(say(*words, tmp_path / "none"), 1, "only unlimited trials", "memory =")
-    refused(say("fit", tmp_path / "killed"), 1, "no trial finished below a limit", "swap")
 
 
 @pytest.mark.heavy

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from made_sweep import make
 from made_workloads import curve, device
-from verb_making import SHAPE, calibration, predicted
+from verb_making import DEVICE, SHAPE, calibration, predicted
 
 from edgebench.boards.storage import AS_IS, parse_storage
 from edgebench.errors import ResultsError
@@ -42,7 +42,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("both")
     make(folder, SHAPE)
     make(folder, FEWER)
-    save_calibration(calibration(), folder)
+    save_calibration(calibration(device=DEVICE), folder)
     return folder
 
 
@@ -83,7 +83,7 @@ def test_results_of_two_storages_are_those_of_the_one_with_more_curves(
     """Whichever was run first; never a mixture of both."""
     for shape in (SHAPE, FEWER)[::order]:
         make(tmp_path, shape)
-    save_calibration(calibration(), tmp_path)
+    save_calibration(calibration(device=DEVICE), tmp_path)
     data = matching_device_data(load(tmp_path))[0][0]
     assert {c.settings.get("storage", AS_IS) for c in data.curves} == {AS_IS}
     assert {c.network for c in data.curves} == {*SHAPE.networks}
@@ -101,13 +101,13 @@ def test_swap_that_is_not_given_is_one_that_was_calibrated(monkeypatch: pytest.M
 def test_machines_of_one_name_are_told_apart(tmp_path: Path) -> None:
     for shape in (SHAPE, SHAPE):
         make(tmp_path, shape)
-    save_calibration(calibration(), tmp_path)
+    save_calibration(calibration(device=DEVICE), tmp_path)
     first, second = sorted(tmp_path.glob("*/*/environment.json"))
     about = json.loads(first.read_text())
     first.write_text(json.dumps({**about, "cpu_model": "one", "kernel": "6.1.0-9"}))
     second.write_text(json.dumps({**about, "cpu_model": "two", "kernel": "6.1.0-9"}))
     there = json.loads(second.read_text())
-    save_calibration(replace(calibration(), environment=there), tmp_path)
+    save_calibration(replace(calibration(device=DEVICE), environment=there), tmp_path)
     groups, lacking = matching_device_data(load(tmp_path))
     assert len({data.machine for data in groups}) == 2
     assert groups[0].machine == machine_of(there)
@@ -137,7 +137,7 @@ def test_a_storage_on_which_nothing_ran_is_computed(both: Path) -> None:
 
 
 def test_constants_of_a_held_disk_are_those_of_the_disk() -> None:
-    held = calibration().held_to(parse_storage("read=20MB/s"))
+    held = calibration(device=DEVICE).held_to(parse_storage("read=20MB/s"))
     here = DeviceData("jetson-nano", "file", (), {}, held)
     source = PredictionSource((Predictor(here),), Results([]), [], WorkloadQuery())
     there = at_storage(source, parse_storage(SLOW)).predictors[0].there

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from made_sweep import make
-from verb_making import SHAPE, calibration, predicted
+from verb_making import DEVICE, SHAPE, calibration, predicted
 
 from edgebench.results.results import load
 from edgebench.slowdown import context
@@ -22,7 +22,7 @@ ALONE = replace(SHAPE, networks={"resnet50": 6}, limits=(None,), schedules=("lin
 def both(tmp_path: Path) -> Path:
     make(tmp_path, replace(SHAPE, networks={"alexnet": 4, "vgg11": 5}))
     make(tmp_path, ALONE)
-    save_calibration(calibration(), tmp_path)
+    save_calibration(calibration(device=DEVICE), tmp_path)
     return tmp_path
 
 
@@ -70,7 +70,7 @@ def test_without_a_named_network_only_limited_ones_are_told(both: Path):
 
 def test_unlimited_trials_and_constants_are_enough(tmp_path: Path):
     make(tmp_path, ALONE)
-    save_calibration(calibration(), tmp_path)
+    save_calibration(calibration(device=DEVICE), tmp_path)
     (one,) = predicted("--results", tmp_path, "--memory", "150M")
     assert one["network"] == "resnet50"
     assert one["at"][0]["phases"][-1]["slowdown"] >= 1

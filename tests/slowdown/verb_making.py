@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from made_sweep import MIB, Shape
+from made_sweep import Shape
 
 from edgebench.errors import EdgebenchError
 from edgebench.slowdown.calibration import SCHEMA, Calibration, Constant
@@ -24,21 +24,26 @@ SHAPE = Shape(
 DEVICE = "jetson-nano"
 
 
-def calibration(device: str = DEVICE, swap_kind: str = "file") -> Calibration:
-    values = {
-        "swap_in_bytes_per_s": (500e6, "bytes/s"),
-        "swap_out_bytes_per_s": (400e6, "bytes/s"),
-        "file_read_bytes_per_s": (900e6, "bytes/s"),
-        "file_fault_bytes_per_s": (700e6, "bytes/s"),
-        "fault_s": (80e-6, "s"),
-        "minor_fault_s": (0.5e-6, "s"),
-        "pages_per_fault": (8, "pages"),
-        "file_pages_per_fault": (32, "pages"),
-        "base_bytes": (150 * MIB, "bytes"),
-        "hot_base_bytes": (60 * MIB, "bytes"),
+def constant(value: float, unit: str) -> Constant:
+    return Constant(value, 0.9 * value, 1.1 * value, unit, 5)
+
+
+def calibration(**changes: Any) -> Calibration:
+    constants = {
+        "swap_in_bytes_per_s": constant(500e6, "bytes/s"),
+        "swap_out_bytes_per_s": constant(400e6, "bytes/s"),
+        "file_read_bytes_per_s": constant(900e6, "bytes/s"),
+        "file_fault_bytes_per_s": constant(700e6, "bytes/s"),
+        "fault_s": constant(80e-6, "s"),
+        "minor_fault_s": constant(0.5e-6, "s"),
+        "pages_per_fault": constant(8, "pages"),
+        "file_pages_per_fault": constant(32, "pages"),
+        "base_bytes": constant(150 << 20, "bytes"),
+        "hot_base_bytes": constant(90 << 20, "bytes"),
     }
-    made: dict[str, Any] = {n: Constant(v, v, v, unit, 5) for n, (v, unit) in values.items()}
-    return Calibration(device, swap_kind, "2026-01-01T00:00:00+00:00", SCHEMA, {}, **made)
+    about = {"created_utc": "2025-01-01T00:00:00+00:00", "schema": SCHEMA, "environment": {}}
+    made: dict[str, Any] = {"device": "board", "swap_kind": "file", **about, **constants}
+    return Calibration(**{**made, **changes})
 
 
 def run(verb: Any, *words: str | Path) -> str:

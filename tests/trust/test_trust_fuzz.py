@@ -34,7 +34,7 @@ from edgebench.slowdown.calibration import load_calibration, save_calibration
 from edgebench.spans import events_to_phases, unfinished_span
 from edgebench.units import parse_duration, parse_share, parse_size
 from tests.results.results_making import inference_events, make_sweep
-from tests.slowdown.calibration.calibration_making import calibration
+from tests.slowdown.verb_making import calibration
 from tests.trust.garbage import EVIL, spoil, torn
 
 #: How many times as many inputs as in a usual run, and at random.

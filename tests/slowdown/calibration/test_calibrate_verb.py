@@ -10,9 +10,9 @@ from pathlib import Path
 
 import made_records
 import pytest
-from calibration_making import calibration
 from click.testing import CliRunner, Result
 from device_made_up import Device
+from verb_making import calibration
 
 from edgebench.cli.calibrate import calibrate
 from edgebench.errors import CgroupError, MachineError, ResultsError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from calibration_making import constant as roughly
 from device_made_up import PAGE, Device
+from verb_making import constant as roughly
 
 from edgebench.errors import MachineError
 from edgebench.slowdown.calibration import (

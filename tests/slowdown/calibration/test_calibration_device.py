@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calibration_making import calibration, constant
+from verb_making import calibration, constant
 
 from edgebench.boards.storage import StorageSpeed, parse_storage
 from edgebench.errors import MachineError, ResultsError
@@ -55,12 +55,6 @@ def test_another_devices_file_is_refused(tmp_path: Path, changes: dict[str, Any]
         load_calibration(tmp_path, "board", "file")
 
 
-def test_a_newer_file_is_refused():
-    data = calibration().to_json() | {"schema": SCHEMA + 1}
-    with pytest.raises(ResultsError, match=f"schema {SCHEMA + 1}; this edgebench reads"):
-        Calibration.from_json(data)
-
-
 def test_keys_added_later_are_left_out():
     assert Calibration.from_json(calibration().to_json() | {"new": 1}) == calibration()
 
@@ -69,6 +63,7 @@ def test_keys_added_later_are_left_out():
     ("change", "says"),
     [
         ({"schema": None}, "no schema version"),
+        ({"schema": SCHEMA + 1}, f"schema {SCHEMA + 1}; this edgebench reads"),
         ({"fault_s": None}, "damaged: .*fault_s"),
         ({"fault_s": {"value": 1.0}}, "damaged: .*low"),
         (
@@ -81,7 +76,7 @@ def test_keys_added_later_are_left_out():
 def test_damage_is_named(change: dict[str, Any], says: str):
     with pytest.raises(ResultsError, match=says) as told:
         Calibration.from_json({**calibration().to_json(), **change})
-    assert "edgebench calibrate" in str(told.value.remedy)
+    assert "calibrate" in str(told.value.remedy)
 
 
 def test_no_json_is_told(tmp_path: Path):

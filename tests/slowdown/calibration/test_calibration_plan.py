@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calibration_making import calibration
 from made_sweep import Shape, make
+from verb_making import calibration
 
 from edgebench.errors import MachineError
 from edgebench.results.results import load
