@@ -258,22 +258,21 @@ def test_limits_come_from_wide_to_tight(tmp_path: Path):
     made = [Made(label) for label in ("80M", "max", "120M", "100M")]
     table = table_of(make(tmp_path, made))
     assert [cost.at.label for cost in table.costs] == ["120M", "100M", "80M"]
-    tightest = table.tightest()
-    assert tightest is not None
-    assert tightest.at.label == "80M"
 
 
-def test_without_an_unlimited_trial_there_is_nothing_to_compare(tmp_path: Path):
-    failed = Made(outcome="failed", reason="no weights")
-    with pytest.raises(ResultsError, match="no unlimited trial of duo finished: no weights"):
-        layer_cost_tables(load(make(tmp_path, [failed, Made("100M")])))
-
-
-def test_a_program_has_no_layers(tmp_path: Path):
-    command = {"kind": "command", "command": ["true"]}
-    path = make(tmp_path, [Made(settings=command)])
-    with pytest.raises(ResultsError, match="it is no network") as error:
-        layer_cost_tables(load(path))
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (
+            [Made(outcome="failed", reason="no weights"), Made("100M")],
+            "no unlimited trial of duo finished: no weights",
+        ),
+        ([Made(settings={"kind": "command", "command": ["true"]})], "it is no network"),
+    ],
+)
+def test_what_has_no_layers_says_why(made: list[Made], says: str, tmp_path: Path):
+    with pytest.raises(ResultsError, match=says) as error:
+        layer_cost_tables(load(make(tmp_path, made)))
     assert error.value.remedy == "layers come of networks: edgebench layers NETWORK"
 
 
@@ -294,12 +293,9 @@ def test_layers_are_sorted_as_asked(tmp_path: Path):
     }
     for sort, names in orders.items():
         assert [row.name for row in sorted_layers(table, sort, "100M")] == names.split()
-
-
-def test_without_a_limit_the_longest_comes_first(tmp_path: Path):
-    times = slower("act", (0.0, 5.0, 0.01, 0.01))
-    table = table_of(make(tmp_path, [Made(rounds=[times])]))
-    assert sorted_layers(table, None, None)[0].name == "act"
+    unlimited = slower("act", (0.0, 5.0, 0.01, 0.01))
+    alone = table_of(make(tmp_path / "unlimited", [Made(rounds=[unlimited])]))
+    assert sorted_layers(alone, None, None)[0].name == "act"
 
 
 def test_limits_are_chosen_by_any_name_they_have(tmp_path: Path):
