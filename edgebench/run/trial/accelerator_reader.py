@@ -66,29 +66,28 @@ class AcceleratorReader(Reader[AcceleratorReadings]):
         self._processes, self._machine = processes, machine or SystemFiles()
         self._open_memory = open_memory
         self._memory: ProcessMemory | None = None
-        self._source = ""
 
     def start(self) -> None:
-        """Read the machine's figures before the workload is there."""
+        """Read the machine's figures before the workload is there, and open the driver."""
         self._read_system()
+        try:
+            self._memory = self._open_memory(self._machine)
+        except UnreadableError as error:
+            self._readings.missing["process_peak_bytes"] = str(error)
 
     def poll(self) -> float:
-        """Read the processes' memory and the machine's; the first time only open the driver."""
+        """Read the processes' memory and the machine's."""
         readings = self._readings
         try:
-            if not self._source:
-                self._memory = self._open_memory(self._machine)
-                self._source = self._memory.source
-            elif self._memory:
-                sizes, own = self._memory.read(), set(self._processes())
+            if self._memory:
+                sizes, processes = self._memory.read(), set(self._processes())
                 readings.process_readings += 1
-                if held := [size for pid, size in sizes.items() if pid in own]:
+                if held := [size for pid, size in sizes.items() if pid in processes]:
                     peak = readings.process_peak_bytes or 0
                     readings.process_peak_bytes = max(peak, sum(held))
         except UnreadableError as error:
             # A driver that failed is not asked again.
             readings.missing["process_peak_bytes"] = str(error)
-            self._source = self._source or "none"
             self.close()
         self._read_system()
         return _INTERVAL_S
@@ -96,7 +95,7 @@ class AcceleratorReader(Reader[AcceleratorReadings]):
     def stop(self, finished: Finished) -> AcceleratorReadings:
         """Return what was read."""
         if self._memory and self._readings.process_peak_bytes is None:
-            why = _NOT_LISTED.format(source=self._source)
+            why = _NOT_LISTED.format(source=self._memory.source)
             self._readings.missing["process_peak_bytes"] = why
         return self._readings
 

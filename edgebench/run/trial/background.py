@@ -48,9 +48,9 @@ def background_activity(settings: Mapping[str, Any], trial: str) -> Iterator[dic
                     where="key around.background",
                     remedy='write a smaller one, as background = "64M", or end other programs',
                 )
-            stack.enter_context(_program("background_load.py", most, trial))
+            stack.enter_context(_program("load", most, trial))
         if intervals := settings.get(INTERVALS):
-            reader = stack.enter_context(_program("system_poll.py", *intervals))
+            reader = stack.enter_context(_program("poll", *intervals))
             yield notes
             output, _ = reader.communicate(timeout=_WAIT_S)
             notes[SYSTEM_MEMORY] = [json.loads(line) for line in output.splitlines()]
@@ -60,10 +60,10 @@ def background_activity(settings: Mapping[str, Any], trial: str) -> Iterator[dic
 
 @contextlib.contextmanager
 def _program(name: str, *words: object) -> Iterator[subprocess.Popen[str]]:
-    """One of this folder's programs, once it says that it is ready."""
-    script = str(Path(__file__).with_name(name))
+    """Yield a program of ``background_programs.py``, once it says that it is ready."""
+    script = str(Path(__file__).with_name("background_programs.py"))
     process = subprocess.Popen(
-        [sys.executable, "-I", script, *map(str, words)],
+        [sys.executable, "-I", script, name, *map(str, words)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -74,7 +74,7 @@ def _program(name: str, *words: object) -> Iterator[subprocess.Popen[str]]:
         if process.stdout.readline() != "ready\n":
             _, error = process.communicate(timeout=_WAIT_S)
             last = (error.strip().splitlines() or ["no reason given"])[-1]
-            raise MachineError(f"{name} did not start: {last}")
+            raise MachineError(f"the background's {name} did not start: {last}")
         yield process
     finally:
         for pipe in (process.stdin, process.stdout, process.stderr):
