@@ -11,7 +11,7 @@ from pathlib import Path
 
 import nox
 
-PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
+PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 #: The tags of wheels that a Jetson (glibc 2.35) or a Raspberry Pi can use.
 AARCH64 = ["manylinux2014_aarch64", *(f"manylinux_2_{minor}_aarch64" for minor in range(17, 36))]
 #: What tests that load no torch need.
