@@ -16,7 +16,7 @@ PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 AARCH64 = ["manylinux2014_aarch64", *(f"manylinux_2_{minor}_aarch64" for minor in range(17, 36))]
 #: What tests that load no torch need.
 EXTRAS = "plot,parquet,serve"
-TOOLS = ["hypothesis", "pytest", "pytest-benchmark", "pytest-timeout"]
+TOOLS = ["hypothesis", "import-linter", "pytest", "pytest-benchmark", "pytest-timeout"]
 
 nox.options.sessions = ["tests", "newest", "oldest", "aarch64"]
 nox.options.error_on_missing_interpreters = False

@@ -14,36 +14,24 @@ def _whole(number: float) -> str:
 def _compare() -> Iterator[Claim]:
     from edgebench.analysis.comparison import ALPHA
 
-    yield says("of the repeats has p ≤ {}, with", f"{ALPHA:g}")
+    yield says("on the logarithms must also have p ≤ {}, with", f"{ALPHA:g}")
 
 
 def _minimum() -> Iterator[Claim]:
     from edgebench.answers.limits import _LESS
-    from edgebench.need import DIFFERS
-    from edgebench.results.limit_to_give import USUAL_LATER_S
     from edgebench.results.spread import SLIGHT
     from edgebench.run.search.search import (
-        _BUDGET_S,
-        _BUDGET_TRIALS,
         _CONFIRM_S,
         _DOWN,
-        _KILL_PRECISION,
         _STOP,
         PRECISION,
     )
-    from edgebench.run.trial.used_files import _READ_AGAIN
 
-    yield says("may take {} s longer", f"{USUAL_LATER_S:g}")
     yield says("with less than {} of the need", f"{_LESS:g}")
-    yield says("if calls read more than {} times its size", f"{_READ_AGAIN:g}")
-    yield says("needs differ by more than {} %", _whole(100 * DIFFERS))
     yield says("until they are at most {} % apart", _whole(100 * (PRECISION - 1)))
     yield says("with swap, steps of {} % down", _whole(100 * (1 - _DOWN)))
-    yield says("is killed, until two limits are {} % apart", _whole(100 * (_KILL_PRECISION - 1)))
     yield says("once the search has taken {} s", f"{_CONFIRM_S:g}")
     yield says("is stopped at {} times the unlimited time", f"{1 + _STOP * SLIGHT:.0f}")
-    yield says("(1 + {} times the factor)", f"{_STOP:g}")
-    yield says("after {} seconds or the time of {} unlimited", f"{_BUDGET_S:g}", _BUDGET_TRIALS)
 
 
 def _answers() -> Iterator[Claim]:
@@ -52,12 +40,6 @@ def _answers() -> Iterator[Claim]:
 
     yield says("none took more than {} times as long", f"{SLIGHT:g}")
     yield says("from their median by more than {} %", _whole(100 * _AGREE))
-
-
-def _layers() -> Iterator[Claim]:
-    from edgebench.answers.layers import _LEAST_SHARE
-
-    yield says("if it has at least {} % of the extra time", _whole(100 * _LEAST_SHARE))
 
 
 def _ledgers() -> Iterator[Claim]:
@@ -73,12 +55,6 @@ def _board() -> Iterator[Claim]:
     yield says("system uses when idle, it is {} MiB", ASSUMED_IDLE_BYTES >> 20)
 
 
-def _boards() -> Iterator[Claim]:
-    from edgebench.boards.board import ASSUMED_IDLE_BYTES
-
-    yield says("what the system uses, {} MiB are assumed", ASSUMED_IDLE_BYTES >> 20)
-
-
 def _glossary() -> Iterator[Claim]:
     from edgebench.results.rounds import TOLERANCE
 
@@ -87,11 +63,9 @@ def _glossary() -> Iterator[Claim]:
 
 CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
     "docs/boards.md": _board,
-    "docs/verbs/boards.md": _boards,
     "docs/glossary.md": _glossary,
     "docs/reading-an-answer.md": _answers,
     "docs/verbs/compare.md": _compare,
-    "docs/verbs/layers.md": _layers,
     "docs/verbs/minimum.md": _minimum,
     "docs/explanation/why-numbers-differ.md": _ledgers,
 }

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -252,7 +252,7 @@ def test_no_search_takes_longer_than_its_budget(
 
 def test_preparation_is_what_the_trials_of_this_start_did_not_take():
     """Trials of an earlier start, which this one goes on with, were not made in its time."""
-    now = datetime.now(UTC)
+    now = datetime.now(timezone.utc)
     unlimited, limited = both_points(PROGRAM)
     candidates, _ = candidates_of(unlimited, limited, lossy=False)
     began_s = time.monotonic() - 20.0

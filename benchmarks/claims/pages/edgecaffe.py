@@ -36,7 +36,6 @@ def claims() -> Iterator[Claim]:
         len(killed),
     )
     yield table("medians of the trials that finished:", map(_row, SCHEDULES))
-    yield says("alone is {} MiB", f"{trials['base_bytes'].median() / MIB:.0f}")
     order = {schedule: e.slowed_by_half(schedule) for schedule in SCHEDULES}
     assert order["bulk"] == max(order.values())
     assert {order[one] for one in LATE} == {min(order.values())}
@@ -52,7 +51,6 @@ def claims() -> Iterator[Claim]:
         "`linear` and `deepeye` are the fastest with {} and {} s",
         *_seconds("128M", "linear", "deepeye"),
     )
-    yield says("loads layers early, takes {} s at 128 MiB", *_seconds("128M", "partial"))
     yield from _layers()
     yield from _fits()
 
@@ -71,9 +69,8 @@ def _layers() -> Iterator[Claim]:
     yield says("takes {} times as long at 128 MiB as unlimited", f"{load:.1f}")
     yield says(
         "at 128 MiB AlexNet's first execution takes {} times as long as unlimited, its warm one {} "
-        "times; ResNet-18's first takes {} times as long and its warm one {} times",
+        "times",
         *(f"{first:.0f}", f"{warm:.0f}"),
-        *(f"{e.ratio('resnet18', 'first'):.1f}", f"{e.ratio('resnet18', 'execute'):.2f}"),
     )
     first, warm = (e.layer_s("classifier.1", phase, "128M") for phase in ("first", "execute"))
     free = e.layer_s("classifier.1", "execute", "max")

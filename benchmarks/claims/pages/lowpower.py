@@ -25,7 +25,6 @@ def claims() -> Iterator[Claim]:
     yield from _operators()
     yield from _convolution()
     _unbent()
-    yield from _stacks()
     yield table("ResNet-18, synthetic images of", map(_part, PARTS))
     yield from _partial()
 
@@ -92,23 +91,6 @@ def _unbent() -> None:
     """The page says that no convolution bends along kernels beyond a batch of one."""
     along = study("conv")["Bends of the time per image"]
     assert all(row["at"] is None for row in along if row["stack"] == 1 and row["batch"] > 1)
-
-
-def _stacks() -> Iterator[Claim]:
-    rows = study("conv")[
-        "Stacked small kernels compared with one large kernel of the same receptive field"
-    ]
-    of = {(row["work"], row["batch"], row["large"]): row for row in rows}
-    yield from (
-        says(words, *(f"{of[key][x]:.2f}" for x in ("ratio", "low", "high")))
-        for words, key in (
-            (
-                "two of 6 for one of 11 take {} times ({} to {}, batch 16, forward)",
-                ("forward", 16, 11),
-            ),
-            ("Two of 3 for one of 5 take {} times as long ({} to {}, batch 16", (PASSES[1], 16, 5)),
-        )
-    )
 
 
 def _parts() -> dict[str, dict[str, Any]]:
