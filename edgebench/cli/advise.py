@@ -97,31 +97,31 @@ def advise(
     budget_s, lossy = parse_duration(asked["budget"]), asked["lossy"]
     with shown_progress(verbose) as progress:
         try:
-            found = find_advice(scenario, where, progress, budget_s=budget_s, lossy=lossy)
+            advice = find_advice(scenario, where, progress, budget_s=budget_s, lossy=lossy)
         except KeyboardInterrupt:
             progress.report("the same command continues this search (--fresh: a new one)")
             raise
     if as_json:
-        print_json({"asked": asked, **found.to_json()})
+        print_json({"asked": asked, **advice.to_json()})
     else:
-        print_advice(found, asked["board"], verbose=verbose)
+        print_advice(advice, asked["board"], verbose=verbose)
 
 
-def print_advice(found: Advice, board: str | None, *, verbose: bool) -> None:
+def print_advice(advice: Advice, board: str | None, *, verbose: bool) -> None:
     """Print what was tried, and what to type; with ``verbose`` what was not tried, and why."""
-    print_headline(advice_headline(found))
-    if found.tried:
-        print_table(advice_table(found))
-    finished = found.limit_bytes if found.plain_end == "ok" else None
-    fits = board_line(board, found.needed_bytes, finished, found.library_bytes)
+    print_headline(advice_headline(advice))
+    if advice.tried:
+        print_table(advice_table(advice))
+    finished = advice.limit_bytes if advice.plain_end == "ok" else None
+    fits = board_line(board, advice.needed_bytes, finished, advice.library_bytes)
     print_lines(filter(None, [fits]))
-    best = found.best if found.best and found.best.confirmed else None
+    best = advice.best if advice.best and advice.best.confirmed else None
     if best and verbose:
         print_lines([f"{'; '.join(best.titles)}; cost: {best.costs}"])
-    if found.out_of_time:
-        print_lines([f"not tried for lack of time: {', '.join(found.out_of_time)} (--budget)"])
-    if verbose and found.pressed:
-        print_lines(f"not tried: {one.name}: {one.reason}" for one in found.untried)
-    print_lines([f"results: {shown_path(found.folder)}"])
-    print_warnings(warning_lines(unmeasured_warnings(found.unmeasured)))
-    print_next(f"edgebench show {typed_path(found.folder)}")
+    if advice.out_of_time:
+        print_lines([f"not tried for lack of time: {', '.join(advice.out_of_time)} (--budget)"])
+    if verbose and advice.pressed:
+        print_lines(f"not tried: {remedy.name}: {remedy.reason}" for remedy in advice.untried)
+    print_lines([f"results: {shown_path(advice.folder)}"])
+    print_warnings(warning_lines(unmeasured_warnings(advice.unmeasured)))
+    print_next(f"edgebench show {typed_path(advice.folder)}")

@@ -115,20 +115,20 @@ def measure(
     if as_json:
         print_json(record.to_json())
         return
-    found = unmeasured([record])
+    open_questions = unmeasured([record])
     print_headline(trial_headline(record))
     print_fields(trial_fields(record, verbose=verbose))
-    lines = warning_lines(trial_warnings(record, found))
+    lines = warning_lines(trial_warnings(record, open_questions))
     print_warnings(lines, None if verbose else "--verbose")
     files = record.files
     if files and is_warm(record) and 2 * files.kept_bytes <= (files.warm_bytes or 0):
-        flags = [*_limit_flags(given), *(f"--file={one}" for one in files.paths[:_MOST])]
+        flags = [*_limit_flags(given), *(f"--file={path}" for path in files.paths[:_MOST])]
         print_next(f"edgebench measure {shlex.join([*flags, '--', *command])}")
     elif record.limit_bytes is None and record.peak_bytes:
         verb = "minimum"
-        if found.growth:
+        if open_questions.growth:
             verb = "minimum --soak 10m"
-        elif found.processes:
+        elif open_questions.processes:
             verb = "measure --for 20s"
         elif is_stopped(record):
             verb = f"minimum --for {math.ceil(record.wall_s or 1)}s"

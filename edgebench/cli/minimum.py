@@ -305,14 +305,14 @@ def _next(found: Minimum, asked: Mapping[str, Any], flags: Sequence[str]) -> str
     if "command" not in asked:
         limit = f" --memory {_written(answer.give_bytes)}" if answer.give_bytes else ""
         return f"edgebench layers {shlex.quote(asked['network'])}{limit} --swap {asked['swap']}"
-    seen, program = found.workload.unmeasured, f"-- {found.name}"
+    unmeasured, program = found.workload.unmeasured, f"-- {found.name}"
     if asked["stdin"]:
         program += f" < {shlex.quote(asked['stdin'])}"
-    if seen.growth and asked["soak"]:
+    if unmeasured.growth and asked["soak"]:
         return f"edgebench show {typed_path(found.folder)}"
-    if seen.growth:
+    if unmeasured.growth:
         return re.sub(r"--for[ =]\S+ ", "", again) + f"--soak 10m {program}"
-    if seen.processes and not (asked["stop_after"] or asked["soak"]):
+    if unmeasured.processes and not (asked["stop_after"] or asked["soak"]):
         return f"{again}--for 20s {program}"
     if not found.finished:
         return f"{again}--budget 5m {program}"

@@ -110,8 +110,8 @@ def offer_networks(
     """Return the known networks, with a file's name where the word begins like a path."""
     from edgebench.layers.names import NETWORKS
 
-    found = [CompletionItem(name) for name in NETWORKS if name.startswith(incomplete)]
-    return found or [CompletionItem(incomplete, type="file")]
+    items = [CompletionItem(name) for name in NETWORKS if name.startswith(incomplete)]
+    return items or [CompletionItem(incomplete, type="file")]
 
 
 def offer_boards(
@@ -120,8 +120,8 @@ def offer_boards(
     """Return the boards' names; a file's name where none begins so."""
     from edgebench.boards.board import board_names
 
-    found = [CompletionItem(name) for name in board_names() if name.startswith(incomplete)]
-    return found or [CompletionItem(incomplete, type="file")]
+    items = [CompletionItem(name) for name in board_names() if name.startswith(incomplete)]
+    return items or [CompletionItem(incomplete, type="file")]
 
 
 def offer_scenarios(
@@ -130,8 +130,8 @@ def offer_scenarios(
     """Names of shipped scenarios; a file's name where none begins so."""
     from edgebench.shipped_files import shipped_names
 
-    found = [CompletionItem(name) for name in shipped_names() if name.startswith(incomplete)]
-    return found or [CompletionItem(incomplete, type="file")]
+    items = [CompletionItem(name) for name in shipped_names() if name.startswith(incomplete)]
+    return items or [CompletionItem(incomplete, type="file")]
 
 
 def offer_sweeps(
@@ -147,10 +147,10 @@ def offer_sweeps(
         newest = reversed(sweep_folders(Path("results") if below == Path() else below))
     except ResultsError:
         newest = iter(())
-    found = [str(path) for path in newest if str(path).startswith(incomplete)]
-    if not found:
+    items = [str(path) for path in newest if str(path).startswith(incomplete)]
+    if not items:
         return [CompletionItem(incomplete, type="dir")]
-    return [CompletionItem(path) for path in found[:_MOST_SWEEPS]]
+    return [CompletionItem(path) for path in items[:_MOST_SWEEPS]]
 
 
 board_option = click.option(
@@ -185,12 +185,12 @@ def with_board(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
         "storage": board.speed.label,
         "swap": board.used_swap,
     }
-    own = {name: value for name, value in known.items() if name in given}
-    kept = [name for name in own if is_given(context, name)]
+    emulated = {name: value for name, value in known.items() if name in given}
+    kept = [name for name in emulated if is_given(context, name)]
     words = {name: f"{name} {value}" for name, value in known.items()}
     words["memory"] = f"memory {format_size(board.left_bytes)}"
-    shown = [words[name] for name in own if name not in kept]
-    shown += [] if "cores" in own else [words["cores"]]
+    shown = [words[name] for name in emulated if name not in kept]
+    shown += [] if "cores" in emulated else [words["cores"]]
     lines = [f"emulates {board.title} on this machine: {', '.join(shown)}"]
     for name in kept:
         if given[name] is not None:
@@ -200,7 +200,7 @@ def with_board(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     lines.append(board.not_emulated(swap, walks=given.get("plan") == "walk"))
     for line in lines:
         click.echo(printable(line), err=True)
-    return {**given, **{name: value for name, value in own.items() if name not in kept}}
+    return {**given, **{name: value for name, value in emulated.items() if name not in kept}}
 
 
 #: What a sweep's folder, or a folder of several, is called on the command line.

@@ -99,13 +99,13 @@ class OneTest:
         kind = warning_message.category
         if when != "runtest":
             return
-        said = {
+        sent = {
             "message": str(warning_message.message),
             "category": [kind.__module__, kind.__qualname__],
             "filename": warning_message.filename,
             "lineno": warning_message.lineno,
         }
-        self._send("warning", {**said, "nodeid": nodeid, "location": location})
+        self._send("warning", {**sent, "nodeid": nodeid, "location": location})
 
     def _usage_bytes(self) -> int | None:
         return None if self._usage is None else int(os.pread(self._usage, 32, 0))

@@ -148,7 +148,11 @@ class LimitedRun:
     @property
     def seconds(self) -> dict[str, float]:
         """Seconds of its fixtures (``setup``) and of the test itself (``call``)."""
-        return {one.when: one.duration for one in self.reports if one.when in ("setup", "call")}
+        return {
+            report.when: report.duration
+            for report in self.reports
+            if report.when in ("setup", "call")
+        }
 
     @property
     def killed(self) -> bool:

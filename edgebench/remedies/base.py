@@ -147,7 +147,9 @@ def with_keys(line: str, **settings: object) -> Setting:
     """
 
     def setting(target: RemedyTarget) -> RemedySetting:
-        own = {key: value for key, value in settings.items() if target.settings.get(key) != value}
-        return RemedySetting(settings=own, code=(line,))
+        differing = {
+            key: value for key, value in settings.items() if target.settings.get(key) != value
+        }
+        return RemedySetting(settings=differing, code=(line,))
 
     return setting

@@ -323,7 +323,9 @@ REMEDIES = (
         "Python's garbage collector leaves what was there before the first round alone",
         costs="garbage in cycles stays until a collection is asked for",
         source="Python's gc.freeze",
-        unfit=refuse("edgebench can't set it in a program", lambda one: one.kind == "command"),
+        unfit=refuse(
+            "edgebench can't set it in a program", lambda target: target.kind == "command"
+        ),
         setting=with_keys(
             "import gc; gc.collect(); gc.freeze(); gc.disable()   # before the first round",
             gc=FROZEN,

@@ -192,7 +192,7 @@ def find_advice(
     )
     # All that is lacking at once, and before the trials rather than after them.
     need(*libraries(settings))
-    every = [unlimited, *(one.point for one in candidates)]
+    every = [unlimited, *(candidate.point for candidate in candidates)]
     folder = run_sweep(scenario, options, progress, planner, every).folder
     sweep = read_sweep(folder)
     planned = planned_trials(sweep.resolved.get("plan"), folder)
@@ -209,7 +209,7 @@ def find_advice(
     if not planner.records(PLAIN):
         what = f"no time was left to run {name} under the limit"
         raise WorkloadError(what, where=str(folder), remedy="give it more time: --budget 10m")
-    tried = [_tried(planner, one, is_program) for one in candidates if one.remedy]
+    tried = [_tried(planner, candidate, is_program) for candidate in candidates if candidate.remedy]
     pressed = planner.pressed
     advice = Advice(
         name=name,
@@ -224,12 +224,16 @@ def find_advice(
         # Those that help first; what failed or changed results last.
         tried=tuple(
             sorted(
-                (one for one in tried if one.trials),
-                key=lambda one: (one.end != "ok", one.ratio or 1.0, one.seconds or math.inf),
+                (remedy for remedy in tried if remedy.trials),
+                key=lambda remedy: (
+                    remedy.end != "ok",
+                    remedy.ratio or 1.0,
+                    remedy.seconds or math.inf,
+                ),
             )
         ),
         untried=tuple(untried),
-        out_of_time=tuple(one.name for one in tried if pressed and not one.trials),
+        out_of_time=tuple(remedy.name for remedy in tried if pressed and not remedy.trials),
         trials=len(records),
         total_s=(planner.outside_s or 0.0) + planner.took_s(),
         trial_s=planner.trial_s(PLAIN),
@@ -341,13 +345,13 @@ def _tried(planner: AdvicePlanner, candidate: Candidate, is_program: bool) -> Tr
     records = list(planner.records(name).values())
     ratio = paired_ratio(planner.logs(name, 0, CONFIRMING + 100), _TRIED)
     seconds = planner.seconds(name)
-    late = [one.wall_s for one in records if one.outcome == "timeout" and one.wall_s]
+    late = [record.wall_s for record in records if record.outcome == "timeout" and record.wall_s]
     return TriedRemedy(
         name,
         candidate.remedy.title if candidate.remedy else "",
         planner.end_of(name),
         *_numbers(ratio),
-        finished=sum(one.outcome == "ok" for one in records),
+        finished=sum(record.outcome == "ok" for record in records),
         trials=len(records),
         seconds=seconds,
         stopped_s=max(late, default=None) if is_program and seconds is None else None,
@@ -370,9 +374,11 @@ def _best(
     """Return the winner; None where there is none, or it was not measured anew yet."""
     stage = CONFIRMING, CONFIRMING + 100
     measured = {
-        one.name: one for one in candidates if one.remedy and planner.records(one.name, *stage)
+        candidate.name: candidate
+        for candidate in candidates
+        if candidate.remedy and planner.records(candidate.name, *stage)
     }
-    others = [one.outcome == "ok" for one in planner.records(PLAIN, *stage).values()]
+    others = [record.outcome == "ok" for record in planner.records(PLAIN, *stage).values()]
 
     def is_confirmed(name: str) -> bool:
         trials = len(planner.records(name, *stage))
@@ -393,7 +399,7 @@ def _best(
         name=name,
         titles=(candidate.remedy.title,) if candidate.remedy else (),
         typed=tuple(typed_lines(candidate, plain)),
-        finished=sum(one.outcome == "ok" for one in records.values()),
+        finished=sum(record.outcome == "ok" for record in records.values()),
         trials=len(records),
         plain_finished=sum(others),
         ratio=part,

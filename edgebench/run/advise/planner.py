@@ -118,8 +118,10 @@ class AdvicePlanner:
         began_s: float | None = None,
     ) -> None:
         self._unlimited = unlimited
-        self._candidates = {one.name: one for one in candidates}
-        promise = {one.name: one.remedy.promise for one in candidates if one.remedy}
+        self._candidates = {candidate.name: candidate for candidate in candidates}
+        promise = {
+            candidate.name: candidate.remedy.promise for candidate in candidates if candidate.remedy
+        }
         self.remedies = sorted(promise, key=lambda name: -promise[name])
         self.pace, self.budget_s, self._timeout_s = pace, budget_s, timeout_s
         self._began_s = time.monotonic() if began_s is None else began_s
@@ -143,7 +145,9 @@ class AdvicePlanner:
             now_s = time.monotonic()
             began = datetime.now(timezone.utc).timestamp() - (now_s - self._began_s)
             # Trials of an earlier start, which this one goes on with, were not made in its time.
-            made_s = sum(whole_s(one) for one in records.values() if _started(one) >= began)
+            made_s = sum(
+                whole_s(record) for record in records.values() if _started(record) >= began
+            )
             self.outside_s = max(0.0, now_s - self._began_s - made_s)
         left_s = self.budget_s - self.outside_s - self.took_s()
         wanted = self._next(left_s)
@@ -152,7 +156,7 @@ class AdvicePlanner:
         name, block, limited, _ = wanted
         point = self._candidates[name].point if limited else self._unlimited
         stop_s = (self._stop_s(name, block) if limited else None) or self._timeout_s
-        number, repeat = len(planned), sum(one.point_id == point.id for one in planned)
+        number, repeat = len(planned), sum(trial.point_id == point.id for trial in planned)
         stop_s = min(stop_s, left_s)
         return [PlannedTrial(f"{number + 1:04d}", point.id, block, repeat, None, stop_s)]
 
@@ -160,15 +164,15 @@ class AdvicePlanner:
         self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
     ) -> AdvicePlanner:
         """Read the trials so far, which all that follows is about."""
-        names = {one.point.id: (name, True) for name, one in self._candidates.items()}
+        names = {candidate.point.id: (name, True) for name, candidate in self._candidates.items()}
         names[self._unlimited.id] = PLAIN, False
-        self._planned = [(*names[one.point_id], one.block, one.trial) for one in planned]
+        self._planned = [(*names[trial.point_id], trial.block, trial.trial) for trial in planned]
         self._records = records
         return self
 
     def _next(self, left_s: float) -> _Next | None:
         """Return the next trial, whether there is time for it or not; None at the end."""
-        if any(one.outcome != "ok" for one in self.records(PLAIN, limited=False).values()):
+        if any(record.outcome != "ok" for record in self.records(PLAIN, limited=False).values()):
             return None
         for block in range(_FIRST):
             if block and self.plain_end == "ok" and min(self.slowdowns, default=0.0) >= _CLEAR:
@@ -268,7 +272,7 @@ class AdvicePlanner:
             return None
         known = []
         if self.plain_end == "ok":
-            walls = [one.wall_s or 0.0 for one in self.records(PLAIN).values()]
+            walls = [record.wall_s or 0.0 for record in self.records(PLAIN).values()]
             known.append((_STOP, statistics.median(walls)))
         if block == SCREENING:
             # What one takes for as much work as this one does at least.
@@ -283,7 +287,7 @@ class AdvicePlanner:
         return min((max(part * s, s + _STOP_EXTRA_S) for part, s in known), default=None)
 
     def _is_planned(self, name: str, block: int, *, limited: bool = True) -> bool:
-        return any(one[:3] == (name, limited, block) for one in self._planned)
+        return any(trial[:3] == (name, limited, block) for trial in self._planned)
 
     def records(
         self, name: str, first: int = 0, end: int = CONFIRMING + 100, *, limited: bool = True
@@ -311,17 +315,21 @@ class AdvicePlanner:
         In screening the median of the first plain trials stands for one that was killed, and for
         that of the first block, which has none.
         """
-        plain = {block: self.pace(one) for block, one in self.records(PLAIN, first, end).items()}
+        plain = {
+            block: self.pace(record) for block, record in self.records(PLAIN, first, end).items()
+        }
         first_s, work = self.seconds(PLAIN, 0, SCREENING), self._candidates[name].setting.work
         times = (
-            (self.pace(one), plain.get(block) or (first_s if block < CONFIRMING else None))
-            for block, one in self.records(name, first, end).items()
+            (self.pace(record), plain.get(block) or (first_s if block < CONFIRMING else None))
+            for block, record in self.records(name, first, end).items()
         )
         return [math.log(own / work / theirs) for own, theirs in times if own and theirs]
 
     def took_s(self) -> float:
         """Return what all trials took, the harness's part included."""
-        return sum(whole_s(one) for *_, trial in self._planned if (one := self._records.get(trial)))
+        return sum(
+            whole_s(record) for *_, trial in self._planned if (record := self._records.get(trial))
+        )
 
     @property
     def pressed(self) -> bool:
@@ -339,7 +347,7 @@ class AdvicePlanner:
     @property
     def plain_end(self) -> str:
         """How the plain workload ends under the limit: ``ok``, or how a first trial failed."""
-        outcomes = [one.outcome for one in self.records(PLAIN, 0, SCREENING).values()]
+        outcomes = [record.outcome for record in self.records(PLAIN, 0, SCREENING).values()]
         return next((outcome for outcome in outcomes if outcome != "ok"), "ok")
 
     def trial_s(self, name: str, *, limited: bool = True) -> float | None:
@@ -353,13 +361,13 @@ class AdvicePlanner:
         ``changed``: its outputs are not those of the plain workload.
         """
         trials = list(self.records(name, first, end).values())
-        if lost := next((one.outcome for one in trials if one.outcome != "ok"), None):
+        if lost := next((record.outcome for record in trials if record.outcome != "ok"), None):
             return lost
         plain = [
-            one
+            record
             for limited in (False, True)
-            for one in self.records(PLAIN, 0, SCREENING, limited=limited).values()
-            if one.outcome == "ok"
+            for record in self.records(PLAIN, 0, SCREENING, limited=limited).values()
+            if record.outcome == "ok"
         ]
         candidate = self._candidates[name]
         return "changed" if any(outputs_differ(candidate, t, plain) for t in trials) else "ok"
@@ -379,17 +387,19 @@ def outputs_differ(candidate: Candidate, record: TrialRecord, plain: Sequence[Tr
     Outputs must be the same to the last bit, or, of a remedy that changes them, within its
     tolerance. What a program prints is not known.
     """
-    digests = [one.notes.get("output_sha256") for one in plain]
+    digests = [record.notes.get("output_sha256") for record in plain]
     if digests and digests[0] and not candidate.changes:
         return record.notes.get("output_sha256") not in digests
-    values = next((values for one in plain if (values := one.notes.get("output_values"))), None)
+    values = next(
+        (values for record in plain if (values := record.notes.get("output_values"))), None
+    )
     remedy = candidate.remedy
     if values:
         tolerance = remedy.tolerance if remedy and remedy.changes else 0.0
         return relative_distance(record.notes.get("output_values") or [], values) > tolerance
     if remedy and (remedy.lossy or (candidate.any_loss and remedy.changes)):
         return False
-    losses = [loss for one in plain if (loss := one.notes.get("loss")) is not None]
+    losses = [loss for record in plain if (loss := record.notes.get("loss")) is not None]
     own = record.notes.get("loss")
     if own is None or not losses:
         return False

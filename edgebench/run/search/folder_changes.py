@@ -35,15 +35,15 @@ class FolderChanges:
         return sorted(changed | (self._before.keys() - now.keys()))
 
     def _state(self) -> dict[str, tuple[int, int]]:
-        found: dict[str, tuple[int, int]] = {}
+        states: dict[str, tuple[int, int]] = {}
         try:
             with os.scandir(self._folder) as entries:
                 for entry in itertools.islice(entries, _MOST):
                     # Results may lie in a folder below one that is here.
                     is_own = self._own.is_relative_to(real_path(entry.path))
                     if not is_own and not _TEMPORARY.fullmatch(entry.name):
-                        seen = entry.stat(follow_symlinks=False)
-                        found[entry.name] = seen.st_mtime_ns, seen.st_size
+                        status = entry.stat(follow_symlinks=False)
+                        states[entry.name] = status.st_mtime_ns, status.st_size
         except OSError:
             return {}
-        return found
+        return states

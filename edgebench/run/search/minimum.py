@@ -251,8 +251,8 @@ def minimum_of(
         stored = function_settings(workload, folder)
         spec = json.dumps({"argument": stored["argument"]})
         command = [sys.executable, stored["script"], spec]
-        found = find_minimum(search_of(command, settings), where, progress)
-        return replace(found, answer=replace(found.answer, name=name_of(workload)))
+        minimum = find_minimum(search_of(command, settings), where, progress)
+        return replace(minimum, answer=replace(minimum.answer, name=name_of(workload)))
 
 
 def _words(command: str | Sequence[str]) -> list[str]:

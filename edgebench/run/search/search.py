@@ -120,7 +120,7 @@ class LimitSearch(Planner):
         base_s = _wall_s(unlimited) or 0.0
         if rules.is_hurried and len(unlimited) >= rules.unlimited:
             budget_s = rules.budget_s or usual_budget_s(base_s)
-            is_answered = any(one.ok for one in self.tried(planned, records))
+            is_answered = any(limit.ok for limit in self.tried(planned, records))
             is_late = _spent_s(records) + 2 * base_s > budget_s
             if is_late and (is_answered or rules.budget_s):
                 return []
@@ -140,8 +140,8 @@ class LimitSearch(Planner):
         varies = differs(min(sizes), max(sizes)) and not grows
         tried, factor = self.tried(planned, records), self.rules.asked.factor(base)
         # Slow with all that it needs: the one trial without a limit may have been fast by luck.
-        roomy = [one for one in tried if one.ok and one.limit_bytes >= max(sizes)]
-        is_odd = len(self._limits) > 1 and not all(one.is_fast(factor) for one in roomy)
+        roomy = [limit for limit in tried if limit.ok and limit.limit_bytes >= max(sizes)]
+        is_odd = len(self._limits) > 1 and not all(limit.is_fast(factor) for limit in roomy)
         wanted = rules.most_unlimited if varies else max(rules.unlimited, 1 + is_odd)
         if len(unlimited) < wanted:
             return [self._trial(planned, self._unlimited.id, rules.timeout_s)]
@@ -177,7 +177,7 @@ class LimitSearch(Planner):
         base, free_bytes = median_pace(unlimited, self.pace), _peaks(unlimited)
         settings = self._unlimited.settings
         is_timed_whole = settings["kind"] == "command" and not reads_throughput(settings)
-        found = []
+        tried = []
         for point, trials in by_point.items():
             finished = sum(record.outcome == "ok" for record in trials)
             seconds = median_pace(trials, self.pace) if finished == len(trials) else None
@@ -185,7 +185,7 @@ class LimitSearch(Planner):
             if not is_met and not adapts(_peaks(trials)[1], free_bytes[0]):
                 seconds = seconds and base
             slowdown = seconds / base if seconds is not None and base else None
-            found.append(
+            tried.append(
                 TriedLimit(
                     limit_bytes=self._limits[point],
                     trials=len(trials),
@@ -195,7 +195,7 @@ class LimitSearch(Planner):
                     later_s=(slowdown - 1) * base if slowdown and base and is_timed_whole else None,
                 )
             )
-        return found
+        return tried
 
     def _next_limit(self, known: _Known, *, is_late: bool) -> float | None:
         """First the limit to give, then confirm it, then where it is killed."""
@@ -214,7 +214,7 @@ class LimitSearch(Planner):
         if wanted is None and given.good:
             # A kill above a limit that finished may have been luck.
             low = given.good.limit_bytes
-            is_torn = any(one.huge_multiple and one.limit_bytes > low for one in known.tried)
+            is_torn = any(limit.huge_multiple and limit.limit_bytes > low for limit in known.tried)
             usual = 1 if self.rules.is_hurried and is_late and not is_torn else _CONFIRM
             if given.good.trials <= (usual if rules.confirm is None else rules.confirm):
                 wanted = low
@@ -230,7 +230,7 @@ class LimitSearch(Planner):
     def _trial(
         self, planned: Sequence[PlannedTrial], point: str, timeout_s: float | None
     ) -> PlannedTrial:
-        number, repeat = len(planned), sum(one.point_id == point for one in planned)
+        number, repeat = len(planned), sum(trial.point_id == point for trial in planned)
         return PlannedTrial(f"{number + 1:04d}", point, number, repeat, timeout_s=timeout_s)
 
 
@@ -268,40 +268,45 @@ class _Known:
         """Whether swap can hold all of the need; the system's own is taken for enough."""
         return self.has_swap and (self.swap.swap_bytes or self.need_bytes) >= self.need_bytes
 
-    def next_given(self, found: LimitBracket) -> float | None:
+    def next_given(self, bracket: LimitBracket) -> float | None:
         """Return the need itself and the step below it.
 
         With swap, large steps down from the need.
         """
-        tried, good, bad = {one.limit_bytes for one in self.tried}, found.good, found.bad
+        tried, good, bad = {limit.limit_bytes for limit in self.tried}, bracket.good, bracket.bad
         factor = self.factor or SLIGHT
         if bad and bad.huge_multiple in {*self.candidates} - tried:
             return bad.huge_multiple
-        if bad and bad.ok and bad.limit_bytes >= self.least_bytes and found.is_known_to(PRECISION):
-            smaller = [one for one in self.tried if one.limit_bytes < bad.limit_bytes]
-            is_refuted = any(one.is_fast(self.factor) for one in smaller)
+        if (
+            bad
+            and bad.ok
+            and bad.limit_bytes >= self.least_bytes
+            and bracket.is_known_to(PRECISION)
+        ):
+            smaller = [limit for limit in self.tried if limit.limit_bytes < bad.limit_bytes]
+            is_refuted = any(limit.is_fast(self.factor) for limit in smaller)
             is_near = (bad.slowdown or math.inf) <= factor * _NEAR
             if bad.trials < (3 if is_refuted else 1 + is_near):
                 return bad.limit_bytes
-        need = min((one for one in self.candidates if one >= self.need_bytes), default=None)
+        need = min((size for size in self.candidates if size >= self.need_bytes), default=None)
         if need is None:
             return None
         if bad is None and self.has_swap:
-            return self._between(found, _DOWN * (good.limit_bytes if good else need), factor)
+            return self._between(bracket, _DOWN * (good.limit_bytes if good else need), factor)
         if need not in tried and (bad is None or bad.limit_bytes < need):
             return need
-        step = max((one for one in self.candidates if one < need), default=need)
+        step = max((size for size in self.candidates if size < need), default=need)
         if bad is None and step not in tried:
             return step
-        return self._between(found, need, factor)
+        return self._between(bracket, need, factor)
 
     def next_viable(self, *, is_asked: bool) -> float | None:
         """Begin at what can't be dropped, or at what swap can't take; roughly, if not asked for."""
-        found = viable_bracket(self.tried)
-        bad, tried = found.bad, {one.limit_bytes for one in self.tried}
+        bracket = viable_bracket(self.tried)
+        bad, tried = bracket.bad, {limit.limit_bytes for limit in self.tried}
         is_slow = bad is not None and not bad.killed
         # Where limits are kinder than a first run, they don't show what kills that.
-        is_enough = is_slow or self.least_bytes or found.is_known_to(_KILL_PRECISION)
+        is_enough = is_slow or self.least_bytes or bracket.is_known_to(_KILL_PRECISION)
         if is_enough and not is_asked:
             return None
         if bad and bad.huge_multiple in {*self.candidates} - tried:
@@ -310,18 +315,18 @@ class _Known:
         if self.has_swap:
             is_all = self.swap_holds_all
             guess = self.need_bytes - (0 if is_all else self.swap.swap_bytes or 0)
-        return self._between(found, guess)
+        return self._between(bracket, guess)
 
     def _between(
-        self, found: LimitBracket, guess: float, factor: float | None = None
+        self, bracket: LimitBracket, guess: float, factor: float | None = None
     ) -> float | None:
         """Return the candidate nearest to the likely answer.
 
         None if none is left, or it is known.
         """
-        if found.is_known_to(PRECISION):
+        if bracket.is_known_to(PRECISION):
             return None
-        good, bad = found.good, found.bad
+        good, bad = bracket.good, bracket.bad
         low, high = bad.limit_bytes if bad else 0.0, good.limit_bytes if good else math.inf
         if low < guess < high:
             aim = guess
@@ -340,13 +345,13 @@ class _Known:
             aim = max(guess * (low / guess) ** _GROWTH, low * PRECISION)
             # What it held without a limit is enough, if the need was told too small.
             aim = min(aim, self.peak_bytes) if low * PRECISION < self.peak_bytes else aim
-        tried = {one.limit_bytes for one in self.tried}
-        left = [one for one in self.candidates if low < one < high and one not in tried]
-        finished = {one.limit_bytes for one in self.tried if one.ok}
-        is_huge = any(one.huge_multiple in finished for one in self.tried)
+        tried = {limit.limit_bytes for limit in self.tried}
+        left = [size for size in self.candidates if low < size < high and size not in tried]
+        finished = {limit.limit_bytes for limit in self.tried if limit.ok}
+        is_huge = any(limit.huge_multiple in finished for limit in self.tried)
         if is_huge or aim * (PRECISION - 1) >= HUGE_PAGE:
-            left = [one for one in left if one % HUGE_PAGE == 0]
-        return min(left, key=lambda one: abs(math.log(one / aim)), default=None)
+            left = [size for size in left if size % HUGE_PAGE == 0]
+        return min(left, key=lambda size: abs(math.log(size / aim)), default=None)
 
 
 def needs_of(unlimited: Sequence[TrialRecord]) -> list[Need]:
@@ -367,7 +372,7 @@ def usual_budget_s(unlimited_s: float) -> float:
 
 
 def _spent_s(records: Mapping[str, TrialRecord]) -> float:
-    return sum((one.wall_s or 0.0) + (one.harness_s or 0.0) for one in records.values())
+    return sum((record.wall_s or 0.0) + (record.harness_s or 0.0) for record in records.values())
 
 
 def _peaks(trials: Sequence[TrialRecord]) -> tuple[float, float]:

@@ -184,15 +184,15 @@ def measure_once(
         starts_cold=False,
     ) as session:
         session.setup.storage.use(limits.swap_kind, limits.swap_bytes, limits.storage)
-        made = TrialFiles.scratch(session.folder)
+        files_of_trial = TrialFiles.scratch(session.folder)
         settings = settings_in(session.folder)
         session.setup.files.add_below(files)
         request = TrialRequest("0000", "measure", 0, 0, settings, limits, timeout_s)
-        record = run_trial(session.setup, request, made)
+        record = run_trial(session.setup, request, files_of_trial)
         if record.outcome == "harness-error":
             raise MachineError(f"it could not be measured: {record.reason}")
         if samples:
-            with made.samples.open("rb") as packed, created(samples) as kept:
+            with files_of_trial.samples.open("rb") as packed, created(samples) as kept:
                 shutil.copyfileobj(packed, kept)
         return record
 
