@@ -66,7 +66,6 @@ swap = "2G"
 
 
 def advise(folder: Path, *words: str, timeout: int = 900) -> subprocess.CompletedProcess[str]:
-    """Call the verb in a folder, as a person does."""
     env = {n: v for n, v in os.environ.items() if "MALLOC_" not in n and n != "LD_PRELOAD"}
     return subprocess.run(
         [sys.executable, "-m", "edgebench", "advise", *words],
@@ -80,7 +79,6 @@ def advise(folder: Path, *words: str, timeout: int = 900) -> subprocess.Complete
 
 
 def answer(folder: Path, *words: str) -> dict[str, Any]:
-    """The verb's JSON."""
     done = advise(folder, "--json", *words)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -88,12 +86,10 @@ def answer(folder: Path, *words: str) -> dict[str, Any]:
 
 
 def joined(text: str) -> str:
-    """The text with its wrapped lines joined."""
     return " ".join(text.split())
 
 
 def test_where_the_limit_costs_nothing_nothing_is_tried(tmp_path: Path):
-    """A program that has enough: said in the first line; four trials, kept as a sweep."""
     # Long beside what starting a process takes, which other programs make longer.
     done = advise(tmp_path, "--memory", "500M", "--", "sleep", "2")
     assert done.returncode == 0, done.stderr
@@ -118,7 +114,6 @@ def test_the_budget_is_kept(tmp_path: Path):
 @pytest.mark.long
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc's allocator")
 def test_what_makes_it_fit_is_found_and_can_be_typed(tmp_path: Path):
-    """Killed as it is; a variable makes it fit, and the line that is printed does that."""
     script = tmp_path / "holes.py"
     script.write_text(_HOLES)
     words = ["--memory", "110M", "--", sys.executable, str(script)]
@@ -158,7 +153,6 @@ def test_what_makes_it_fit_is_found_and_can_be_typed(tmp_path: Path):
 def test_wrong_words_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
 ):
-    """What is missing or does not fit, with exit code 2, before anything is set up."""
     monkeypatch.chdir(tmp_path)
     error = CliRunner().invoke(cli, ["advise", *words]).exception
     assert isinstance(error, UsageError)
@@ -167,7 +161,6 @@ def test_wrong_words_are_told(
 
 
 def test_a_scenario_must_have_one_workload_and_one_limit(tmp_path: Path):
-    """Several are refused, and --memory chooses the limit."""
     several = _TRAINING.replace('["max", "250M"]', '["max", "250M", "200M"]')
     (tmp_path / "several.toml").write_text(several)
     done = advise(tmp_path, "several.toml")
@@ -178,7 +171,6 @@ def test_a_scenario_must_have_one_workload_and_one_limit(tmp_path: Path):
 
 
 def test_a_program_that_fails_without_a_limit(tmp_path: Path):
-    """Its last lines are quoted, and nothing is tried."""
     done = advise(tmp_path, "--memory", "500M", "--", "sh", "-c", "echo no model.bin >&2; exit 7")
     assert done.returncode == 1
     assert "no model.bin" in done.stderr

@@ -50,13 +50,11 @@ FOUND = Advice(
 
 
 def printed(found: Advice, capsys: pytest.CaptureFixture[str], board: str | None = None) -> str:
-    """The text on stdout, with its wrapped lines joined."""
     print_advice(found, board, verbose=False)
     return " ".join(capsys.readouterr().out.split())
 
 
 def test_what_was_tried_and_what_to_type(capsys: pytest.CaptureFixture[str]):
-    """A row for each remedy, what to type beside the best, and what there was no time for."""
     said = printed(FOUND, capsys)
     assert said.startswith("alexnet at 160 MiB 6.50 s as it is (5.42x) 20 trials, 4 min 40 s")
     assert 'stream 2.50 s 0.40x 5/5 <- schedule = "stream" # in a scenario; mlock them' in said
@@ -66,13 +64,11 @@ def test_what_was_tried_and_what_to_type(capsys: pytest.CaptureFixture[str]):
 
 
 def test_nothing_is_tried_where_the_limit_costs_nothing(capsys: pytest.CaptureFixture[str]):
-    """The headline says so."""
     idle = replace(FOUND, pressed=False, best=None, tried=(), out_of_time=())
     assert "no remedy was tried" in printed(idle, capsys)
 
 
 def test_a_board_is_sized_with_libraries(capsys: pytest.CaptureFixture[str]):
-    """It finishes within the board's memory, but what it maps of libraries has no room beside."""
     found = replace(FOUND, limit_bytes=228 << 20, needed_bytes=400 << 20, library_bytes=100 << 20)
     text = printed(found, capsys, "raspberry-pi-zero-2w")
     assert "leaves 228 MiB libraries 100 MiB too little beside its libraries" in text

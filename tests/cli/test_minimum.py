@@ -31,7 +31,6 @@ _HOLD = (
 
 
 def minimum(folder: Path, *words: str, timeout: int = 200) -> subprocess.CompletedProcess[str]:
-    """Call the verb in a folder, as a person does."""
     return subprocess.run(
         [*_EDGEBENCH, *words],
         cwd=folder,
@@ -43,19 +42,16 @@ def minimum(folder: Path, *words: str, timeout: int = 200) -> subprocess.Complet
 
 
 def answer(folder: Path, *words: str) -> dict[str, object]:
-    """The verb's JSON."""
     done = minimum(folder, "--json", *words)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def joined(text: str) -> str:
-    """The text with its wrapped lines joined."""
     return " ".join(text.split())
 
 
 def test_a_program_that_holds_100_mib(tmp_path: Path):
-    """Python that holds 100 MiB: killed just below what it needs, and the rows say so."""
     found = answer(tmp_path, "--confirm", "1", "--", sys.executable, "-c", _HOLD, "100")
     need, give, tightest = found["needs_bytes"][1], found["give_bytes"], found["rows"][-1]
     assert 100 < need / (1 << 20) < 125
@@ -65,7 +61,6 @@ def test_a_program_that_holds_100_mib(tmp_path: Path):
 
 
 def test_a_program_that_never_ends(tmp_path: Path):
-    """It is stopped after --for, which counts as finished, and its lines are its speed."""
     script = tmp_path / "ticks.sh"
     script.write_text("#!/bin/sh\nwhile :; do echo tick; sleep 0.05; done\n")
     script.chmod(0o755)
@@ -77,7 +72,6 @@ def test_a_program_that_never_ends(tmp_path: Path):
 @pytest.mark.long
 @pytest.mark.swap
 def test_with_swap_it_gets_slow_before_it_is_killed(tmp_path: Path):
-    """Real swap: the same program finishes below its demand, and the slowdown's limit is found."""
     code = "b = bytearray(80 << 20)\nn = len(b) // 4096\nfor _ in range(40): b[::4096] = bytes(n)\n"
     done = minimum(
         tmp_path,
@@ -93,7 +87,6 @@ def test_with_swap_it_gets_slow_before_it_is_killed(tmp_path: Path):
 
 
 def test_in_ci(tmp_path: Path):
-    """--within: 0 if it fits, 4 if it needs more; the table is the same either way."""
     fits = minimum(
         tmp_path, "--within", "200M", "--confirm", "1", "--", sys.executable, "-c", _HOLD, "60"
     )
@@ -118,7 +111,6 @@ def test_in_ci(tmp_path: Path):
     ],
 )
 def test_a_command_that_fails_without_a_limit(tmp_path: Path, command: list[str], words: list[str]):
-    """Said first: nothing is searched, and its exit code and last lines are there."""
     done = minimum(tmp_path, "--", *command)
     assert done.returncode == 1
     assert all(word in done.stderr for word in words), done.stderr
@@ -128,7 +120,6 @@ def test_a_command_that_fails_without_a_limit(tmp_path: Path, command: list[str]
 
 
 def test_a_program_that_changes_files(tmp_path: Path):
-    """Its second run fails: --reset is named, and mends it."""
     command = ["--confirm", "0", "--", "sh", "-c", "mkdir made"]
     done = minimum(tmp_path, *command)
     assert (done.returncode, "--reset COMMAND" in done.stderr) == (1, True)
@@ -140,7 +131,6 @@ def test_a_program_that_changes_files(tmp_path: Path):
 
 
 def test_a_program_that_leaves_a_file_is_warned_of(tmp_path: Path):
-    """A file that a run changes is named at once; a program that changes none is not warned of."""
     command = ["--confirm", "0", "--", "sh", "-c"]
     done = minimum(tmp_path, *command, "date +%N > out.txt")
     assert done.returncode == 0
@@ -163,7 +153,6 @@ def test_a_program_that_leaves_a_file_is_warned_of(tmp_path: Path):
 def test_a_long_search_says_so_after_its_first_trial(
     subject: str | tuple[str, ...], given: dict[str, str], seconds: float, words: str | None
 ):
-    """By how long one takes; once, and not where only one limit is tried or the time is given."""
     reports: list[str] = []
     names = ("stage", "trial", "moved", "planned", "finished")
     shown = SimpleNamespace(report=reports.append, **dict.fromkeys(names, lambda *_: None))
@@ -186,7 +175,6 @@ def test_a_long_search_says_so_after_its_first_trial(
     ],
 )
 def test_forgotten_dashes_and_flags_of_the_other_kind(words: list[str], said: str):
-    """What a newcomer types wrong is answered with the right command."""
     done = CliRunner().invoke(cli, ["minimum", *words])
     error = done.exception
     assert 2 in (done.exit_code, getattr(error, "exit_code", None))
@@ -194,7 +182,6 @@ def test_forgotten_dashes_and_flags_of_the_other_kind(words: list[str], said: st
 
 
 def test_ctrl_c_says_what_is_known_and_the_same_command_continues(tmp_path: Path):
-    """After the unlimited trials Ctrl-C prints the demand; the next start has their records."""
     code = "import time; b = bytearray(40 << 20); b[::4096] = b'1' * len(b[::4096]); time.sleep(1)"
     words = [*_EDGEBENCH, "--confirm", "1", "--", sys.executable, "-c", code]
     process = subprocess.Popen(

@@ -24,7 +24,6 @@ ALONE = ("-p", "edgebench.pytest_plugin")
 
 
 def run_pytest(folder: Path, tests: str, *args: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest on a file of its own; with ``-n``, with all plugins that are installed."""
     (folder / "test_made.py").write_text(HEAD + textwrap.dedent(tests))
     words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "-rA", *args]
     env = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
@@ -35,7 +34,6 @@ def run_pytest(folder: Path, tests: str, *args: str) -> subprocess.CompletedProc
 
 
 def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
-    """`{"passed": 2, "failed": 1}` of pytest's last line."""
     (last,) = re.findall(r"^=+ (.*) in [\d.]+s.*$", done.stdout, re.MULTILINE)[-1:] or [""]
     return {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", last)}
 
@@ -104,8 +102,6 @@ def test_after(opened):
 
 @dataclass(frozen=True)
 class Ran:
-    """One run of all of them."""
-
     outcomes: dict[str, int]
     printed: str
     junit: str
@@ -113,7 +109,6 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """Runs them."""
     folder = tmp_path_factory.mktemp("marked")
     (folder / "conftest.py").write_text(CONFTEST)
     done = run_pytest(folder, TESTS, "--size=20", "--junitxml=junit.xml")
@@ -122,14 +117,12 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 @pytest.mark.own_cgroup
 def test_outcomes_are_as_elsewhere(ran: Ran):
-    """Skips, expected failures and odd ids too: parameters with every character, a class."""
     counts = {"passed": 9, "failed": 2, "skipped": 1, "xfailed": 1, "warning": 1}
     assert ran.outcomes == counts, ran.printed
 
 
 @pytest.mark.own_cgroup
 def test_a_test_that_needs_too_much_fails_with_the_sentence(ran: Ran):
-    """What it needs, the limit at which it was killed, pytest's own part, and what it printed."""
     assert '<property name="edgebench" value="peak 150 MiB of 150.0 MiB' in ran.junit
     assert re.search(r"killed by the kernel at 150\.0 MiB\s+needs +2\d\d MiB", ran.printed)
     assert re.search(r"pytest +\d+(\.\d)? MiB\s+module +\d+", ran.printed)
@@ -139,7 +132,6 @@ def test_a_test_that_needs_too_much_fails_with_the_sentence(ran: Ran):
 
 @pytest.mark.own_cgroup
 def test_fixtures_options_and_reports_are_as_elsewhere(ran: Ran):
-    """conftest, options, fixtures, tracebacks, what children print, warnings."""
     for words in ("assert 1 == 2", "of a child", "for a reason", "DeprecationWarning: careful"):
         assert words in ran.printed
     assert re.search(r"test_fixture: peak [\d.]+ MiB of 150\.0 MiB   pytest with", ran.printed)
@@ -148,7 +140,6 @@ def test_fixtures_options_and_reports_are_as_elsewhere(ran: Ran):
 @pytest.mark.own_cgroup
 @pytest.mark.promise("Nothing that a marked test reports is imported or called outside its limit.")
 def test_what_a_marked_test_sends_is_data(tmp_path: Path):
-    """Warnings that name a function and a module, and events of other shapes."""
     (tmp_path / "never_imported.py").write_text("import os\nos.mkdir('imported')\n")
     done = run_pytest(
         tmp_path,
@@ -187,7 +178,6 @@ def test_what_a_marked_test_sends_is_data(tmp_path: Path):
 
 @pytest.mark.own_cgroup
 def test_what_ends_early_is_said(tmp_path: Path):
-    """A crash, a time limit, a kill in a forked child, and a limit below pytest's own need."""
     done = run_pytest(
         tmp_path,
         """
@@ -230,7 +220,6 @@ WRONG = {
 
 @pytest.mark.process
 def test_a_wrong_marker_is_said(tmp_path: Path):
-    """The test fails with what is wrong and how to write it, and does not run."""
     tests = "\n".join(
         f"@pytest.mark.edgebench({arguments})\ndef test_{number}():\n    print('it ran')\n"
         for number, arguments in enumerate(WRONG)
@@ -248,7 +237,6 @@ def test_a_wrong_marker_is_said(tmp_path: Path):
 @pytest.mark.swap
 @pytest.mark.long
 def test_a_test_slowed_by_swap_fails_with_how_much(tmp_path: Path):
-    """With swap, below its demand, its asserts pass but not its slowdown; a loose one passes."""
     body = """
             area = bytearray(150 * MIB)
             for _ in range(3):
@@ -272,7 +260,6 @@ def test_a_test_slowed_by_swap_fails_with_how_much(tmp_path: Path):
 
 @pytest.mark.own_cgroup
 def test_workers_of_xdist_run_marked_tests(tmp_path: Path):
-    """With `-n 2` each worker makes its own cgroups, and reports reach the controller."""
     done = run_pytest(
         tmp_path,
         """
@@ -290,7 +277,6 @@ def test_workers_of_xdist_run_marked_tests(tmp_path: Path):
 
 @pytest.mark.process
 def test_disabled_it_is_an_ordinary_test(tmp_path: Path):
-    """`--edgebench-disable` runs it in pytest's own process."""
     tests = (
         f"@pytest.mark.edgebench(memory='1M')\ndef test_it(): assert os.getppid() == {os.getpid()}"
     )
@@ -300,7 +286,6 @@ def test_disabled_it_is_an_ordinary_test(tmp_path: Path):
 
 @pytest.mark.process
 def test_without_the_right_to_make_cgroups_it_is_skipped(tmp_path: Path):
-    """Skipped with the reason; with `edgebench_required` it fails."""
     (tmp_path / "conftest.py").write_text(
         "from edgebench.errors import CgroupError\n"
         "import edgebench.pytest_plugin.limited_test as limited\n"
@@ -318,7 +303,6 @@ def test_without_the_right_to_make_cgroups_it_is_skipped(tmp_path: Path):
 
 @pytest.mark.own_cgroup
 def test_ctrl_c_leaves_nothing(tmp_path: Path):
-    """Interrupted in the middle of a test, its processes and its scratch folder are gone."""
     (tmp_path / "test_made.py").write_text(
         HEAD + "@pytest.mark.edgebench(memory='150M')\ndef test_it():\n"
         f"    open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n    time.sleep(1000)\n"
@@ -341,7 +325,6 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path):
 
 @pytest.mark.process
 def test_other_tests_pay_nothing(tmp_path: Path):
-    """Without a marked test nothing is imported but the version and the plugin's one module."""
     tests = "def test_it(): print(sorted(n for n in sys.modules if n.startswith('edgebench')))"
     done = run_pytest(tmp_path, tests)
     # A build also writes a module of its version, of two lines.
@@ -350,7 +333,6 @@ def test_other_tests_pay_nothing(tmp_path: Path):
 
 
 def wait_for(happened: Callable[[], object], seconds: float = 200.0) -> None:
-    """Wait until it happened."""
     until = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < until, "waited in vain"

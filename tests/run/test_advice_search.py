@@ -36,26 +36,21 @@ NETWORK = advised_scenario("alexnet", "100M", {"warm": 2, "swap": "1G"})
 
 @dataclass
 class Searched:
-    """A search that is over."""
-
     planner: AdvicePlanner
     planned: list[PlannedTrial]
     records: dict[str, TrialRecord]
     names: dict[str, tuple[str, bool]]
 
     def blocks(self, first: int, end: int) -> list[tuple[str, bool]]:
-        """The trials of these blocks, in order."""
         return [self.names[p.point_id] for p in self.planned if first <= p.block < end]
 
     @property
     def confirmed(self) -> set[str]:
-        """What was tried beside the plain workload at the end."""
         return {name for name, _ in self.blocks(CONFIRMING, 1000)} - {PLAIN}
 
 
 @pytest.fixture(autouse=True)
 def _plain_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two cores, and no variable that decides for a remedy."""
     for name in ("OMP_NUM_THREADS", "LD_PRELOAD", *(n for n in os.environ if "MALLOC_" in n)):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
@@ -99,7 +94,6 @@ def search(
 
 
 def world_of(seed: int = 0, noise: float = 0.02, scale: float = 1.0, **factors: float) -> World:
-    """Plain takes 1 s without and 4 s with the limit; remedies that factor of it there."""
     chance = random.Random(seed)
 
     def seconds(name: str, limited: bool) -> float:
@@ -110,7 +104,6 @@ def world_of(seed: int = 0, noise: float = 0.02, scale: float = 1.0, **factors: 
 
 
 def test_no_pressure_no_trials():
-    """Where the limit costs nothing, the plain workload is run twice with and without it."""
     found = search(lambda name, limited: 1.05 if limited else 1.0)
     assert found.blocks(0, 1000) == [(PLAIN, False), (PLAIN, True)] * 2
     assert not found.planner.pressed
@@ -122,7 +115,6 @@ def test_no_pressure_no_trials():
 
 
 def test_the_best_two_are_measured_anew():
-    """Five fresh trials of each, in turns with the plain workload; the faster is the answer."""
     found = search(world_of(mmap_threshold=0.3, trim_threshold=0.4, one_thread=0.8))
     assert found.confirmed == {"mmap-threshold", "trim-threshold"}
     assert found.planner.easiest(sorted(found.confirmed)) == "mmap-threshold"
@@ -132,7 +124,6 @@ def test_the_best_two_are_measured_anew():
 
 
 def test_what_loses_is_not_tried_again():
-    """One trial of what is slower than plain, or far slower than the fastest; it is stopped."""
     found = search(world_of(mmap_threshold=0.3, arena_max=0.8, one_thread=3.0))
     for name in ("one-thread", "arena-max"):
         assert found.blocks(0, 1000).count((name, True)) == 1
@@ -164,7 +155,6 @@ def test_a_remedy_that_the_fastest_beats_by_far_is_stopped():
     ],
 )
 def test_when_a_trial_has_lost(plain_s: float, tried: dict[str, float], stopped_s: float):
-    """The trial of ``stream`` is stopped then."""
     factors = {name.replace("-", "_"): s / plain_s for name, s in tried.items()}
     found = search(world_of(noise=0.0, scale=plain_s / 4, **factors), scenario=NETWORK)
     wanted = {found.planner.records(name)[SCREENING].trial for name in tried}
@@ -176,7 +166,6 @@ def test_when_a_trial_has_lost(plain_s: float, tried: dict[str, float], stopped_
 
 @pytest.mark.parametrize("seed", range(3))
 def test_where_nothing_helps_nothing_wins(seed: int):
-    """Pressure, and remedies that do nothing: none is measured anew, or it fails there."""
     found = search(world_of(seed, noise=0.03))
     for name in found.confirmed:
         logs = found.planner.logs(name, CONFIRMING, 1000)
@@ -184,7 +173,6 @@ def test_where_nothing_helps_nothing_wins(seed: int):
 
 
 def test_killed_even_plain():
-    """What makes it finish wins; the plain workload is tried again only beside the best."""
     found = search(lambda name, limited: None if limited and "mmap" not in name else 1.0)
     assert found.confirmed == {"mmap-threshold", "mmap-threshold-1m"}
     assert found.planner.plain_end == "oom-killed"
@@ -212,7 +200,6 @@ def test_outputs_may_be_off_as_far_as_a_remedy_says():
 
 
 def test_a_started_search_goes_on_as_it_would_have():
-    """From any number of its trials on, the next one is the same: a resumed search changes none."""
     found = search(world_of(mmap_threshold=0.5, one_thread=0.6, trim_threshold=0.8))
     for count in range(1, len(found.planned)):
         before = found.planned[:count]
@@ -226,7 +213,6 @@ def test_a_started_search_goes_on_as_it_would_have():
     [(PROGRAM, "mmap_threshold"), (NETWORK, "mmap_threshold"), (NETWORK, "stream")],
 )
 def test_five_minutes_are_enough_for_trials_of_ten_seconds(scenario: Any, best: str):
-    """With 12 s of preparation; the best is measured five times."""
     for seed in range(2):
         world = world_of(seed, scale=2.5, **{best: 0.3, "arena_max": 0.9, "one_thread": 0.8})
         found = search(world, 300.0, scenario=scenario, prepared_s=12.0)
@@ -242,7 +228,6 @@ def test_five_minutes_are_enough_for_trials_of_ten_seconds(scenario: Any, best: 
 def test_no_search_takes_longer_than_its_budget(
     budget_s: float, scale: float, factors: dict[str, float]
 ):
-    """Whatever a trial takes and whatever helps, its preparation included."""
     found = search(world_of(scale=scale, noise=0.2, **factors), budget_s, prepared_s=5.0)
     harness_s = 0.1
     assert found.planner.outside_s + found.planner.took_s() <= budget_s + harness_s + 0.1
@@ -251,7 +236,6 @@ def test_no_search_takes_longer_than_its_budget(
 
 
 def test_preparation_is_what_the_trials_of_this_start_did_not_take():
-    """Trials of an earlier start, which this one goes on with, were not made in its time."""
     now = datetime.now(timezone.utc)
     unlimited, limited = both_points(PROGRAM)
     candidates, _ = candidates_of(unlimited, limited, lossy=False)

@@ -35,19 +35,16 @@ ALONE = SearchRules(pace_of_rounds)
 
 
 def candidates(swap: str = "4G") -> list[Point]:
-    """The points of a search."""
     return points(search_of("lenet", {"slowdown": 1.5, "swap": swap}).scenario)
 
 
 def program_points() -> list[Point]:
-    """The points of a program's search."""
     return points(search_of(("true",), {}).scenario)
 
 
 def search(
     edge: float, slowdown: float | None, swap: str = "4G"
 ) -> tuple[World, LimitBracket, LimitBracket]:
-    """A search in a world that kills below ``edge`` of the demand and slows by the hinge."""
     made = candidates(swap)
     world = World(made, hinge, killed_below=edge)
     planner = LimitSearch(made, changed(RULES, slowdown=slowdown, confirm=0))
@@ -57,13 +54,11 @@ def search(
 
 
 def true_share(slowdown: float) -> float:
-    """Where the hinge reaches a slowdown, as a share of the demand."""
     return 0.9 / math.exp(((slowdown - 1) / 3.0) ** (1 / 1.5))
 
 
 @pytest.mark.parametrize("edge", [0.06, 0.43, 0.98])
 def test_both_limits_are_found(edge: float):
-    """Wherever the truth: bracketed within the precision."""
     _, least, fast = search(edge, 1.5)
     assert least.is_known_to(PRECISION)
     assert least.bad.limit_bytes < edge * DEMAND <= least.good.limit_bytes
@@ -80,7 +75,6 @@ def test_both_limits_are_found(edge: float):
 def test_no_search_takes_more_trials_than_are_foretold(
     slowdown: float | None, swap: str, killed: bool
 ):
-    """Wherever it is killed; so the time that a slow start makes of it can be told beforehand."""
     for percent in range(5, 130, 5):
         made = candidates(swap)
         world = World(made, hinge, killed_below=percent / 100)
@@ -91,13 +85,10 @@ def test_no_search_takes_more_trials_than_are_foretold(
 
 @pytest.mark.parametrize("needs", [403.4, 61.2, 9.31])
 def test_without_swap_the_need_and_the_step_below_it_are_tried(needs: float):
-    """Killed with less than it needs: what is printed of the need is the limit to give."""
     made = program_points()
     by_id = {point.id: point.limits.memory_bytes for point in made}
 
     class Killed(World):
-        """All of it is needed."""
-
         def make(self, planned: PlannedTrial) -> TrialRecord:
             size = by_id[planned.point_id]
             enough = size is None or size >= needs * MIB
@@ -116,7 +107,6 @@ def test_without_swap_the_need_and_the_step_below_it_are_tried(needs: float):
 
 
 def thp(planner_points: Sequence[Point], killed_below: float) -> World:
-    """Killed at each limit that is no multiple of 2 MiB, and below an edge."""
     by_id = {point.id: point.limits.memory_bytes for point in planner_points}
 
     class Huge(World):
@@ -133,7 +123,6 @@ def thp(planner_points: Sequence[Point], killed_below: float) -> World:
 
 
 def test_a_kill_at_an_odd_limit_bounds_nothing_that_its_multiple_refutes():
-    """Huge pages: 401 and 399 MiB kill, 26 finishes; what bounds the search is a kill at 24."""
     made = program_points()
     world = thp(made, 25.9 * MIB / DEMAND)
     planner = LimitSearch(made, RULES)
@@ -144,7 +133,6 @@ def test_a_kill_at_an_odd_limit_bounds_nothing_that_its_multiple_refutes():
 
 
 def test_a_heap_sized_from_the_limit_is_given_what_its_trials_need():
-    """It fails at 1.3 times its need without a limit: the search goes up to what finishes."""
     made = program_points()
     world = World(made, lambda share: 1.0, killed_below=1.7)
     planner = LimitSearch(made, RULES)
@@ -156,7 +144,6 @@ def test_a_heap_sized_from_the_limit_is_given_what_its_trials_need():
 
 
 def test_with_enough_swap_only_the_limit_to_give_is_searched():
-    """No trial is made far below the limit at which it gets too slow, but on request."""
     made, factor = candidates("2G"), 2.0
     worlds = {killed: World(made, hinge, killed_below=0.05) for killed in (False, True)}
     brackets = {}
@@ -182,14 +169,12 @@ def test_with_too_little_swap_it_is_killed_and_that_is_searched():
 
 
 def test_everything_is_viable():
-    """Where even the smallest candidate finishes, there is no limit that failed."""
     _, least, _ = search(0.0, None)
     assert least.bad is None
     assert least.good is not None
 
 
 def test_nothing_is_fast_enough():
-    """A factor that no limit meets: the search ends, and says so by having nothing good."""
     made = candidates()
     world = World(made, lambda share: 1.0 if share == math.inf else 2.0)
     planner = LimitSearch(made, changed(RULES, slowdown=1.5))
@@ -200,14 +185,12 @@ def test_nothing_is_fast_enough():
 
 
 def test_impossible_wishes_are_refused():
-    """An unknown network is told before anything runs."""
     with pytest.raises(UsageError, match="did you mean 'alexnet'"):
         search_of("alexnt", {})
 
 
 @pytest.mark.promise("Models, planning and searches don't silently use such kills.")
 def test_a_kill_with_swap_free_is_not_enough():
-    """Such a limit is not viable: none at or below it is given."""
     made = candidates()
     world = World(made, hinge, killed_below=0.5)
     planner = LimitSearch(made, ALONE)
@@ -225,13 +208,10 @@ def test_a_kill_with_swap_free_is_not_enough():
 
 @pytest.mark.parametrize(("needs", "stops"), [(20.3, False), (61.7, False), (61.7, True)])
 def test_a_need_that_was_told_too_small_is_no_end(needs: float, stops: bool):
-    """Told 3.2 MiB, it is killed or stopped at all limits up to many times that: it goes up."""
     made = program_points()
     by_id = {point.id: point.limits.memory_bytes for point in made}
 
     class Underestimated(World):
-        """Its peak had much cache in it."""
-
         def make(self, planned: PlannedTrial) -> TrialRecord:
             size = by_id[planned.point_id]
             enough = size is None or size >= needs * MIB
@@ -282,8 +262,6 @@ def test_a_lucky_trial_without_a_limit_is_not_the_only_one():
     made = points(search_of("lenet", {}).scenario)
 
     class Lucky(World):
-        """A network's search, which makes one trial without a limit."""
-
         def make(self, planned: PlannedTrial) -> TrialRecord:
             made = super().make(planned)
             seconds = 0.9 if len(self.records) == 0 else 1.2
@@ -315,3 +293,37 @@ def test_a_limit_that_one_trial_made_slightly_too_slow_is_tried_again():
     found = given_bracket(planner.tried(world.planned, world.records))
     assert found.good is not None
     assert found.good.limit_bytes < 0.1 * DEMAND
+
+
+class Sometimes(World):
+    def make(self, planned: PlannedTrial) -> TrialRecord:
+        (point,) = (point for point in self.points if point.id == planned.point_id)
+        made = super().make(planned)
+        if 0.5 <= (point.limits.memory_bytes or 9 * DEMAND) / DEMAND < 0.6 and planned.repeat == 1:
+            return replace(made, outcome="oom-killed", phases=[])
+        return made
+
+
+def confirmed(confirm: int) -> tuple[World, LimitBracket]:
+    made = points(search_of("lenet", {"swap": "4G"}).scenario)
+    world = Sometimes(made, hinge, killed_below=0.5)
+    planner = LimitSearch(made, SearchRules(pace_of_rounds, slowdown=3.0, confirm=confirm))
+    world.explore(planner)
+    return world, viable_bracket(planner.tried(world.planned, world.records))
+
+
+@pytest.mark.promise(
+    "Trials at the least viable limit are repeated; a limit that sometimes kills is not viable."
+)
+def test_a_limit_that_kills_now_and_then_is_not_the_least():
+    _, lucky = confirmed(0)
+    assert lucky.good is not None
+    assert lucky.good.limit_bytes < 0.6 * DEMAND
+    world, found = confirmed(3)
+    assert found.is_known_to(PRECISION)
+    assert found.good is not None
+    assert found.bad is not None
+    assert 0.6 * DEMAND <= found.good.limit_bytes <= 0.6 * DEMAND * PRECISION
+    assert (found.good.finished, found.good.trials) == (4, 4)
+    assert found.bad.killed
+    assert len(world.planned) <= 20

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.own_cgroup
 
 
 def ask(folder: Path, *flags: str) -> tuple[str, str]:
-    """The search's folder, and what was said of it."""
     words = ["minimum", "--json", "--confirm", "0", *flags, "--", sys.executable, "prog.py"]
     done = subprocess.run(
         [sys.executable, "-m", "edgebench", *words],
@@ -29,7 +28,6 @@ def ask(folder: Path, *flags: str) -> tuple[str, str]:
 
 
 def test_the_finished_search_is_shown_again(tmp_path: Path):
-    """Asked thrice; anew on request, for another limit, and once the program has changed."""
     program = tmp_path / "prog.py"
     program.write_text("kept = bytearray(23 << 20)\n")
     hour_ago = time.time() - 3600

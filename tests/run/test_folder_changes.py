@@ -36,7 +36,6 @@ def test_temporary_folders_of_edgebench_are_not_named(
 
 
 def test_a_link_to_itself_is_looked_at_as_any_other(tmp_path: Path):
-    """It leads nowhere, and the folder is compared all the same."""
     (tmp_path / "loop").symlink_to("loop")
     changes = FolderChanges(tmp_path, tmp_path / "results")
     (tmp_path / "more").touch()

@@ -31,7 +31,6 @@ World = Callable[[float | None, int], float | None]
 def explore(
     planner: LimitSearch, world: World, demands: list[int], swap: str = "none"
 ) -> tuple[list[PlannedTrial], dict[str, TrialRecord]]:
-    """Run the planner to its end; unlimited trials need the demands in MiB, one after the other."""
     by_id = {point.id: point for point in planner_points(swap)}
     planned, records = planner.first(), dict[str, TrialRecord]()
     while True:
@@ -57,25 +56,21 @@ def explore(
 
 
 def planner_points(swap: str = "none"):
-    """The points of a program's search."""
     return points(search_of(("true",), {"swap": swap}).scenario)
 
 
 def search(world: World, demands: list[int], **given: Any):
-    """The planner, what it planned, and the records."""
     given = {"confirm": 3, "killed": True, **given}
     planner = search_of(("true",), given).planner
     return planner, *explore(planner, world, demands, given.get("swap", "none"))
 
 
 def spent(records: dict[str, TrialRecord]) -> float:
-    """What all trials took, in seconds."""
     return sum((one.wall_s or 0) + (one.harness_s or 0) for one in records.values())
 
 
 @pytest.mark.parametrize("edge", [412, 405, 350, 200, 430])
 def test_a_program_of_three_seconds_is_answered_within_a_minute(edge: int):
-    """Without swap: the edge is bracketed within 5 % and confirmed, in well under 60 s."""
     planner, planned, records = search(
         lambda mib, _: 3.0 if not mib or mib >= edge else None, [412]
     )
@@ -102,8 +97,6 @@ def test_with_swap_it_finds_where_it_gets_slow_within_a_minute():
 
 
 def test_with_enough_swap_a_kill_is_searched_only_on_request():
-    """A program that is slow long before it is killed or stopped: no trial down there."""
-
     def world(mib: float | None, _: int) -> float | None:
         if mib and mib < 20:
             return None
@@ -121,7 +114,6 @@ def test_with_enough_swap_a_kill_is_searched_only_on_request():
 
 
 def test_a_demand_that_differs_is_measured_four_times():
-    """Nondeterministic memory: four unlimited trials, and the range of what they needed."""
     _, _, records = search(lambda mib, _: 1.0, [400, 530, 412, 450])
     unlimited = [r for r in records.values() if r.limits.memory_bytes is None]
     assert len(unlimited) == 4
@@ -130,13 +122,11 @@ def test_a_demand_that_differs_is_measured_four_times():
 
 
 def test_a_program_that_fails_is_run_once():
-    """Nothing is searched for when the first trial didn't finish."""
     _, planned, _ = search(lambda mib, _: None, [400])
     assert len(planned) == 1
 
 
 def test_one_limit_is_tried_until_it_fails():
-    """--within: once unlimited, then that limit; the first kill ends it."""
     asked = search_of(("true",), {"within": "300M", "confirm": 3})
     made, planner = points(asked.scenario), asked.planner
     records: dict[str, TrialRecord] = {}
@@ -167,7 +157,6 @@ def test_the_start_has_the_import_in_it(tmp_path: Path):
 
 
 def test_lines_per_second_leave_out_the_start(monkeypatch: pytest.MonkeyPatch):
-    """Lines count from the first on: a program that loads for 10 s isn't slow for it."""
     now = iter([0.0, 10.0, 12.0, 14.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(now))
     rate = OutputRate()
@@ -179,7 +168,6 @@ def test_lines_per_second_leave_out_the_start(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.process
 def test_a_printed_rate_is_its_median():
-    """A pattern's numbers are rates; lines no longer matter, and 1,024.5 is a number."""
     rate = OutputRate(r"([\d.,]+) tokens/s")
     assert rate.per_second(9.0, "10 tokens/s\n12 tokens/s\n1,024.5 tokens/s\n") == (12.0, "")
     assert rate.per_second(9.0, "nothing here") == (None, NO_NUMBER)
@@ -187,20 +175,17 @@ def test_a_printed_rate_is_its_median():
 
 @pytest.mark.process
 def test_a_line_that_never_ends_is_not_searched_to_its_end():
-    """A pattern that looks at each letter again from each letter before it takes a moment."""
     rate = OutputRate(r"\w*=(\d+)")
     assert rate.per_second(9.0, f"step=3\rstep=5\n{'x' * (1 << 20)}\n") == (4.0, "")
 
 
 @pytest.mark.process
 def test_a_pattern_that_never_ends_holds_nobody_up(monkeypatch: pytest.MonkeyPatch):
-    """It takes twice as long for each letter: the search is ended, and the reason says so."""
     monkeypatch.setattr(output_rate, "_SEARCH_S", 0.5)
     assert OutputRate("(a+)+$").per_second(9.0, f"{'a' * 40}!\n") == (None, TOO_LONG)
 
 
 @pytest.mark.parametrize("pattern", ["tokens/s", "([0-9]+) of ([0-9]+)", "([0-9]+"])
 def test_a_pattern_needs_one_number(pattern: str):
-    """A pattern without a group, with two, or that is none, is refused by its flag's name."""
     with pytest.raises(UsageError, match="--throughput-pattern"):
         search_of(("true",), {"throughput_pattern": pattern})

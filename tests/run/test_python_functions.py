@@ -21,7 +21,6 @@ ALLOCATE = "import sys, time; area = bytearray(int(sys.argv[1]) << 20); time.sle
 
 
 def allocate(mebibytes: int, held_s: float = 0.2) -> None:
-    """A function as a person writes it."""
     area = bytearray(mebibytes * MIB)
     time.sleep(held_s)
     area.clear()
@@ -70,7 +69,6 @@ def test_a_storage_that_is_none_is_refused():
 
 @pytest.mark.own_cgroup
 def test_a_share_is_of_the_own_demand():
-    """`70%` runs without a limit first; without a demand there is no share."""
     record = edgebench.measure([sys.executable, "-c", ALLOCATE, "100"], memory="70%", quiet=True)
     assert record.outcome == "oom-killed"
     assert 70 * MIB < record.limit_bytes < 100 * MIB
@@ -107,7 +105,6 @@ def test_what_cant_be_sent_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 @pytest.mark.own_cgroup
 def test_the_least_memory_of_a_function(tmp_path: Path):
-    """A search of real trials, named by the function, close to what it allocates, and kept."""
     allocating = functools.partial(allocate, 120)
     found = edgebench.minimum(allocating, confirm=0, results=tmp_path)
     assert 120 * MIB < found.needs_bytes < 200 * MIB

@@ -57,7 +57,6 @@ int main(int c, char **v) {
 
 
 def built(folder: Path, source: str) -> str:
-    """The program, compiled."""
     if shutil.which("gcc") is None:
         pytest.skip("no gcc")
     (folder / "prog.c").write_text(source)
@@ -67,7 +66,6 @@ def built(folder: Path, source: str) -> str:
 
 
 def test_the_need_is_one_number_and_a_trial_stands_behind_each_limit(tmp_path: Path):
-    """83 MiB: `measure` and `minimum` say the same; the limit to give was tried, and one below."""
     program = built(tmp_path, FILL)
     record = edgebench.measure([program, "83"], quiet=True)
     found = edgebench.minimum([program, "83"], results=tmp_path)
@@ -93,7 +91,6 @@ def test_memory_that_is_freed_late_is_not_what_is_given(tmp_path: Path):
 
 
 def test_an_odd_limit_that_kills_huge_pages_bounds_nothing(tmp_path: Path):
-    """97 huge pages, a byte in each: 193 MiB kills, and so do others; multiples of 2 MiB don't."""
     mode = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     if not mode.is_file() or "[never]" in mode.read_text():
         pytest.skip("no huge pages")
@@ -115,7 +112,6 @@ for epoch in range(int(sys.argv[2])):
 
 @pytest.mark.parametrize(("epochs", "files"), [(1, 0), (4, 61)])
 def test_a_file_that_is_read_again_and_again_is_needed(tmp_path: Path, epochs: int, files: int):
-    """61 MiB by pread: once they are no need, four times over they are, as a mapped file is."""
     data = tmp_path / "data.db"
     data.write_bytes(os.urandom(61 * MIB))
     command = [sys.executable, "-S", "-c", STREAMS, str(data), str(epochs)]
@@ -128,7 +124,6 @@ def test_a_file_that_is_read_again_and_again_is_needed(tmp_path: Path, epochs: i
 
 
 def test_what_is_given_is_no_slower_where_a_file_is_read_again(tmp_path: Path):
-    """At 90 MB/s each epoch that finds no room takes 0.7 s: the limit to give has that room."""
     data = tmp_path / "data.db"
     data.write_bytes(os.urandom(61 * MIB))
     command = [sys.executable, "-S", "-c", STREAMS, str(data), "5"]

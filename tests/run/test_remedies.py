@@ -27,19 +27,16 @@ COMMAND = {"kind": "command", "command": ["true"]}
 
 
 def scenario(workload: dict[str, Any]) -> Scenario:
-    """It, without and with a limit."""
     tables = {"schema": 1, "name": "made", "repeats": 1, "workload": workload}
     return scenario_of({**tables, "limits": {"memory": ["max", "250M"]}})
 
 
 def target(workload: dict[str, Any], **more: Any) -> RemedyTarget:
-    """What remedies are asked about."""
     (settings,) = scenario(workload).workload_settings()
     return RemedyTarget(settings, **{"cores": 2, **more})
 
 
 def fitting(workload: dict[str, Any], **more: Any) -> dict[str, Remedy]:
-    """The remedies that fit a workload, by name."""
     about = target(workload, **more)
     return {one.name: one for one in all_remedies() if one.reason_against(about) is None}
 
@@ -47,7 +44,6 @@ def fitting(workload: dict[str, Any], **more: Any) -> dict[str, Remedy]:
 @pytest.mark.process
 @pytest.mark.parametrize("workload", [TRAINING, INFERENCE, COMMAND], ids=lambda one: one["kind"])
 def test_what_fits_can_be_set(workload: dict[str, Any]):
-    """A scenario with a remedy's settings is valid, and has them; each changes something."""
     about = target(workload)
     for one in fitting(workload).values():
         setting = one.setting(about)
@@ -59,7 +55,6 @@ def test_what_fits_can_be_set(workload: dict[str, Any]):
 
 @pytest.mark.process
 def test_what_fits_whom():
-    """Training's remedies are for trainings, loaders and schedules for inference."""
     training, inference, command = (fitting(one) for one in (TRAINING, INFERENCE, COMMAND))
     assert {"checkpointing", "accumulation", "half-batch", "bfloat16"} <= set(training)
     assert {"mapped-weights", "layer-by-layer"} <= set(inference)
@@ -70,7 +65,6 @@ def test_what_fits_whom():
 
 @pytest.mark.process
 def test_what_fits_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The remedies of its engine; a plain program maps a TFLite file already."""
     monkeypatch.chdir(tmp_path)
     for name in ("a.onnx", "a.tflite"):
         (tmp_path / name).touch()
@@ -85,7 +79,6 @@ def test_what_fits_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.process
 def test_what_is_set_already_is_left_alone():
-    """Whoever has set a variable, one thread or checkpointing gets no advice to set it."""
     chosen = {"MALLOC_ARENA_MAX": "2"}
     assert "arena-max" not in fitting(COMMAND, environment=chosen)
     assert "mmap-threshold" in fitting(COMMAND, environment=chosen)
@@ -97,7 +90,6 @@ def test_what_is_set_already_is_left_alone():
 
 @pytest.mark.process
 def test_a_batch_is_cut_into_equal_parts():
-    """The most parts that divide it; a batch of one has none."""
     found = fitting(TRAINING)["accumulation"]
     for batch, parts in ((16, 4), (6, 3), (10, 2)):
         workload = {**TRAINING, "batch": batch}
@@ -124,7 +116,6 @@ def test_a_network_is_run_the_same_under_each_schedule():
 
 @pytest.mark.process
 def test_weights_that_are_used_again_can_be_kept():
-    """``stream`` is for several executions a load; who loads for each does less work in a round."""
     again = {**INFERENCE, "warm": 3}
     assert "stream" not in fitting(INFERENCE)
     assert "stream" not in fitting({**again, "schedule": "linear"})
@@ -141,7 +132,6 @@ def test_weights_that_are_used_again_can_be_kept():
 
 @pytest.mark.process
 def test_the_same_state_is_not_taken_away_twice():
-    """No other optimizer where there is no state, no trimming where it trims already."""
     assert "sgd" in fitting(TRAINING)
     assert not {"sgd"} & set(fitting({**TRAINING, "optimizer": "sgd"}))
     assert not {"malloc-trim"} & set(fitting({**TRAINING, "malloc_trim": True}))
@@ -168,7 +158,6 @@ def test_the_same_state_is_not_taken_away_twice():
 def test_a_runtime_that_sizes_its_heap_is_told_the_limit(
     tmp_path: Path, name: str, content: bytes, remedy: str, variable: str, value: str
 ):
-    """By the program's file, behind a link; not where its heap is sized already."""
     (tmp_path / name).write_bytes(content)
     (tmp_path / name).chmod(0o755)
     link = tmp_path / "start"

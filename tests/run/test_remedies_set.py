@@ -25,14 +25,12 @@ PLAIN, TOGETHER = "plain", ("one-interop-thread", "no-huge-pages", "pageout-behi
 
 
 def scenario(workload: dict[str, Any], swap: str = "none") -> Scenario:
-    """It, without and with a limit."""
     limits = {"memory": ["max", "700M"], "swap": swap}
     tables = {"schema": SCHEMA, "name": "made", "repeats": 1, "timeout": "2m", "limits": limits}
     return scenario_of({**tables, "workload": workload})
 
 
 def setting(name: str, workload: dict[str, Any]) -> dict[str, Any]:
-    """What a remedy sets of this workload."""
     (_, held) = points(scenario(workload))
     (found,) = (one for one in all_remedies() if one.name == name)
     return dict(found.setting(remedy_target(held)).settings)
@@ -40,7 +38,6 @@ def setting(name: str, workload: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TrialRecord]:
-    """A trial below the limit without a remedy, and one with several, of one sweep."""
     own: dict[str, dict[str, Any]] = {PLAIN: {}, "together": {}}
     for name in TOGETHER:
         own["together"] |= setting(name, NETWORK)
@@ -55,7 +52,6 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TrialRecord]:
 
 
 def test_remedies_are_in_force_in_their_trial_and_change_no_output(tried: dict[str, TrialRecord]):
-    """What PyTorch and the kernel say in the trial; without the remedies it is otherwise."""
     plain, found = tried[PLAIN].notes, tried["together"].notes
     assert "huge_pages" not in plain
     assert found["interop_threads"] == 1

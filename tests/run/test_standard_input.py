@@ -19,14 +19,12 @@ PROGRAM = [sys.executable, "-c", KEEP]
 
 
 def run(verb: str, folder: Path, *flags: str, **about: object) -> subprocess.CompletedProcess[str]:
-    """The verb, run in a folder."""
     words = [sys.executable, "-m", "edgebench", verb, *flags, "--", *PROGRAM]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, **about)
 
 
 @pytest.fixture
 def lines(tmp_path: Path) -> Path:
-    """A million short lines: some 70 MiB as Python keeps them."""
     path = tmp_path / "prompts.txt"
     path.write_text("a line of it\n" * 1_000_003)
     return path
@@ -56,7 +54,6 @@ def test_a_pipe_with_data_is_refused_with_what_to_type(verb: str, tmp_path: Path
 
 
 def test_an_empty_pipe_is_no_input(tmp_path: Path):
-    """As cron and ssh start programs."""
     done = run("measure", tmp_path, "--json", input="")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["outcome"] == "ok"
