@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from edgebench.cgroups.interface import Counters
-from edgebench.cgroups.swap import SwapState
+from edgebench.cgroups.swap import Compressed, SwapRam, SwapState
+from edgebench.errors import MachineError
 from edgebench.records import LimitSetting
 from edgebench.run.trial import readers, trial
 from edgebench.run.trial.accelerator_reader import AcceleratorReader
@@ -144,6 +145,24 @@ def test_a_trial_finishes_without_any_of_its_readers(
     assert record.outcome == "ok", record.reason
     failed = {key for key, why in record.missing.items() if "could not be read" in why}
     assert failed == set(kind.keys)
+
+
+@pytest.mark.own_cgroup
+@pytest.mark.quick
+def test_a_trial_whose_limit_could_not_be_moved_was_not_made(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its swap's RAM was not charged: it ran with another limit than its own, and is ended."""
+
+    def broken() -> Compressed:
+        raise OSError("mm_stat is gone")
+
+    monkeypatch.setattr(trial, "swap_ram", lambda state, version: SwapRam("zram", broken))
+    limits = LimitSetting("64M", 64 * MIB, "zram")
+    settings = {"kind": "command", "command": ["sleep", "60"]}
+    request = TrialRequest("0001", "p1", 0, 0, settings, limits, 50.0)
+    with pytest.raises(MachineError, match="could not follow the RAM of its swap: mm_stat is gone"):
+        run_trial(session.setup, request, TrialFiles.scratch(tmp_path))
 
 
 class FakeGroup:

@@ -167,7 +167,7 @@ def test_where_swap_lies_on_a_disk_nothing_is_done() -> None:
     assert (charge.report(), charge.doubts()) == (None, [])
 
 
-def test_a_charge_that_fails_ends_the_trial_which_was_not_made() -> None:
+def test_a_charge_that_fails_says_so() -> None:
     """It would have had another limit than its own, and finished."""
     group = Group(300 * MIB, 0.5)
 
@@ -184,9 +184,7 @@ def test_a_charge_that_fails_ends_the_trial_which_was_not_made() -> None:
         kill=group.kill,
     )
     with charge:
-        assert charge._ended.wait(0) is False
         charge._thread.join(20)
-    assert group.killed
     with pytest.raises(MachineError, match="usage can't be read"):
         charge.check()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from edgebench.cgroups.files import is_busy
@@ -193,10 +193,10 @@ class SwapCharge:
         return self._ram is not None and self._not_charged is None
 
     def check(self) -> None:
-        """Check that the limit was moved to the end.
+        """Check that the limit is moved; call it now and then, and at the end.
 
         Raises:
-            MachineError: it was not, so the trial had another limit than its own.
+            MachineError: it is not, so the trial has another limit than its own.
         """
         if self._error:
             raise MachineError(f"the limit could not follow the RAM of its swap: {self._error}")
@@ -209,8 +209,6 @@ class SwapCharge:
                 wait_s = 0.0 if self.step() else _INTERVAL_S
             except Exception as error:  # whatever ends this thread ends the charge
                 self._error = error
-                with suppress(CgroupError):
-                    self._kill()
                 return
 
     def step(self) -> bool:

@@ -19,7 +19,12 @@ from msgspec import structs
 
 from edgebench.cgroups.interface import MEMORY_SIZES, Cgroup, Limits
 from edgebench.cgroups.join import environment_block, join_command
-from edgebench.cgroups.sampler_process import FAST_COLUMNS, STAT_INTERVAL_S, SamplerProcess
+from edgebench.cgroups.sampler_process import (
+    FAST_COLUMNS,
+    STAT_INTERVAL_S,
+    SamplerProcess,
+    SampleSummary,
+)
 from edgebench.cgroups.swap import swap_ram
 from edgebench.errors import EdgebenchError
 from edgebench.measures.strategies.gnu_time import gnu_time_command, read_report, report_file
@@ -315,6 +320,10 @@ class _Measurement:
             finally:
                 self.cgroup.kill()
 
+        def look() -> None:
+            loop.check()
+            self.charge.check()
+
         with ExitStack() as stack:
             report_fd = stack.enter_context(report_file(report, identity))
             stack.enter_context(self.charge)
@@ -350,7 +359,7 @@ class _Measurement:
                 timeout_s=stop_after_s or request.timeout_s,
                 end=end,
                 wakes=control.wakes if control else {},
-                look=loop.check,
+                look=look,
                 # A program that is to run for a time may be a service that detaches itself.
                 lingers=lambda: bool(stop_after_s and running(self.cgroup)),
             )
@@ -372,17 +381,7 @@ class _Measurement:
         setup, settings, counters = self.setup, self.request.settings, finished.counters
         process, sampler, charge = self.process, self.sampler, self.charge
         events, bad_events = process.event_list()
-        until_ns = None
-        if "schedule" in settings:
-            from edgebench.workloads.engines.engine import WHOLE
-
-            # A program loads its network once; further rounds load it anew, beside what was kept.
-            until_ns = first_round_end_ns(events) if settings["schedule"] == WHOLE else None
-        resident = None
-        if readings.files and readings.files.processes and finished.gnu_time:
-            # GNU time is one of the processes, and tells what the largest of them had.
-            resident = finished.gnu_time.maxrss_bytes * max(1, readings.files.processes - 1)
-        samples = sampler.summary(readings.maps.looks, until_ns, counters, resident)
+        samples = self._samples(finished, readings, events)
         swap_bytes = 0 if self.request.limits.swap_kind == "none" else self.applied.swap_bytes
         kill, kill_missing = kill_report(
             readings.kills,
@@ -444,6 +443,23 @@ class _Measurement:
             rounds=self.rounds,
             walk=self.walk,
         )
+
+    def _samples(
+        self, finished: Finished, readings: Readings, events: list[dict[str, Any]]
+    ) -> SampleSummary:
+        until_ns = None
+        if "schedule" in self.request.settings:
+            from edgebench.workloads.engines.engine import WHOLE
+
+            if self.request.settings["schedule"] == WHOLE:
+                # A program loads its network once; further rounds load it anew, beside the first.
+                until_ns = first_round_end_ns(events)
+        resident = None
+        if readings.files and readings.files.processes and finished.gnu_time:
+            # GNU time is one of the processes, and tells what the largest of them had.
+            resident = finished.gnu_time.maxrss_bytes * max(1, readings.files.processes - 1)
+        looks = readings.maps.looks
+        return self.sampler.summary(looks, until_ns, finished.counters, resident)
 
     def _changed_limits(self) -> list[Doubt]:
         """Compare memory's limits with those that were set: the cgroup's owner can change them."""
