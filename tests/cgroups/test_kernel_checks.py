@@ -21,7 +21,6 @@ from edgebench.cgroups.kernel_checks import (
     StatEffect,
     check_limit,
     measure_stat_effect,
-    support_findings,
 )
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import ParentCgroup
@@ -237,57 +236,3 @@ def test_without_root_and_swap_it_is_absent(
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     answer = observer_check.result(CheckTarget(SystemFiles(tmp_path), parent))
     assert (answer.status, answer.says) == ("absent", "can't be tried without free swap")
-
-
-#: A machine that lacks nothing.
-PLACE: dict[str, Any] = {
-    "version": 2,
-    "path": "/sys/fs/cgroup/x",
-    "hybrid": False,
-    "ceiling_bytes": None,
-    "throttle_bytes": None,
-    "throttle_file": None,
-    "cores": 4,
-    "cpu_quota": None,
-    "controllers": ["cpu", "cpuset", "io", "memory", "pids"],
-    "swap_accounting": True,
-    "peak": True,
-    "peak_resets": True,
-    "pressure": True,
-}
-
-
-@pytest.mark.parametrize(
-    ("changed", "lacking"),
-    [
-        ({}, None),
-        # A second version does no harm, and two processors are enough.
-        ({"hybrid": True}, None),
-        ({"cores": 2}, None),
-        ({"cpu_quota": 2.0}, None),
-        ({"ceiling_bytes": 512 << 20}, "limit above"),
-        ({"throttle_bytes": 1 << 30, "throttle_file": "/f/memory.high"}, "throttle above"),
-        ({"cores": 1}, "CPUs"),
-        ({"cpu_quota": 1.9}, "CPUs"),
-        ({"controllers": ["cpu", "cpuset", "pids"]}, "controllers"),
-        ({"version": 1}, "controllers"),
-        ({"swap_accounting": False}, "swap accounting"),
-        ({"peak_resets": False}, "kernel's peak"),
-        ({"peak": False, "peak_resets": False}, "kernel's peak"),
-        ({"pressure": False}, "pressure"),
-    ],
-)
-def test_what_a_place_lacks_is_found(changed: dict[str, Any], lacking: str | None) -> None:
-    findings = {one.name: one for one in support_findings({**PLACE, **changed})}
-    assert len(findings) == 8
-    found = {name: one for name, one in findings.items() if one.ok is not True}
-    assert set(found) == ({lacking} if lacking else set())
-    assert {one.ok for one in found.values()} <= {None}
-    assert all(one.remedy for one in found.values())
-
-
-@pytest.mark.parametrize(("peak", "needed"), [(True, "Linux 6.12"), (False, "Linux 5.19")])
-def test_which_kernel_has_exact_peaks(peak: bool, needed: str) -> None:
-    findings = support_findings({**PLACE, "peak": peak, "peak_resets": False})
-    (remedy,) = (one.remedy for one in findings if one.name == "kernel's peak")
-    assert needed in str(remedy)

@@ -305,6 +305,9 @@ ABOVE: list[tuple[str, str, str, str | None, Any]] = [
 ]
 
 
+@pytest.mark.promise(
+    "`edgebench doctor` reports and says what to type: `memory.high` set on a parent cgroup."
+)
 @pytest.mark.parametrize(("name", "own", "above", "where", "value"), ABOVE)
 def test_the_tightest_limit_at_or_above_counts(
     tmp_path: Path, name: str, own: str, above: str, where: str | None, value: Any

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 from edgebench.cgroups import parent as place_module
-from edgebench.cgroups.files import memory_high_above
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.kernel_checks import check_support, support_findings
@@ -181,18 +180,6 @@ def test_a_throttle_that_somebody_set(cgroup: Cgroup) -> None:
 
 
 @pytest.mark.promise(
-    "`edgebench doctor` reports and says what to type: `memory.high` set on a parent cgroup."
-)
-def test_the_tightest_throttle_counts(tmp_path: Path) -> None:
-    below = tmp_path / "slice" / "scope"
-    below.mkdir(parents=True)
-    (below / "memory.high").write_text("max\n")
-    assert memory_high_above(below) is None
-    (below.parent / "memory.high").write_text("1000000\n")
-    assert memory_high_above(below) == (1000000, below.parent / "memory.high")
-
-
-@pytest.mark.promise(
     "`edgebench doctor` reports and says what to type: no pressure, no peak, no swap accounting."
 )
 @pytest.mark.parametrize(
@@ -205,18 +192,24 @@ def test_the_tightest_throttle_counts(tmp_path: Path) -> None:
         ({"peak": False, "peak_resets": False}, "kernel's peak", "not kept", "5.19"),
         ({"peak_resets": False}, "kernel's peak", "can't be reset", "6.12"),
         ({"cores": 1}, "CPUs", "1 core", "cpuset"),
+        ({"cpu_quota": 1.9}, "CPUs", "no more than 1.9", "cpuset"),
+        ({"version": 1}, "controllers", "not blkio, cpuacct", "/proc/cgroups"),
         ({"ceiling_bytes": 512 * MIB}, "limit above", "512.0 MiB", "below it"),
     ],
 )
 def test_each_oddity_of_a_place_is_said(
     odd: dict[str, Any], name: str, says: str, remedy: str
 ) -> None:
-    assert all(finding.ok for finding in support_findings(SOUND))
     found = {finding.name: finding for finding in support_findings({**SOUND, **odd})}
     assert found[name].ok is None
     assert says in found[name].says
     assert remedy in (found[name].remedy or "")
     assert [f.name for f in found.values() if not f.ok] == [name]
+
+
+@pytest.mark.parametrize("place", [{}, {"hybrid": True}, {"cores": 2}, {"cpu_quota": 2.0}])
+def test_nothing_is_said_of_a_sound_place(place: dict[str, Any]) -> None:
+    assert [finding.ok for finding in support_findings({**SOUND, **place})] == [True] * 8
 
 
 @pytest.mark.promise("`edgebench doctor` reports and says what to type: both versions mounted.")
