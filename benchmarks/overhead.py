@@ -15,7 +15,7 @@ from pathlib import Path
 import report
 from pairing import in_pairs, interval
 
-from edgebench.measures.strategies.gnu_time import find_gnu_time, gnu_time_command
+from edgebench.measures.gnu_time import find_gnu_time, gnu_time_command
 from edgebench.records import LimitSetting
 from edgebench.run.trial.command import measure_command
 

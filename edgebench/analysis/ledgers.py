@@ -24,8 +24,8 @@ from edgebench.measures.ledger import (
     without_zeros,
 )
 from edgebench.measures.strategies import strategy_of
-from edgebench.measures.strategies.cgroup import STATISTICS, split_at_most, split_at_peak
 from edgebench.measures.strategies.process import resident
+from edgebench.measures.strategies.recorded import STATISTICS, split_at_most, split_at_peak
 from edgebench.measures.strategy import ErrorBar
 from edgebench.results.trial_readings import SpanKey, TrialReadings, span_of_maxrss
 from edgebench.spans import Span

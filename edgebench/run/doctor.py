@@ -286,7 +286,7 @@ def ram_check(target: CheckTarget) -> Observation:
 @registered_check("GNU time")
 def gnu_time_check(_: CheckTarget) -> Observation:
     """GNU time, under which each trial runs."""
-    from edgebench.measures.strategies.gnu_time import find_gnu_time
+    from edgebench.measures.gnu_time import find_gnu_time
 
     return Observation(str(find_gnu_time()))
 

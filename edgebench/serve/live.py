@@ -22,7 +22,7 @@ from edgebench.boards.board import known_boards
 from edgebench.errors import EdgebenchError
 from edgebench.kills import needs_explanation
 from edgebench.measures.machine.system_files import SystemMemory, read_system
-from edgebench.measures.strategies.cgroup import STATISTICS_REMEDY
+from edgebench.measures.strategies.recorded import STATISTICS_REMEDY
 from edgebench.results.live.events import EndedSpan
 from edgebench.results.live.sweep import SweepState, SweepTail, newest_running
 from edgebench.results.live.trial import KINDS, TrialTail

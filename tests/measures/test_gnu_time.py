@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.errors import MachineError
-from edgebench.measures.strategies.gnu_time import (
+from edgebench.measures.gnu_time import (
     GnuTime,
     find_gnu_time,
     gnu_time_command,

@@ -18,7 +18,7 @@ import pytest
 
 from edgebench.boards.storage import AS_IS
 from edgebench.errors import MachineError
-from edgebench.measures.strategies.cgroup import BATCH_PAGES
+from edgebench.measures.strategies.recorded import BATCH_PAGES
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.trial.launch import KINDS, Launch, Settings
 from edgebench.run.trial.record import TrialRequest

@@ -27,8 +27,8 @@ from edgebench.measures.ledger import (
     resident_to_proportional,
 )
 from edgebench.measures.strategies import with_own_trial
-from edgebench.measures.strategies.cgroup import KernelMark
 from edgebench.measures.strategies.process import Malloc, Process
+from edgebench.measures.strategies.recorded import KernelMark
 from edgebench.measures.strategies.tcmalloc import Tcmalloc
 from edgebench.measures.strategy import ErrorBar, Reading, SpanReading, TrialData
 from edgebench.records import LimitSetting, TrialRecord, WalkReport

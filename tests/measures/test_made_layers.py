@@ -16,7 +16,7 @@ from made_layers import MIB, SIZES_MIB, errors, made_trial
 from edgebench.cgroups.interface import Cgroup, HotFiles
 from edgebench.cgroups.v1 import V1Cgroup
 from edgebench.cgroups.v2 import V2Cgroup
-from edgebench.measures.strategies.cgroup import BATCH_PAGES, CANT_RESET
+from edgebench.measures.strategies.recorded import BATCH_PAGES, CANT_RESET
 from edgebench.run.trial.session import Session
 
 pytestmark = pytest.mark.own_cgroup

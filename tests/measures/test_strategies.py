@@ -13,16 +13,21 @@ from looking import MIB, look, resident, span_events
 
 from edgebench.errors import ResultsError
 from edgebench.measures.strategies import with_own_trial
-from edgebench.measures.strategies.analytic import Analytic
-from edgebench.measures.strategies.cgroup import CANT_RESET, KernelMark, Sampled, split_at_most
 from edgebench.measures.strategies.engines import (
     ALLOCATIONS,
     OPERATORS,
     Operators,
     TorchAllocations,
 )
-from edgebench.measures.strategies.gnu_time import GnuTimeStrategy
 from edgebench.measures.strategies.process import Malloc, Process, Proportional, ResidentAndSwapped
+from edgebench.measures.strategies.recorded import (
+    CANT_RESET,
+    Analytic,
+    GnuTimeStrategy,
+    KernelMark,
+    Sampled,
+    split_at_most,
+)
 from edgebench.measures.strategy import ErrorBar, Reading, SpanReading, Strategy, TrialData
 from edgebench.measures.view import view_of
 from edgebench.records import LimitSetting, SamplerReport, TrialRecord, Watching

@@ -13,7 +13,7 @@ from made_sweep import Shape, make
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from edgebench.measures.strategies.cgroup import STATISTICS_REMEDY
+from edgebench.measures.strategies.recorded import STATISTICS_REMEDY
 from edgebench.records import LimitSetting
 from edgebench.results.layout import open_locked
 from edgebench.results.live.events import EventTail

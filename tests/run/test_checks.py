@@ -56,7 +56,7 @@ def test_a_machine_without_gnu_time_fails(monkeypatch: pytest.MonkeyPatch, tmp_p
     def missing() -> Path:
         raise MachineError("no GNU time here", remedy="apt-get install time")
 
-    monkeypatch.setattr("edgebench.measures.strategies.gnu_time.find_gnu_time", missing)
+    monkeypatch.setattr("edgebench.measures.gnu_time.find_gnu_time", missing)
     answer = gnu_time_check.result(CheckTarget())
     assert (answer.status, answer.remedy) == ("fail", "apt-get install time")
     assert not is_fit([answer])

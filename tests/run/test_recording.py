@@ -10,7 +10,7 @@ from msgspec import structs
 
 from edgebench.cgroups.interface import Counters, Limits
 from edgebench.cgroups.sampler_process import SampleSummary
-from edgebench.measures.strategies.gnu_time import NO_REPORT, GnuTime
+from edgebench.measures.gnu_time import NO_REPORT, GnuTime
 from edgebench.records import (
     DEMAND,
     FINAL_OUTCOMES,

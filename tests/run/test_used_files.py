@@ -18,7 +18,7 @@ from edgebench.cgroups.interface import Counters
 from edgebench.cgroups.process_files import cached_bytes, named_files
 from edgebench.cgroups.sampler_process import SampleSummary
 from edgebench.errors import WorkloadError
-from edgebench.measures.strategies.gnu_time import GnuTime
+from edgebench.measures.gnu_time import GnuTime
 from edgebench.need import need_of
 from edgebench.records import FilesReport, LimitSetting, TrialRecord
 from edgebench.run.trial.process_readers import LOOK_S, FilesReadings, MapsReadings

@@ -24,7 +24,7 @@ from edgebench.cgroups.leftovers import claims
 from edgebench.cgroups.parent import parse_mounts, parse_own_paths
 from edgebench.cli.show import show
 from edgebench.errors import EdgebenchError, ResultsError, UsageError
-from edgebench.measures.strategies.gnu_time import GnuTime, read_report
+from edgebench.measures.gnu_time import GnuTime, read_report
 from edgebench.measures.strategies.massif import parse_massif
 from edgebench.measures.strategies.tcmalloc import parse_dump
 from edgebench.records import is_number

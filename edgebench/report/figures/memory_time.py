@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from edgebench.errors import ResultsError
-from edgebench.measures.strategies.cgroup import STATISTICS
+from edgebench.measures.strategies.recorded import STATISTICS
 from edgebench.report.figures import naming, style
 from edgebench.report.figures.layer_costs import workloads_by_slowdown
 from edgebench.spans import Span, finished_spans

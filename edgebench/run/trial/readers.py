@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from edgebench.cgroups.interface import Counters
-from edgebench.measures.strategies.gnu_time import GnuTime
+from edgebench.measures.gnu_time import GnuTime
 from edgebench.text import printable
 
 #: A reader that takes longer for one look is given up.

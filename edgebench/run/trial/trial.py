@@ -27,7 +27,7 @@ from edgebench.cgroups.sampler_process import (
 )
 from edgebench.cgroups.swap import swap_ram
 from edgebench.errors import EdgebenchError
-from edgebench.measures.strategies.gnu_time import gnu_time_command, read_report, report_file
+from edgebench.measures.gnu_time import gnu_time_command, read_report, report_file
 from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
 from edgebench.records import BACKGROUND, INTERVALS, Doubt, LimitSetting, SamplerReport, TrialRecord
 from edgebench.run.trial.controllers import (

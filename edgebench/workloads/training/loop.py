@@ -164,7 +164,6 @@ def prepared(settings: dict[str, Any], recorder: Recorder) -> TrainingLoop:
     with recorder.span("import"):
         backend.import_runtime(settings, recorder)
         # All it needs, so that its code counts as base.
-        from edgebench.workloads.training import data_sources  # noqa: F401
         from edgebench.workloads.training.data_sources import steps_of
 
         if function := own_data(settings):
@@ -189,15 +188,17 @@ def prepared(settings: dict[str, Any], recorder: Recorder) -> TrainingLoop:
 
 
 def _data(settings: dict[str, Any]) -> DataSet:
-    if function := own_data(settings):
-        from edgebench.workloads.training.data_sources import check_for_known_network, load_own
+    from edgebench.workloads.training.data_sources import (
+        check_for_known_network,
+        load_data,
+        load_own,
+    )
 
+    if function := own_data(settings):
         data = load_own(function)
         if own_reference(settings, NETWORK) is None:
             check_for_known_network(settings["network"], data)
     else:
-        from edgebench.workloads.training.data_sources import load_data
-
         folder = settings["data_folder"]
         data = load_data(
             settings["data"],

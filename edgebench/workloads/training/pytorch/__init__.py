@@ -8,7 +8,7 @@ from edgebench.workloads.accelerator_phases import start_accelerator
 from edgebench.workloads.engines.torch import import_torch
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.training.loop import Problem, Settings
-from edgebench.workloads.training.names import OWN
+from edgebench.workloads.training.names import NOTHING, OWN
 from edgebench.workloads.training.own_code import build_own_network, own_loss, own_network
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def import_runtime(settings: Settings, recorder: Recorder) -> None:
         loss.import_code()
 
     start_accelerator(settings, recorder)
-    import edgebench.workloads.training.pytorch.network  # noqa: F401 - its code counts as base
+    # Its code counts as base.
     from edgebench.workloads.training.pytorch.network import make_optimizer
 
     # What torch imports by itself when its first optimizer is made.
@@ -44,7 +44,6 @@ def build(settings: Settings, problem: Problem, recorder: Recorder) -> TorchNetw
     """
     import torch
 
-    from edgebench.workloads.training.names import NOTHING
     from edgebench.workloads.training.pytorch.network import TorchNetwork
     from edgebench.workloads.training.pytorch.networks import (
         build_network,

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from edgebench.errors import MachineError
 from edgebench.identity import Identity
-from edgebench.measures.strategy import ErrorBar, Reading, Strategy, TrialData, registered_strategy
 from edgebench.records import is_number
 from edgebench.safe_files import open_file, remove_file
 
@@ -97,27 +96,3 @@ def read_report(fd: int) -> GnuTime | None:
         return GnuTime(maxrss_bytes=maxrss_bytes, **figures)
     except (ValueError, IndexError, KeyError, TypeError, OverflowError, RecursionError):
         return None
-
-
-@registered_strategy
-class GnuTimeStrategy(Strategy):
-    """``ru_maxrss`` of the largest single process, as GNU time prints it."""
-
-    name = "gnu-time"
-    title = "GNU time's maximum resident set"
-    counts = "the largest resident set that a single process had, file pages it mapped included"
-    blind_to = (
-        "when it was, and in which layer; pages in swap; page cache that is not mapped; the sum "
-        "over several processes; the kernel's memory"
-    )
-
-    def read(self, trial: TrialData) -> Reading:
-        """Read the record: one figure, and no spans."""
-        peak_bytes = trial.record.gnu_time_maxrss_bytes if trial.record else None
-        return Reading(
-            strategy=self.name,
-            peak_bytes=peak_bytes,
-            method="the kernel's mark of the process (getrusage), at its end",
-            error=ErrorBar(1024, "reported in KiB"),
-            missing={} if peak_bytes is not None else {"peak_bytes": NO_REPORT},
-        )

@@ -1,10 +1,19 @@
-"""The cgroup's usage: the kernel's high-water mark, and the sampler's readings with their parts."""
+"""Strategies that read what any trial leaves behind: its record, its samples and its events.
+
+These are the kernel's high-water mark, the sampler's readings with their parts, GNU time's figure,
+and the sum of parameters, live outputs and workspace. The sum takes from the events which layers
+were loaded and executed when, and their sizes from the layer table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from edgebench.measures.gnu_time import NO_REPORT
 from edgebench.measures.strategy import (
     ErrorBar,
     Reading,
@@ -114,7 +123,7 @@ class Sampled(Strategy):
             return Reading(self.name, None, why, nothing, missing={"peak_bytes": why})
         record, peak_bytes = trial.record, int(usage.max())
         slows_down = bool(record and record.watched and record.watched.quiet_interval_s is not None)
-        spans = tuple(_span(times, usage, span, slows_down) for span in trial.spans)
+        spans = tuple(_sampled_span(times, usage, span, slows_down) for span in trial.spans)
         unseen = sum(span.peak_bytes is None for span in spans)
         missing = {"spans": f"no sample fell into {unseen} of {len(spans)} spans"} if unseen else {}
         parts = split_at_peak(trial)
@@ -210,7 +219,7 @@ def split_at_most(trial: TrialData, span: Span) -> dict[str, int]:
     return split_at(trial, int(times[first + inside.argmax()])) if len(inside) else {}
 
 
-def _span(times: NDArray[Any], usage: NDArray[Any], span: Span, holds: bool) -> SpanReading:
+def _sampled_span(times: NDArray[Any], usage: NDArray[Any], span: Span, holds: bool) -> SpanReading:
     """Find the last samples before start and end, and the largest between them.
 
     ``holds``: where samples are rare because usage stays the same, it is that of a span too.
@@ -234,3 +243,148 @@ def _column(trial: TrialData, name: str, slow: bool = False) -> NDArray[Any] | N
     table = trial.stat if slow else trial.samples
     column: Sequence[Any] | None = table.get(name)
     return None if column is None else np.nan_to_num(np.asarray(column, dtype="float64"), nan=-1)
+
+
+@registered_strategy
+class GnuTimeStrategy(Strategy):
+    """``ru_maxrss`` of the largest single process, as GNU time prints it."""
+
+    name = "gnu-time"
+    title = "GNU time's maximum resident set"
+    counts = "the largest resident set that a single process had, file pages it mapped included"
+    blind_to = (
+        "when it was, and in which layer; pages in swap; page cache that is not mapped; the sum "
+        "over several processes; the kernel's memory"
+    )
+
+    def read(self, trial: TrialData) -> Reading:
+        """Read the record: one figure, and no spans."""
+        peak_bytes = trial.record.gnu_time_maxrss_bytes if trial.record else None
+        return Reading(
+            strategy=self.name,
+            peak_bytes=peak_bytes,
+            method="the kernel's mark of the process (getrusage), at its end",
+            error=ErrorBar(1024, "reported in KiB"),
+            missing={} if peak_bytes is not None else {"peak_bytes": NO_REPORT},
+        )
+
+
+_EXECUTIONS = ("first", "execute", "prefill")
+#: Schedules that keep a network's weights until all of it has run.
+_KEEPING = ("bulk", "stream", "whole", "generate")
+_NO_TABLE = "no layer table with live tensors: no network runs, or an older version made it"
+Row = Mapping[str, Any]
+#: A network's part, or a tensor of its that several parts use: what is loaded as one.
+Part = tuple[str | None, str, bool]
+
+
+@registered_strategy
+class Analytic(Strategy):
+    """Sums of the layer table along the schedule.
+
+    A layer's execution holds the weights loaded by then, the tensors alive through it, and the
+    copies that its convolutions make (:mod:`edgebench.layers.examination`).
+    """
+
+    name = "analytic"
+    title = "parameters, live outputs and workspace"
+    counts = "weights that are loaded, tensors alive, and copies that convolutions make"
+    blind_to = (
+        "the runtime (Python, torch and its libraries), allocators, page cache and the kernel; "
+        "workspace of anything other than oneDNN's convolutions"
+    )
+
+    def read(self, trial: TrialData) -> Reading:
+        """Read the layer tables and the order of the events."""
+        rows = [row for table in trial.tables.values() for row in table]
+        known = bool(rows) and all("live_peak_bytes" in row for row in rows)
+        spans = _model_spans(trial) if known else []
+        model = ErrorBar(None, "a model: how far it is off shows beside torch's allocations")
+        peaks = [span.peak_bytes for span in spans if span.peak_bytes is not None]
+        return Reading(
+            strategy=self.name,
+            peak_bytes=max(peaks, default=None),
+            method="the largest of its spans",
+            error=model,
+            spans=tuple(spans),
+            span_method="layer table along the schedule",
+            span_error=model,
+            missing={} if peaks else {"peak_bytes": _NO_TABLE},
+        )
+
+
+def _model_spans(trial: TrialData) -> list[SpanReading]:
+    times, sizes = weights_over_time(trial)
+
+    def loaded(t_ns: int, find: Any = bisect_right) -> int:
+        index: int = find(times, t_ns)
+        return sizes[index - 1] if index else 0
+
+    batch = trial.record.settings.get("batch") if trial.record else None
+    # The layer table is of one image; tensors grow with the batch.
+    images = batch if isinstance(batch, int) else 1
+    readings = []
+    for span, rows in _layers(trial):
+        row = rows[span.layer or 0]
+        before, after = loaded(span.start_ns), loaded(span.end_ns)
+        if span.phase == "load":
+            # Before anything runs, the input alone is alive; else what the layer will be given.
+            row = rows[0] if keeps_weights(trial) else row
+            live = images * row["live_before_bytes"]
+            readings.append(SpanReading(span.id, before + live, after + live, after + live))
+        elif span.phase in _EXECUTIONS:
+            working = row["live_peak_bytes"] + row["workspace_bytes"]
+            # Weights go only once the layer has ended.
+            after = loaded(span.end_ns, bisect_left)
+            readings.append(
+                SpanReading(
+                    span.id,
+                    before + images * row["live_before_bytes"],
+                    max(before, after) + images * working,
+                    after + images * row["live_after_bytes"],
+                )
+            )
+    return readings
+
+
+def _layers(trial: TrialData) -> Iterator[tuple[Span, Sequence[Row]]]:
+    for span in trial.spans:
+        rows: Sequence[Row] = trial.tables.get(span.network or "", ())
+        if span.layer is not None and span.layer < len(rows):
+            yield span, rows
+
+
+def keeps_weights(trial: TrialData) -> bool:
+    """Return whether the schedule loads all of a network first, and keeps it until it has run."""
+    schedule = trial.record.settings.get("schedule") if trial.record else None
+    return schedule in _KEEPING
+
+
+def weights_over_time(trial: TrialData) -> tuple[list[int], list[int]]:
+    """List when the loaded weights changed, and their bytes from then on."""
+    keeping, layers = keeps_weights(trial), list(_layers(trial))
+    # Without an execution, as in a trial that was killed before it, nothing is freed.
+    executed = (span for span, _ in layers if span.phase in _EXECUTIONS)
+    last = {(span.round, span.network): span.end_ns for span in executed}
+    #: Each time a part's weights are needed (+1) or freed (-1): when, which, bytes.
+    uses: list[tuple[int, Part, int, int]] = []
+    for span, rows in layers:
+        row = rows[span.layer or 0]
+        tied: Mapping[str, int] = row.get("tied_bytes") or {}
+        alone = row["parameter_bytes"] + row["buffer_bytes"] - sum(tied.values())
+        parts: dict[Part, int] = {(span.network, row["part"], False): alone}
+        parts |= {(span.network, name, True): size for name, size in tied.items()}
+        for part, size in parts.items():
+            if span.phase == "load":
+                uses.append((span.end_ns, part, size, 1))
+                if keeping and (span.round, span.network) in last:
+                    uses.append((last[span.round, span.network], part, size, -1))
+            elif span.phase == "first" and not keeping:
+                uses.append((span.end_ns, part, size, -1))
+    users: Counter[Part] = Counter()
+    changes: list[tuple[int, int]] = []
+    for t_ns, part, size, step in sorted(uses):
+        before = users[part] > 0
+        users[part] = max(0, users[part] + step)
+        changes.append((t_ns, size * ((users[part] > 0) - before)))
+    return [t for t, _ in changes], list(accumulate(size for _, size in changes))
