@@ -16,12 +16,15 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from claims import allowed, definitions, pages
+from claims import allowed, definitions, examples, pages
 from claims.texts import NUMBER, Box, Claim, Edit, Table, UnheldError, blanked, spaced, written
+
+from edgebench.cli.verbs import VERBS
 
 ROOT = Path(__file__).parents[1]
 Claims = Callable[[], Iterator[Claim]]
@@ -53,6 +56,8 @@ def claims_by_page() -> dict[str, list[Claims]]:
     for name in sorted(module.name for module in pkgutil.iter_modules(pages.__path__)):
         module = importlib.import_module(f"{pages.__name__}.{name}")
         found.setdefault(module.PAGE, []).append(module.claims)
+    for verb in VERBS:
+        found.setdefault(f"docs/verbs/{verb}.md", []).append(partial(examples.claims, verb))
     return found
 
 
