@@ -113,6 +113,23 @@ def test_with_enough_swap_a_kill_is_searched_only_on_request():
     assert found[False] > 100 * MIB > found[True]
 
 
+@pytest.mark.parametrize("budget_s", [8, 20, 45, 120])
+@pytest.mark.parametrize("slowdown", [None, 4.0])
+def test_a_given_budget_is_kept(budget_s: int, slowdown: float | None):
+    """What the budget cuts short is evidence, since it was slower than allowed by then."""
+
+    def world(mib: float | None, _: int) -> float:
+        return 5.0 * max(1.0, (412 / mib) ** 3) if mib else 5.0
+
+    given = {"slowdown": slowdown, "swap": "2G", "budget": f"{budget_s}s"}
+    planner, planned, records = search(world, [412], **given)
+    assert spent(records) <= budget_s + 0.2
+    factor = slowdown or 1.1
+    for one in planner.tried(planned, records):
+        is_fast = (412 * MIB / one.limit_bytes) ** 3 <= factor
+        assert one.is_fast(slowdown) is is_fast
+
+
 def test_a_demand_that_differs_is_measured_four_times():
     _, _, records = search(lambda mib, _: 1.0, [400, 530, 412, 450])
     unlimited = [r for r in records.values() if r.limits.memory_bytes is None]

@@ -114,15 +114,20 @@ class LimitSearch(Planner):
     ) -> list[PlannedTrial]:
         """Return the next trial; empty once the answers are known, or at the end of the time.
 
-        The usual budget does not end a search in which no limit was enough yet.
+        The usual budget does not end a search in which no limit was enough yet. One that was given
+        does: no trial begins that could not be compared within it.
         """
         rules, unlimited = self.rules, self._unlimited_of(planned, records)
-        base_s = _wall_s(unlimited) or 0.0
-        if rules.is_hurried and len(unlimited) >= rules.unlimited:
-            budget_s = rules.budget_s or usual_budget_s(base_s)
+        base_s, spent_s = _wall_s(unlimited) or 0.0, _spent_s(records)
+        is_compared = len(unlimited) >= rules.unlimited
+        if rules.budget_s:
+            factor = rules.asked.factor(median_pace(unlimited, self.pace)) or SLIGHT
+            needed_s = base_s * (max(2.0, _STOP * factor) if is_compared else 1.0)
+            if spent_s + needed_s > rules.budget_s:
+                return []
+        elif rules.is_hurried and is_compared:
             is_answered = any(limit.ok for limit in self.tried(planned, records))
-            is_late = _spent_s(records) + 2 * base_s > budget_s
-            if is_late and (is_answered or rules.budget_s):
+            if is_answered and spent_s + 2 * base_s > usual_budget_s(base_s):
                 return []
         return self.open_question(planned, records)
 
@@ -165,6 +170,9 @@ class LimitSearch(Planner):
         if rules.is_hurried and timeout_s is None and wall_s is not None:
             slower = known.factor or SLIGHT
             timeout_s = wall_s + max(wall_s * _STOP * slower, _STOP_EXTRA_S)
+        if rules.budget_s and wall_s is not None:
+            # What is cut short is slower than the factor all the same: `further` has seen to that.
+            timeout_s = min(timeout_s or math.inf, rules.budget_s - _spent_s(records))
         (point,) = (name for name, size in self._limits.items() if size == limit)
         return [self._trial(planned, point, timeout_s)]
 
