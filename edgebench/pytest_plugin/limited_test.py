@@ -25,12 +25,7 @@ import pytest
 from _pytest.skipping import evaluate_xfail_marks, xfailed_key
 
 from edgebench.answers.table import GAP, factor
-from edgebench.answers.trials import (
-    crash_words,
-    kill_lines,
-    memory_words,
-    slowdown_lines,
-)
+from edgebench.answers.trials import crash_words, kill_lines, memory_words, slowdown_lines
 from edgebench.cgroups.kernel_checks import check_limit
 from edgebench.errors import EdgebenchError, MachineError, UsageError
 from edgebench.identity import caller_identity
@@ -268,32 +263,19 @@ def _marked_limits(mark: pytest.Mark) -> tuple[AskedLimits, float | None, float 
     """
     given = dict(mark.kwargs)
     if len(mark.args) > 1:
-        raise _error(
-            "the marker edgebench takes one value without a name: the memory", 'write memory="300M"'
-        )
+        raise _error("takes one value without a name: the memory", 'write memory="300M"')
     if mark.args:
         given.setdefault("memory", mark.args[0])
     if unknown := sorted(given.keys() - set(_KEYS)):
-        raise _error(
-            f"the marker edgebench has no argument {unknown[0]!r}", choice_hint(unknown[0], _KEYS)
-        )
+        raise _error(f"has no argument {unknown[0]!r}", choice_hint(unknown[0], _KEYS))
     memory, slowdown, timeout = (given.pop(key, None) for key in ("memory", "slowdown", "timeout"))
     if type(memory) not in (str, int):
-        raise _error(
-            "the marker edgebench sets no memory limit",
-            'add one: memory="300M", or "75%" of its demand',
-        )
+        raise _error("sets no memory limit", 'add one: memory="300M", or "75%" of its demand')
     if slowdown is not None and not (type(slowdown) in (int, float) and slowdown > 1):
-        raise _error(
-            f"the marker edgebench can't allow slowdown={slowdown!r}",
-            "give a factor above 1: slowdown=2.0",
-        )
+        raise _error(f"can't allow slowdown={slowdown!r}", "give a factor above 1: slowdown=2.0")
     asked = asked_limits(memory, **given)
     if asked.setting.memory_bytes is None and asked.share is None:
-        raise _error(
-            "the marker edgebench sets no memory limit",
-            'give a size instead of "max": memory="300M"',
-        )
+        raise _error("sets no memory limit", 'give a size instead of "max": memory="300M"')
     return asked, slowdown, None if timeout is None else parse_duration(timeout)
 
 
@@ -334,18 +316,19 @@ class _MarkedTest:
             pytest.fail.Exception: says what it needs.
             pytest.skip.Exception: no limit can be set here.
         """
+        words, skipped = None, None
         try:
             words = self._failure(*_marked_limits(mark))
-            is_skipped = False
-        except EdgebenchError as error:
-            words, is_skipped = str(error), False
-            if isinstance(error, MachineError):
+        except MachineError as error:
+            if self._item.config.getini("edgebench_required"):
                 words = f"no memory limit can be set here: {error}"
-                is_skipped = not self._item.config.getini("edgebench_required")
-            reason = f"no memory limit can be set here: {error.what}"
-        # Not in the handler: pytest would show the error twice.
-        if is_skipped:
-            pytest.skip(reason)
+            else:
+                skipped = f"no memory limit can be set here: {error.what}"
+        except EdgebenchError as error:
+            words = str(error)
+        # Not in the handlers: pytest would show the error twice.
+        if skipped:
+            pytest.skip(skipped)
         if words:
             pytest.fail(words, pytrace=False)
 
