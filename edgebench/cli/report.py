@@ -20,7 +20,7 @@ from edgebench.errors import EdgebenchError
 from edgebench.extras import need
 
 if TYPE_CHECKING:
-    from edgebench.report.content import Report
+    from edgebench.report.html import Report
     from edgebench.results.sweep_reader import Sweep
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from edgebench.analysis.compare import NAMES, value_text
 from edgebench.answers.advice import advice_headline, advice_table
 from edgebench.answers.layers import blame_words, layers_table
 from edgebench.answers.limits import (
@@ -14,18 +16,17 @@ from edgebench.answers.limits import (
     workload_answer,
 )
 from edgebench.answers.models import fits_table
-from edgebench.answers.table import GAP
+from edgebench.answers.table import GAP, Table
 from edgebench.answers.warnings import sweep_warnings, warning_lines, warnings_of
 from edgebench.errors import ResultsError
-from edgebench.report.content import Chapter, Report
-from edgebench.report.pictures import draw_pictures
-from edgebench.report.tables import environment_table, unfinished_table
+from edgebench.report.html import Chapter, Picture, Report
 from edgebench.results.derived import kept_advice
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.rounds import START
 from edgebench.results.workload_key import brief_names
 from edgebench.text import printable
 from edgebench.throughput import THROUGHPUT
+from edgebench.units import format_limit, format_size
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_table import LayerCostTable
@@ -148,3 +149,58 @@ def _chapter(workload: WorkloadFacts, brief: str, layers: LayerCostTable | None)
         tables,
         [*filter(None, lines)],
     )
+
+
+def draw_pictures(results: Results) -> tuple[list[Picture], list[str]]:
+    """Draw a report's figures; also return for each kind without one the reason."""
+    from edgebench.report.figures.gallery import draw_figures
+    from edgebench.report.figures.style import figure_bytes, figure_style
+
+    left_out: list[str] = []
+    pictures = []
+    with figure_style():
+        for stem, figure in draw_figures(results, left_out):
+            # The figure's own title and subtitle.
+            words = [text.get_text() for text in figure.texts[:2]]
+            drawn = figure_bytes(figure)
+            shows = ": ".join(filter(None, words)) or stem
+            pictures.append(Picture(stem, shows, drawn["svg"], drawn["png"]))
+    return pictures, left_out
+
+
+def unfinished_table(workloads: Sequence[WorkloadFacts]) -> Table:
+    """Return the reasons for which trials did not finish, each once a point."""
+    rows = [
+        [one.name, format_limit(point.limits.label, point.limit_bytes), reason]
+        for one in workloads
+        for point in one.points
+        for reason in point.reasons
+    ]
+    titles = ("workload", "limit", "reason")
+    return Table(titles, rows, titles, "Trials that did not finish")
+
+
+def environment_table(environment: Mapping[str, Any]) -> Table:
+    """Return the machine when the sweep began; what could not be read stands in one row."""
+    told = {**NAMES, "captured_utc": "captured"}
+    known = {name: environment[key] for key, name in told.items() if key in environment}
+    rows = [[name, value_text(value)] for name, value in known.items() if value is not None]
+    if isinstance(ram := environment.get("ram_bytes"), int):
+        rows.append(["memory", format_size(ram)])
+    swaps = environment.get("swap")
+    for swap in swaps if isinstance(swaps, list) else []:
+        size = swap.get("size_bytes") if isinstance(swap, dict) else None
+        if isinstance(size, int):
+            rows.append(["swap", f"{swap.get('kind', 'unknown')}, {format_size(size)}"])
+    if isinstance(cgroup := environment.get("cgroup"), dict) and cgroup.get("version"):
+        rows.append(["cgroup", f"v{cgroup['version']}"])
+    if isinstance(git := environment.get("git"), dict) and git.get("commit"):
+        changed = ", with changes" if git.get("changed") else ""
+        rows.append(["commit", f"{str(git['commit'])[:10]}{changed}"])
+    libraries = environment.get("libraries")
+    if isinstance(libraries, dict):
+        versions = [f"{name} {version}" for name, version in libraries.items() if version]
+        rows += [["libraries", ", ".join(versions)]] if versions else []
+    unknown = ", ".join(name for name, value in known.items() if value is None)
+    rows += [["not known", unknown]] if unknown else []
+    return Table(("", ""), rows, ("",), "Environment")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from edgebench.answers.table import Table
-from edgebench.report.content import Report
+from edgebench.report.html import Report
 from edgebench.results.derived import write_derived, write_file
 
 #: What Markdown or the HTML in it would take for its own.

@@ -17,10 +17,8 @@ from made_sweep import Shape, make
 from edgebench import load
 from edgebench.cli.report import report
 from edgebench.report.builder import make_report
-from edgebench.report.content import Picture, Report
-from edgebench.report.html import as_html
+from edgebench.report.html import LARGEST_SVG, Picture, Report, as_html, picture_address
 from edgebench.report.markdown import as_markdown, escaped
-from edgebench.report.pictures import LARGEST_SVG, picture_address
 
 HOSTILE = "<script>alert(1)</script>|`x`*b*[l](http://e) $\\nosuch{$\x1b[31m"
 SMALL = Shape(networks={"lenet": 3}, limits=(None, 100, 50), repeats=2, rounds=1)

@@ -10,7 +10,7 @@ import pytest
 from made_sweep import Shape, make
 
 from edgebench.results.derived import keep_advice, kept_advice
-from edgebench.serve.sweep_answer import sweep_answer
+from edgebench.serve.helper_process import sweep_answer
 
 TRIED = {
     "name": "mmap-threshold",

@@ -27,7 +27,7 @@ from edgebench.analysis.comparison import (
 from edgebench.cli.compare import compare
 from edgebench.errors import RegressionError, ResultsError, UsageError
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.report.tables import environment_table
+from edgebench.report.builder import environment_table
 from edgebench.results.results import load
 
 

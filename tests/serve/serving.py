@@ -20,8 +20,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
-from edgebench.serve.answers import HelperProcess
-from edgebench.serve.app import make_app, make_server, open_socket
+from edgebench.serve.app import HelperProcess, make_app, make_server, open_socket
 from edgebench.serve.helper_process import reply_to
 from edgebench.serve.live import LiveStream
 from edgebench.serve.page_sweep import PageSweep

@@ -14,9 +14,8 @@ import pytest
 from made_sweep import Shape, make
 from serving import Served, serving
 
-from edgebench.serve.answers import HelperProcess
-from edgebench.serve.app import STATIC
-from edgebench.serve.sweep_answer import sweep_answer
+from edgebench.serve.app import STATIC, HelperProcess
+from edgebench.serve.helper_process import sweep_answer
 
 
 @pytest.mark.process
@@ -41,7 +40,7 @@ def test_it_needs_no_large_library(tmp_path: Path):
     """The answer is there in a moment on a small board: neither numpy nor pandas is loaded."""
     path = make(tmp_path, Shape(repeats=1, with_files=False))
     code = (
-        "import sys, pathlib; from edgebench.serve.sweep_answer import sweep_answer;"
+        "import sys, pathlib; from edgebench.serve.helper_process import sweep_answer;"
         "sweep_answer(pathlib.Path(sys.argv[1]));"
         "print(sorted({'numpy', 'pandas', 'scipy', 'torch', 'pydantic'} & set(sys.modules)))"
     )

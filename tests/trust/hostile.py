@@ -30,7 +30,7 @@ from edgebench.cli import cli
 from edgebench.errors import EdgebenchError, MachineError
 from edgebench.run.sweep import trials
 from edgebench.run.trial import command
-from edgebench.serve import app, history, limit_predictions, sweep_answer
+from edgebench.serve import app, helper_process, history
 from tests.results.damaged_records import VERBS, sweeps
 from tests.trust.garbage import VALUES, spoil, torn
 
@@ -102,9 +102,9 @@ def results(chance: random.Random, place: Path) -> Readers:
     yield "page trials", lambda: history.trials_csv(place, [name])
     for trial in ("0001", "0002"):
         yield "page trial", lambda trial=trial: history.trial_detail(place, name, trial)
-    yield "page answer", lambda: json.dumps(sweep_answer.sweep_answer(folder))
-    yield "page predictions", lambda: json.dumps(limit_predictions.predict_limits(folder))
-    yield "page boards", lambda: json.dumps(limit_predictions.predict_boards(folder))
+    yield "page answer", lambda: json.dumps(helper_process.sweep_answer(folder))
+    yield "page predictions", lambda: json.dumps(helper_process.predict_limits(folder))
+    yield "page boards", lambda: json.dumps(helper_process.predict_boards(folder))
 
 
 def scenarios(chance: random.Random, place: Path) -> Readers:

@@ -12,7 +12,7 @@ import pytest
 
 from edgebench.fleet.session import HostKeys
 from edgebench.run.trial.launch import launch
-from edgebench.serve.answers import HelperProcess
+from edgebench.serve.app import HelperProcess
 from edgebench.serve.page_sweep import PageSweep
 from edgebench.workloads.preparation import code_of_trainings
 
