@@ -40,7 +40,6 @@ class Point:
 
     @property
     def finished(self) -> bool:
-        """Whether there are trials and all of them finished."""
         return bool(self.seconds) and not self.lost
 
 
@@ -58,21 +57,15 @@ POINTS = st.builds(
 
 
 def sweep_of(points: Sequence[Point], swap: str = "file", rounds: int = 1) -> Sweep:
-    """The points as a sweep without a folder; a trial's import takes as long as each round.
-
-    A phase is half of its round.
-    """
     records = [record(p, o, s, swap, rounds) for p in points for o, s in trials_of(p)]
     return Sweep(Path("nowhere"), "board", records, {}, {}, {}, "", None, False)
 
 
 def trials_of(point: Point) -> list[tuple[Outcome, float]]:
-    """How each of its trials ended, and the seconds it took."""
     return [*(("ok", s) for s in point.seconds), *((how, 9.0) for how in point.lost)]
 
 
 def record(point: Point, ended: Outcome, seconds: float, swap: str, rounds: int) -> TrialRecord:
-    """One trial. Where the demand is missing, the peak met what memory there was."""
     size = None if point.limit is None else point.limit * MIB
     phases = [PhaseSum(-1, None, "import", seconds)]
     for number in range(rounds):
@@ -96,7 +89,6 @@ def record(point: Point, ended: Outcome, seconds: float, swap: str, rounds: int)
 
 
 def interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """Where a median lies 19 times in 20, by exact order statistics; the extremes of few."""
     if len(values) < 2:
         return None
     ordered, count = sorted(values), len(values)

@@ -23,7 +23,6 @@ def point(
     settings: dict[str, Any] | None = None,
     loads: float | None = None,
 ) -> PointFacts:
-    """A point at a limit in MiB (or ``max``, which needs 200 MiB and takes 2 s)."""
     free = label == "max"
     size = None if free else int(label.rstrip("M")) * MIB
     times = {}
@@ -51,7 +50,6 @@ KILLED = {"oom-killed": 3}
 
 
 def made(*points: PointFacts) -> WorkloadFacts:
-    """The one workload of these points, each with its slowdowns."""
     free = next((p.times_s for p in points if p.limits.label == "max"), {})
     free_relative = next((p.steady_relative for p in points if p.limits.label == "max"), None)
     ratios = [
@@ -67,7 +65,6 @@ def made(*points: PointFacts) -> WorkloadFacts:
 
 
 def rounds(label: str, start_s: float, steady_s: float | None) -> PointFacts:
-    """A point of three equal trials with a start, and steady rounds if there are any."""
     one = point(label, (steady_s or start_s,) * 3)
     known = {"start": start_s, "steady": steady_s}
     own = {name: Spread(s, s, s, 3) for name, s in known.items() if s is not None}
@@ -75,13 +72,11 @@ def rounds(label: str, start_s: float, steady_s: float | None) -> PointFacts:
 
 
 def walked(label: str, steady_s: float, relative: tuple[float, float, float]) -> PointFacts:
-    """A point of three walks; ``relative``: its rounds over each process's own, in order."""
     low, middle, high = relative
     return replace(point(label, (steady_s,) * 3), steady_relative=Spread(middle, low, high, 3))
 
 
 def _walked_ratio(one: PointFacts, free: Spread | None) -> dict[str, Ratio]:
-    """What a walk's own rounds say of its slowdown, as results do."""
     if one.steady_relative is None or free is None:
         return {}
     return {"total": ratio_of(one.steady_relative, free)}

@@ -27,7 +27,6 @@ from edgebench.results.spread import spread_of
 @given(POINTS)
 @quick
 def test_rows_tell_what_trials_did(points: list[Point]):
-    """How many finished, how slow they were, and which limit is given."""
     made = [point for point in points if point.seconds or point.lost]
     found = sweep_facts(sweep_of(made)).workloads
     if not found:
@@ -59,7 +58,6 @@ def test_rows_tell_what_trials_did(points: list[Point]):
 @given(st.lists(st.tuples(REPEATS, REPEATS), min_size=1, max_size=4))
 @quick
 def test_verdicts_of_two_sweeps_hold_their_intervals(pairs: list[tuple[list[float], list[float]]]):
-    """`compare` says slower, faster or same only where median and interval both do."""
     kept = [(a, b) for a, b in pairs if a and b]
     if not kept:
         return
@@ -85,7 +83,6 @@ def test_verdicts_of_two_sweeps_hold_their_intervals(pairs: list[tuple[list[floa
 @given(st.lists(st.floats(0.5, 2.0), min_size=9, max_size=60))
 @quick
 def test_more_repeats_tell_more(values: list[float]):
-    """Repeating more often helps: a median of many repeats leaves less than their extremes."""
     spread: Any = spread_of(values)
     exact = interval(values)
     assert exact

@@ -22,7 +22,6 @@ PACKAGE = Path(__file__).parents[2] / "edgebench"
 
 
 def trial(**values: object) -> TrialRecord:
-    """A trial of a command below 120 MiB that the kernel killed."""
     settings = {"kind": "command", "command": ["./fill", "7"]}
     limits = LimitSetting("120M", 120 * MIB)
     known = {"wall_s": 0.34, "cpu_s": 0.06, "major_faults": 0, "limit_bytes": 120 * MIB}
@@ -32,7 +31,6 @@ def trial(**values: object) -> TrialRecord:
 
 
 def test_a_killed_trial():
-    """Its result, peak and what it needs more than; nothing that says nothing."""
     record = trial()
     assert trial_headline(record) == "./fill 7 under 120 MiB, no swap"
     assert list(trial_fields(record)) == [
@@ -47,7 +45,6 @@ def test_a_killed_trial():
 
 
 def test_a_trial_without_a_limit():
-    """It needs what it used, with its files told apart; a failure has its code and reason."""
     sizes = {"peak_bytes": 380 * MIB, "demand_bytes": 375 * MIB, "undroppable_bytes": 55 * MIB}
     free = trial(outcome="failed", exit_code=3, limit_bytes=None, reason="no x", **sizes)
     free = trial(
@@ -70,7 +67,6 @@ def test_a_trial_without_a_limit():
     ],
 )
 def test_a_board_is_sized_with_libraries(needs: int, libraries: int | None, ends: str):
-    """228 MiB are left; no limit here counted libraries."""
     line = board_line("raspberry-pi-zero-2w", needs * MIB, None, libraries and libraries * MIB)
     assert line.startswith("Raspberry Pi Zero 2 W   leaves 228 MiB")
     assert line.endswith(ends)
@@ -78,7 +74,6 @@ def test_a_board_is_sized_with_libraries(needs: int, libraries: int | None, ends
 
 
 def test_remedies_are_rows():
-    """The fastest first; the one that is advised says what to type."""
     tried = (
         TriedRemedy("arena-max-1", "keeps one heap", "ok", 0.6, 0.5, 0.7, 2, 2, 31.0),
         TriedRemedy("trim", "gives back", "ok", 0.86, 0.8, 0.9, 2, 2, 48.2, None, "results"),
@@ -99,7 +94,6 @@ def test_remedies_are_rows():
 
 
 def test_warnings_are_one_line_a_kind_with_the_largest_number():
-    """What they are about comes first; the order is that of the kinds, whatever came first."""
     doubts = [
         Doubt("spread", {"share": 0.12}, limit="80M"),
         Doubt("foreign_cpu", {"share": 0.07, "cpu_s": 1.0}, limit="max"),
@@ -115,7 +109,6 @@ def test_warnings_are_one_line_a_kind_with_the_largest_number():
 
 
 def test_there_are_few_kinds_of_warnings_and_each_doubt_has_one():
-    """At most 15; every kind of doubt that the code makes is known."""
     assert len(WarningKind) <= 15
     made = set()
     for path in PACKAGE.rglob("*.py"):
@@ -124,7 +117,6 @@ def test_there_are_few_kinds_of_warnings_and_each_doubt_has_one():
 
 
 def test_each_kind_of_warning_can_be_shown():
-    """Whatever numbers a doubt has."""
     sizes = ("ceiling_bytes", "swap_bytes", "taken_bytes", "huge_bytes", "free_bytes")
     numbers = {**dict.fromkeys(sizes, 7.0 * MIB), "hot_c": 91.0, "share": 0.2, "factor": 1.2}
     for kind in _DOUBTS:
@@ -138,7 +130,6 @@ TABLE = Table(
 
 
 def test_piped_output_has_one_row_a_line(capsys: pytest.CaptureFixture[str]):
-    """However long it is; nothing stands behind a row's last cell."""
     print_table(TABLE)
     head, first, last = capsys.readouterr().out.splitlines()
     assert head == "  limit   time"

@@ -24,14 +24,12 @@ from edgebench.results.spread import Ratio, spread_of
 
 
 def needing(mib: tuple[float, ...], one: PointFacts = STEADY, elsewhere: float = 0) -> PointFacts:
-    """The point without a limit whose trials needed so much."""
     needs = [Need(size * MIB, elsewhere_bytes=elsewhere * MIB) for size in mib]
     sizes = spread_of(need.total_bytes for need in needs)
     return replace(one, need_bytes=sizes, least_to_give_bytes=least_to_give(needs))
 
 
 def test_a_workload_is_a_headline_and_rows():
-    """Asymmetric numbers, worked out by hand: 2 s unlimited, 2.1 s at 150, 31 s at 90 MiB."""
     killed = replace(
         point("70M", outcomes=KILLED), ended_in=EndedIn("execute", "alexnet", "features.8")
     )
@@ -58,7 +56,6 @@ def test_a_workload_is_a_headline_and_rows():
 
 
 def test_rounds_have_a_start():
-    """``start`` and ``round`` stand for ``time``; a limit whose start alone is slow is given."""
     found = workload_answer(made(rounds("max", 0.3, 0.15), rounds("120M", 0.9, 0.16)))
     table = limits_table(found)
     assert table.columns == ("limit", "ok", "start", "round", "slower", "")
@@ -69,7 +66,6 @@ def test_rounds_have_a_start():
     ("most", "give"), [(1.1, 150), (1.5, 120), (1.02, None)], ids=["usual", "slower", "none"]
 )
 def test_give_is_the_least_limit_that_was_tried_and_fast_enough(most: float, give: int | None):
-    """All of its trials finished; what is killed at one of three is never given."""
     torn = point("100M", (2.0, 2.0), outcomes={"ok": 2, "oom-killed": 1})
     points = (STEADY, point("150M", (2.1,) * 3), point("120M", (2.8,) * 3), torn)
     found = workload_answer(replace(made(*points), asked=AskedPace(most)))
@@ -91,14 +87,12 @@ def test_give_is_the_least_limit_that_was_tried_and_fast_enough(most: float, giv
 def test_the_need_is_given_where_limits_were_kinder(
     needs: tuple[float, ...], elsewhere: float, give: int
 ):
-    """What a first run leaves behind, and what another cgroup is charged for, no limit counts."""
     fine = [point(f"{size}M", (2.0,) * 3) for size in (210, 120)]
     found = workload_answer(made(needing(needs, elsewhere=elsewhere), *fine))
     assert found.give_bytes == give * MIB
 
 
 def test_a_stopped_trial_has_the_time_after_which_it_was():
-    """It takes longer than that; with one that finished, that one's time is shown."""
     late = replace(point("90M", outcomes={"timeout": 1}), stopped_s=6.4)
     both = point("100M", (5.1,), outcomes={"ok": 1, "timeout": 1})
     table = limits_table(workload_answer(made(STEADY, replace(both, stopped_s=6.4), late)))
@@ -106,7 +100,6 @@ def test_a_stopped_trial_has_the_time_after_which_it_was():
 
 
 def test_a_kill_between_huge_pages_bounds_nothing():
-    """At 151 MiB it is killed, at the multiple of 2 MiB below it finishes."""
     odd = point("151M", outcomes=KILLED)
     assert workload_answer(made(STEADY, odd, point("150M", (2.0,) * 3))).give_bytes == 150 * MIB
     assert workload_answer(made(STEADY, odd, point("148M", (2.0,) * 3))).give_bytes is None
@@ -132,13 +125,11 @@ def test_needs_are_a_range_where_runs_differ(needs: tuple[float, ...], words: st
     ids=["less is enough", "about as much", "more is too little", "less is slow"],
 )
 def test_trials_refute_a_need(other: PointFacts, verb: str):
-    """Where they finish with clearly less without swap, no slower, or fail with more."""
     free = needing((201,), point("max", (2.0, 2.0, 2.0), swap="none"))
     assert needs_words(workload_answer(made(free, other))) == f"{verb} 201 MiB"
 
 
 def test_many_limits_are_shown_in_part():
-    """Ten rows, among them the give, its neighbours, the first kill and the tightest limit."""
     fine = [point(f"{size}M", (2.0,) * 3) for size in range(150, 126, -1)]
     lost = [point(f"{size}M", outcomes=KILLED) for size in range(126, 120, -1)]
     found = workload_answer(made(STEADY, *fine, *lost))
@@ -149,7 +140,6 @@ def test_many_limits_are_shown_in_part():
 
 
 def test_many_workloads_have_a_row_each():
-    """What each needs, what to give, at how many limits all trials finished, and the worst."""
     one = made(
         FREE, point("150M", (2.1,) * 3), point("90M", (9.0,) * 3), point("50M", (), outcomes=KILLED)
     )
@@ -163,7 +153,6 @@ def test_many_workloads_have_a_row_each():
 
 
 def test_lines_to_paste_carry_their_swap():
-    """Kubernetes has none, so it gets a size that was measured without; sizes are rounded up."""
     with_swap = workload_answer(made(STEADY, point("150M", (2.0,) * 3)))
     assert paste_lines(with_swap) == {
         "docker": "docker run --memory=150m --memory-swap=214m",
@@ -188,7 +177,6 @@ def test_lines_to_paste_carry_their_swap():
     ],
 )
 def test_a_slowdown_has_no_more_digits_than_its_repeats(ratio: Ratio | None, words: str):
-    """Three digits; two after ``~`` where a repeat is farther than a tenth from its median."""
     assert slowdown(ratio) == words
 
 
@@ -203,7 +191,6 @@ def test_a_slowdown_has_no_more_digits_than_its_repeats(ratio: Ratio | None, wor
     ],
 )
 def test_a_column_of_sizes_has_one_unit(mib: tuple[float | None, ...], cells: list[str]):
-    """Different limits never look the same."""
     assert size_cells([size and size * MIB for size in mib]) == cells
 
 

@@ -24,12 +24,10 @@ from edgebench.errors import CgroupError, UsageError
 @board_option
 @click.pass_context
 def shown(context: click.Context, **given: Any) -> None:
-    """Prints the settings."""
     click.echo(json.dumps(with_board(context, given)))
 
 
 def test_a_board_is_said_with_what_is_given_instead():
-    """One line of what is emulated, one for each other setting, one of what is not emulated."""
     done = CliRunner().invoke(shown, ["--board", "raspberry-pi-4-4g", "--swap", "none"])
     found = json.loads(done.stdout)
     assert (found["memory"], found["swap"]) == ("3800M", "none")
@@ -43,7 +41,6 @@ def test_a_board_is_said_with_what_is_given_instead():
 
 @pytest.mark.parametrize("plan", ["walk", "grid"])
 def test_a_walk_says_that_it_counts_no_zram(plan: str):
-    """Where the board's own swap is used; other trials count it."""
     done = CliRunner().invoke(shown, ["--board", "jetson-nano-4g", "--plan", plan])
     assert json.loads(done.stdout)["swap"] == "zram:1978MiB"
     said = "the RAM that zram takes, which a walk does not count" in done.stderr
@@ -51,7 +48,6 @@ def test_a_walk_says_that_it_counts_no_zram(plan: str):
 
 
 def test_an_unknown_board_is_a_usage_error():
-    """Before anything is run."""
     done = CliRunner().invoke(shown, ["--board", "pi"])
     assert isinstance(done.exception, UsageError)
 
@@ -60,7 +56,6 @@ def test_an_unknown_board_is_a_usage_error():
 @pytest.mark.own_cgroup
 @pytest.mark.exclusive
 def test_a_record_names_its_board(tmp_path: Path):
-    """A real trial under a board's limits, which the record has."""
     text = 'schema = 1\ntitle = "Mine"\nram = "512MiB"\ncores = 1\nstorage = ["sd-a1"]\n'
     (tmp_path / "mine.toml").write_text(text)
     board = ["--board", str(tmp_path / "mine.toml")]

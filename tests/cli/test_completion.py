@@ -21,20 +21,17 @@ HELP = re.compile(r"^ +(bash|zsh|fish)  (.+)$", re.MULTILINE)
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Programs of this Python first on PATH, as after `source scripts/setup`."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, "PATH": path, **more}
 
 
 def told() -> dict[str, str]:
-    """Shell → the command that the help tells."""
     command = [sys.executable, "-m", "edgebench", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return dict(HELP.findall(done.stdout))
 
 
 def offered(folder: Path, *words: str) -> list[str]:
-    """What bash offers at Tab after these words, the last of them half typed."""
     line = " ".join(shlex.quote(word) for word in ("edgebench", *words))
     script = (
         f"{told()['bash']}\nCOMP_WORDS=({line})\nCOMP_CWORD={len(words)}\n"
@@ -50,7 +47,6 @@ def offered(folder: Path, *words: str) -> list[str]:
 
 
 def test_the_help_tells_how_for_each_shell():
-    """One command for bash, zsh and fish, each with the variable that click reads."""
     commands = told()
     assert set(commands) == {"bash", "zsh", "fish"}
     for shell, command in commands.items():
@@ -58,7 +54,6 @@ def test_the_help_tells_how_for_each_shell():
 
 
 def test_verbs_and_flags_are_completed(tmp_path: Path):
-    """A verb's beginning; all verbs; a verb's flags."""
     assert offered(tmp_path, "mea") == ["measure"]
     assert set(offered(tmp_path, "")) == set(VERBS)
     assert "--memory" in offered(tmp_path, "layers", "--me")
@@ -72,7 +67,6 @@ def test_networks_are_completed_and_files_where_none_begins_so(tmp_path: Path):
 
 
 def test_sweeps_are_completed(tmp_path: Path):
-    """Kept sweeps by path, below ./results or the folder typed; elsewhere a folder's name."""
     sweep = make(tmp_path / "results", SMALL).relative_to(tmp_path)
     assert offered(tmp_path, "show", "") == [str(sweep)]
     assert offered(tmp_path, "show", f"{sweep.parent}/") == [str(sweep)]

@@ -26,7 +26,6 @@ cli.main()
 
 
 def exit_of(monkeypatch: pytest.MonkeyPatch, verb: Callable[[Any], None]) -> object:
-    """The code of a program whose verb is that function of what handles its signals."""
     monkeypatch.setattr(cli.cli, "main", lambda *, obj, **_: verb(obj))
     with pytest.raises(SystemExit) as end:
         cli.main()
@@ -60,8 +59,6 @@ def test_each_error_has_its_code(
     code: int,
     printed: list[str],
 ) -> None:
-    """It is printed on stderr alone: what is wrong, where, and what to type."""
-
     def verb(_: object) -> None:
         raise error
 
@@ -76,8 +73,6 @@ def test_each_error_has_its_code(
 def test_a_signal_has_its_own_code_whatever_it_led_to(
     monkeypatch: pytest.MonkeyPatch, number: signal.Signals, error: Exception | None
 ) -> None:
-    """130, 143 and 129; a verb that ends well all the same has done what was asked."""
-
     def verb(signals: Any) -> None:
         signals.begin()
         try:
@@ -98,7 +93,6 @@ def test_a_signal_has_its_own_code_whatever_it_led_to(
 @pytest.mark.process
 @pytest.mark.quick
 def test_a_reader_that_has_ended_is_no_fault() -> None:
-    """As with ``| head``: nothing on stderr, and the code of success."""
     with subprocess.Popen(
         [sys.executable, "-c", _PRINTS],
         env={**os.environ, "PYTHONPATH": python_path()},

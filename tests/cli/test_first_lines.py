@@ -22,7 +22,6 @@ TINY |= {'"60%", "35%"': '"70%"', '["60%"]': '["70%"]', "target = 0.1": "target 
 
 
 def test_edgebench_alone_asks_three_questions():
-    """On one screen; each question's command names verbs and flags that exist."""
     shown = CliRunner().invoke(cli, []).stdout
     lines = shown.splitlines()
     assert len(lines) < 20
@@ -42,7 +41,6 @@ def test_edgebench_alone_asks_three_questions():
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A folder with the demo, a set-up that uses this environment, and a tiny quick start."""
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scenarios").mkdir()
     shutil.copy(ROOT / "scripts" / "demo", tmp_path / "scripts")
@@ -63,10 +61,6 @@ def clone(tmp_path: Path) -> Path:
 @pytest.mark.root
 @pytest.mark.swap
 def test_what_the_demo_leaves_is_short(clone: Path):
-    """The network's table, its figure and report, the layers' table, and what is next: 40 lines.
-
-    Live progress is gone by then, whether there was time to draw it or not.
-    """
     words = ["bash", str(clone / "scripts" / "demo")]
     terminal = Terminal(words, 80, 24, program=[])
     assert terminal.close(1100) == 0, terminal.text

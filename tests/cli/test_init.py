@@ -26,20 +26,17 @@ CASES = {
 
 
 def call(*words: str) -> Result:
-    """Run the verb; not on a terminal."""
     return CliRunner().invoke(init, [*words])
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Everything is written into a folder of the test's."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_it_writes_passes_check(here: Path, name: str):
-    """`edgebench run --dry-run` finds no fault, and the next command is told."""
     words, file = CASES[name]
     done = call(*words)
     assert done.exit_code == 0, done.output
@@ -50,7 +47,6 @@ def test_what_it_writes_passes_check(here: Path, name: str):
 
 @pytest.mark.parametrize("name", CASES)
 def test_keys_are_explained_and_those_left_out_are_valid(here: Path, name: str):
-    """Each key has a comment beside it or above it; without its mark a key left out is accepted."""
     words, file = CASES[name]
     call(*words)
     lines = (here / file).read_text().splitlines()
@@ -67,7 +63,6 @@ def test_keys_are_explained_and_those_left_out_are_valid(here: Path, name: str):
 
 
 def test_flags_are_in_the_file(here: Path):
-    """Limits, swap, kind and command are those that were given."""
     call("alexnet", "--memory", "300M", "--memory", "50%", "--swap", "none")
     call("--swap", "1G", "--", "sh", "-c", "a 'b'")
     networks, command = load_scenario(here / "alexnet.toml"), load_scenario(here / "sh.toml")
@@ -78,7 +73,6 @@ def test_flags_are_in_the_file(here: Path):
 
 
 def test_an_existing_file_stays(here: Path):
-    """A second call refuses, and says how to go on."""
     (here / "resnet18.toml").write_text("mine")
     done = call("resnet18")
     assert isinstance(done.exception, UsageError)
@@ -106,7 +100,6 @@ def test_an_existing_file_stays(here: Path):
     ],
 )
 def test_mistakes_are_named(here: Path, words: list[str], says: str):
-    """The argument or flag at fault, with what to type; nothing is written."""
     done = call(*words)
     assert isinstance(done.exception, UsageError)
     assert says in str(done.exception)
@@ -115,7 +108,6 @@ def test_mistakes_are_named(here: Path, words: list[str], says: str):
 
 @pytest.mark.process
 def test_on_a_terminal_it_asks(here: Path):
-    """Three questions with defaults; what a flag says is not asked."""
     terminal = Terminal(["init"], 80, 24)
     for question, answer in (("Network", "python3 train.py"), ("Memory", "200M 90%"), ("Swap", "")):
         terminal.read(30, until=question)
@@ -130,7 +122,6 @@ def test_on_a_terminal_it_asks(here: Path):
 
 
 def test_a_full_disk_leaves_no_empty_file(here: Path):
-    """What could not be written whole is taken away, and the next try is refused by nothing."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     try:

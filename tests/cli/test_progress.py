@@ -38,7 +38,6 @@ swap = "none"
 
 
 def request_of(network: str, label: str) -> TrialRequest:
-    """A trial of a network at a limit of so many MiB as its share says."""
     size = None if label == "max" else int(label.rstrip("%")) * MIB
     settings = {"kind": "inference", "networks": [network], "schedule": "bulk"}
     limits = LimitSetting(label, size, "file", 2 << 30)
@@ -48,7 +47,6 @@ def request_of(network: str, label: str) -> TrialRequest:
 def record_of(
     request: TrialRequest, wall_s: float, outcome: Outcome = "ok", reason: str | None = None
 ) -> TrialRecord:
-    """How it ended."""
     return made_records.record(
         settings=dict(request.settings),
         limits=request.limits,
@@ -61,7 +59,6 @@ def record_of(
 
 
 def drawn(networks: tuple[str, ...], width: int = 80, height: int = 24) -> list[str]:
-    """The picture after trials at all limits, slower the tighter; killed at 40 %."""
     progress = LiveProgress()
     target = io.StringIO()
     progress._console = Console(file=target, width=width, height=height, highlight=False)
@@ -78,7 +75,6 @@ def drawn(networks: tuple[str, ...], width: int = 80, height: int = 24) -> list[
 
 
 def test_the_table_has_what_is_known():
-    """A row for each point, in order; finished of all, time, slowdown, how others ended."""
     lines = drawn(("alexnet", "resnet18"))
     rows = [line.split() for line in lines]
     assert rows[0] == ["workload", "limit", "ok", "time", "slower"]
@@ -93,7 +89,6 @@ def test_the_table_has_what_is_known():
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 @pytest.mark.parametrize("height", [5, 12, 50])
 def test_it_fits_a_terminal_of_any_size(width: int, height: int):
-    """No line is wider, no picture higher; names of any length and kind can't steer it."""
     lines = drawn((HOSTILE, "resnet18", *(f"network-{n}" for n in range(12))), width, height)
     assert len(lines) <= max(height, 4)
     assert all(len(line) <= width for line in lines)
@@ -101,7 +96,6 @@ def test_it_fits_a_terminal_of_any_size(width: int, height: int):
 
 
 def test_lines_tell_each_trial(capsys: pytest.CaptureFixture[str]):
-    """Its number, point, end and time; why it failed; a limit that did not hold."""
     progress = LineProgress()
     progress.begin(Path("\x1b[2Jresults"), 3, 1)
     request = request_of("alexnet", "85%")
@@ -118,7 +112,6 @@ def test_lines_tell_each_trial(capsys: pytest.CaptureFixture[str]):
 
 
 def scenario_in(folder: Path, seconds: float) -> Path:
-    """The scenario's file."""
     text = SCENARIO.replace("PYTHON", sys.executable).replace("SECONDS", str(seconds))
     (folder / "tiny.toml").write_text(text)
     return folder / "tiny.toml"
@@ -126,7 +119,6 @@ def scenario_in(folder: Path, seconds: float) -> Path:
 
 @pytest.mark.own_cgroup
 def test_a_log_has_a_line_for_each_trial(tmp_path: Path):
-    """Not on a terminal: the plan and a line per trial; on stdout the answer."""
     done = call("run", scenario_in(tmp_path, 0.01), "--results", tmp_path / "a")
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("12 trials → ")
@@ -138,7 +130,6 @@ def test_a_log_has_a_line_for_each_trial(tmp_path: Path):
 
 @pytest.mark.own_cgroup
 def test_a_terminal_gets_a_table_that_goes(tmp_path: Path):
-    """It is redrawn in place while trials run; only the answer stays on the screen."""
     words = ["run", str(scenario_in(tmp_path, 0.3)), "--results", str(tmp_path / "results")]
     begun = time.monotonic()
     terminal = Terminal(words, 80, 24)

@@ -55,14 +55,12 @@ class Measured:
         self.made = [state, *(Path(value) for _, value in claims(state))]
 
     def left(self) -> list[Path]:
-        """What is still there of all that it made."""
         swaps = Path("/proc/swaps").read_text()
         return [path for path in self.made if path.exists() or str(path) in swaps]
 
 
 @pytest.fixture
 def measured(tmp_path: Path) -> Iterator[Callable[..., Measured]]:
-    """Starts it; at the end it is gone."""
     started: list[Measured] = []
 
     def start(**options: Any) -> Measured:
@@ -90,7 +88,6 @@ def measured(tmp_path: Path) -> Iterator[Callable[..., Measured]]:
 def test_a_signal_ends_it_and_nothing_is_left(
     measured: Callable[..., Measured], number: signal.Signals, swap: tuple[str, ...]
 ) -> None:
-    """The workload, its cgroup, swap, temporary folder and state file are gone."""
     one = measured(swap=swap)
     assert one.left() == one.made
     one.process.send_signal(number)
@@ -105,7 +102,6 @@ def test_a_signal_ends_it_and_nothing_is_left(
 
 @pytest.mark.own_cgroup
 def test_under_nohup_a_closed_terminal_is_nothing(measured: Callable[..., Measured]) -> None:
-    """It was ignored at the start, so it stays ignored, and the trial goes on to its end."""
     one = measured(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     one.process.send_signal(signal.SIGHUP)
     one.go.write_text("on\n")
@@ -116,7 +112,6 @@ def test_under_nohup_a_closed_terminal_is_nothing(measured: Callable[..., Measur
 
 @pytest.mark.own_cgroup
 def test_a_terminal_that_is_gone(measured: Callable[..., Measured]) -> None:
-    """The kernel sends SIGHUP, and every write to the terminal fails: all is cleaned up."""
     ours, theirs = pty.openpty()
 
     def take_terminal() -> None:
@@ -133,7 +128,6 @@ def test_a_terminal_that_is_gone(measured: Callable[..., Measured]) -> None:
 
 @pytest.mark.process
 def test_an_interrupted_import_is_no_traceback() -> None:
-    """Ctrl-C right after the start: nothing has been made, and nothing is printed."""
     done = subprocess.run(
         [sys.executable, "-c", _INTERRUPTED_IMPORT], capture_output=True, check=False
     )
@@ -142,7 +136,6 @@ def test_an_interrupted_import_is_no_traceback() -> None:
 
 @pytest.fixture
 def signals() -> Iterator[cli._Signals]:
-    """Those of this process, handled as the program does; then as before."""
     found = cli._Signals()
     found.begin()
     yield found
@@ -152,7 +145,6 @@ def signals() -> Iterator[cli._Signals]:
 def test_signals_of_one_event_interrupt_once(
     signals: cli._Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A closed terminal or ``timeout`` sends several; one that comes later interrupts again."""
     now = [100.0]
     monkeypatch.setattr("edgebench.cli.time.monotonic", lambda: now[0])
     with pytest.raises(KeyboardInterrupt):
@@ -167,7 +159,6 @@ def test_signals_of_one_event_interrupt_once(
 @pytest.mark.own_cgroup
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
 def test_a_killed_gnu_time_is_named(number: signal.Signals) -> None:
-    """The workload kills what runs it: an outcome with the signal's name, and the rest is ended."""
     program = f"kill -{int(number)} $PPID; exec sleep 1000"
     words = ["measure", "--memory", "64M", "--", "sh", "-c", program]
     done = call(*words)

@@ -21,7 +21,6 @@ _TYPED = "echo 11 | sudo tee /sys/module/page_reporting/parameters/page_reportin
 
 @pytest.mark.process
 def test_a_folder_with_a_space_is_quoted(tmp_path: Path):
-    """What is printed as the next command names the folder in one word of the shell."""
     path = make(tmp_path / "my results", Shape(repeats=1))
     done = call("show", "my results", folder=tmp_path)
     (line,) = (one for one in done.stderr.splitlines() if one.startswith("next: "))
@@ -29,14 +28,12 @@ def test_a_folder_with_a_space_is_quoted(tmp_path: Path):
 
 
 def test_a_remedy_that_is_typed_is_one_line(capsys: pytest.CaptureFixture[str]):
-    """However long."""
     _print_checks([CheckResult("free memory", "warn", "slow", f"{_TYPED}\n(or wait)")], False)
     assert f"        {as_typed(_TYPED)}" in capsys.readouterr().out.splitlines()
 
 
 @pytest.mark.process
 def test_a_command_in_a_warning_is_one_line():
-    """However long; the line before it is wrapped."""
     command = f"edgebench calibrate --swap 2G --results /{'long-' * 20}folder"
     warning = f"{'no calibration of this device ' * 5}\n  remedy: measure it: {command}"
     code = f"from edgebench.cli.output import print_warnings; print_warnings([{warning!r}])"

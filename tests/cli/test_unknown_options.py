@@ -19,7 +19,6 @@ from edgebench.cli import cli, unknown_option_error
     ],
 )
 def test_the_option_that_was_meant_is_named(words: str, hint: str):
-    """By meaning first, then by spelling; what is like none gets no hint."""
     with pytest.raises(click.NoSuchOption) as refused:
         cli.main(words.split(), prog_name="edgebench", standalone_mode=False)
     said = unknown_option_error(refused.value).message

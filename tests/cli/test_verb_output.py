@@ -43,7 +43,6 @@ VERBS = [
 
 
 def in_terminal(words: tuple[str, ...], folder: Path) -> tuple[list[str], int]:
-    """The lines that the verb shows in a terminal of 80 columns, and its exit code."""
     terminal = Terminal(words, CELLS, 50, folder=folder)
     code = terminal.close()
     # The cursor is shown again when live progress has ended and removed itself.
@@ -54,7 +53,6 @@ def in_terminal(words: tuple[str, ...], folder: Path) -> tuple[list[str], int]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with copies of kept sweeps: some verbs write into them."""
     folder = tmp_path_factory.mktemp("home")
     for name in (QUICK, CONVOLUTIONS):
         shutil.copytree(ROOT / name, folder / name)
@@ -64,7 +62,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check_output(words: tuple[str, ...], first: str, home: Path) -> None:
-    """The answer stands first, no line is too long, no value is broken, `next:` is one line."""
     lines, code = in_terminal(words, home)
     assert code == 0, lines
     assert lines[0].startswith(first), lines[:3]
@@ -76,19 +73,16 @@ def check_output(words: tuple[str, ...], first: str, home: Path) -> None:
 
 
 def name_of(words: tuple[str, ...]) -> str:
-    """The verb with its flags."""
     return " ".join([words[0], *(word for word in words if word.startswith("--"))])
 
 
 @pytest.mark.process
 @pytest.mark.parametrize(("words", "first"), VERBS, ids=[name_of(words) for words, _ in VERBS])
 def test_the_answer_is_first_and_fits(words: tuple[str, ...], first: str, home: Path):
-    """Verbs that read a kept sweep, or none: sentence first, at most 80 cells, values whole."""
     check_output(words, first, home)
 
 
 def test_nothing_printed_controls_the_terminal(capsys: pytest.CaptureFixture[str]):
-    """Names and commands from outside pass through headlines, fields, tables and next steps."""
     strange = "re\x1b[31msnet"
     print_headline(strange)
     print_lines([strange])
@@ -102,7 +96,6 @@ def test_nothing_printed_controls_the_terminal(capsys: pytest.CaptureFixture[str
 
 
 def test_warnings_are_five_at_most(capsys: pytest.CaptureFixture[str]):
-    """The first ones and how to see the others; all, where they are few or all are wanted."""
     many = [f"doubt {number}" for number in range(9)]
     print_warnings(many, "--verbose")
     *first, last = capsys.readouterr().err.splitlines()

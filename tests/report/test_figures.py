@@ -41,25 +41,21 @@ WIDE = Shape(
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """One network, three limits, one of them killed."""
     return load(make(tmp_path_factory.mktemp("small"), SMALL))
 
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """Two networks in a pipeline, one of 120 layers, four schedules, eight limits."""
     return load(make(tmp_path_factory.mktemp("wide"), WIDE))
 
 
 @pytest.fixture(autouse=True)
 def style() -> Iterator[None]:
-    """Figures are drawn in the project's style."""
     with figure_style():
         yield
 
 
 def shown_texts(figure: Figure) -> list[tuple[str, Bbox]]:
-    """Every text on the page and its box; ticks beyond an axis' end are not drawn."""
     figure.draw_without_rendering()
     not_drawn = set()
     for axes in [part for panel in figure.axes for part in (panel, *panel.child_axes)]:
@@ -75,13 +71,11 @@ def shown_texts(figure: Figure) -> list[tuple[str, Bbox]]:
 
 
 def overlapping(figure: Figure) -> list[tuple[str, str]]:
-    """Pairs of texts whose boxes overlap."""
     pairs = itertools.combinations(shown_texts(figure), 2)
     return [(one, two) for (one, a), (two, b) in pairs if a.padded(-1).overlaps(b.padded(-1))]
 
 
 def outside(figure: Figure) -> list[str]:
-    """Texts that leave the page."""
     page = figure.bbox.padded(1)
     shown = shown_texts(figure)
     return [t for t, box in shown if not all(page.contains(*p) for p in (box.min, box.max))]
@@ -90,7 +84,6 @@ def outside(figure: Figure) -> list[str]:
 @pytest.mark.parametrize("module", [slowdown, loading_execution, layer_times, memory_time])
 @pytest.mark.parametrize("sweep", ["small", pytest.param("wide", marks=pytest.mark.long)])
 def test_texts_neither_overlap_nor_leave_the_page(module, sweep: str, request):
-    """Titles, ticks, legends and footer stand clear of each other, in the fullest figures too."""
     drawn = list(module.figures(request.getfixturevalue(sweep)))
     assert drawn
     for stem, figure in drawn[:2]:
@@ -99,7 +92,6 @@ def test_texts_neither_overlap_nor_leave_the_page(module, sweep: str, request):
 
 
 def test_each_figure_says_where_it_is_from(small: Results):
-    """Device, sweep and commit stand in every footer."""
     for kind, figures in KINDS.items():
         # No round of a made sweep has counts.
         for _, figure in figures(small) if kind != "misses" else ():
@@ -110,7 +102,6 @@ def test_each_figure_says_where_it_is_from(small: Results):
 
 
 def test_the_slowdown_figure_has_all_its_parts(small: Results):
-    """Start and steady round on a log₂ axis: the measured medians, need, kills, and seconds."""
     (drawn,) = slowdown.figures(small)
     panels = drawn.figure.axes
     assert [axes.get_title(loc="left") for axes in panels] == [
@@ -138,14 +129,12 @@ def test_the_slowdown_figure_has_all_its_parts(small: Results):
 
 
 def test_each_phase_has_a_panel_where_it_is_asked_for(small: Results):
-    """Loading and executing, in a figure of their own."""
     (drawn,) = slowdown.phase_figures(small)
     titles = [axes.get_title(loc="left") for axes in drawn.figure.axes]
     assert titles == ["loading", "first execution"]
 
 
 def test_layer_times_are_the_tables(small: Results):
-    """A row a layer and a column a limit, with the seconds of loading and of executing."""
     (drawn,) = layer_times.figures(small)
     (table,) = layer_cost_tables(small).tables
     load, execute = (axes.collections[0].get_array() for axes in drawn.figure.axes)
@@ -159,7 +148,6 @@ def test_layer_times_are_the_tables(small: Results):
 
 @pytest.mark.heavy
 def test_figure_1_has_a_colour_a_limit(wide: Results):
-    """Loading and execution time of all layers that have weights, a colour a limit."""
     drawn = list(loading_execution.figures(wide))
     assert len(drawn) == 4, "one a schedule"
     loading = drawn[0].figure.axes[0]
@@ -170,7 +158,6 @@ def test_figure_1_has_a_colour_a_limit(wide: Results):
 
 
 def test_memory_time_draws_the_unlimited_and_the_tightest_trial(small: Results):
-    """Of each workload one trial at the tightest viable limit and an unlimited one."""
     stems = [drawn.stem for drawn in memory_time.figures(small)]
     assert len(stems) == 2
     assert "100M" in stems[0]
@@ -178,7 +165,6 @@ def test_memory_time_draws_the_unlimited_and_the_tightest_trial(small: Results):
 
 
 def test_memory_time_of_a_killed_trial(small: Results):
-    """A killed trial's memory can be drawn by its id, limit and all."""
     trial = small.trials.loc[small.trials["outcome"] == "oom-killed", "trial"].iloc[0]
     (drawn,) = memory_time.figures(small, trial)
     labels = [line.get_label() for line in drawn.figure.axes[0].get_lines()]
@@ -186,14 +172,12 @@ def test_memory_time_of_a_killed_trial(small: Results):
 
 
 def test_an_unknown_trial_is_refused(small: Results):
-    """The error says which trials there are."""
     with pytest.raises(ResultsError, match="no trial '9999': there are 0001 to"):
         list(memory_time.figures(small, "9999"))
 
 
 @pytest.mark.process
 def test_the_same_data_give_the_same_bytes(tmp_path: Path):
-    """PNG and SVG are equal, byte for byte, also from another process."""
     path = make(tmp_path, SMALL)
     first = {file.name: file.read_bytes() for file in draw_all(load(path)).paths}
     code = "import sys; from edgebench.results.results import load\n"
@@ -205,7 +189,6 @@ def test_the_same_data_give_the_same_bytes(tmp_path: Path):
 
 @pytest.mark.process
 def test_six_figures_unless_all_are_asked_for(tmp_path: Path):
-    """Slowdown of each network; of layers and memory the slowest network's alone."""
     networks = dict.fromkeys(("lenet", "mlp", "alexnet", "vgg11"), 3)
     path = make(tmp_path, Shape(networks=networks, limits=(None, 100), repeats=1, rounds=2))
     first = {file.stem for file in draw_all(load(path)).paths}
@@ -241,7 +224,6 @@ def test_six_figures_unless_all_are_asked_for(tmp_path: Path):
     ],
 )
 def test_what_is_missing_is_said(tmp_path: Path, shape: Shape, drawn: str, left_out: list[str]):
-    """Only unlimited trials, no samples, all killed: the rest is drawn, the gaps are named."""
     gallery = draw_all(load(make(tmp_path, shape)))
     assert drawn in [path.name for path in gallery.paths]
     assert len(gallery.left_out) == len(left_out)
@@ -250,7 +232,6 @@ def test_what_is_missing_is_said(tmp_path: Path, shape: Shape, drawn: str, left_
 
 @pytest.mark.process
 def test_nothing_to_draw_is_an_error(tmp_path: Path):
-    """A sweep without a single usable file ends with every reason at once."""
     shape = Shape(killed_below=1e9, limits=(150,), with_files=False)
     with pytest.raises(ResultsError, match="nothing to draw") as caught:
         draw_all(load(make(tmp_path, shape)))
@@ -259,7 +240,6 @@ def test_nothing_to_draw_is_an_error(tmp_path: Path):
 
 @pytest.mark.process
 def test_the_callers_matplotlib_is_left_alone(small: Results):
-    """Drawing changes none of the caller's parameters and leaves no pyplot figure."""
     code = "import sys, matplotlib as mpl; mpl.rcParams['font.size'] = 33\n"
     code += "before = dict(mpl.rcParams)\n"
     code += "from edgebench.results.results import load\n"
@@ -272,7 +252,6 @@ def test_the_callers_matplotlib_is_left_alone(small: Results):
 
 @pytest.mark.parametrize("limits", [(100,), (100, 101), (1, 2, 65536)])
 def test_any_range_of_limits_has_ticks(limits: tuple[float, ...]):
-    """One limit, two close ones, or many octaves: the axis has a tick and a place for max."""
     axes = Figure().subplots()
     unlimited = limit_axis(axes, [limit * MIB for limit in limits])
     ticks = axes.get_xticks()
@@ -284,7 +263,6 @@ def test_any_range_of_limits_has_ticks(limits: tuple[float, ...]):
 @pytest.mark.process
 @pytest.mark.promise("Figures read no settings of matplotlib's in the current folder.")
 def test_the_surroundings_of_matplotlib_hinder_nothing(tmp_path: Path) -> None:
-    """An unknown backend, which a workload's own figures still get, and a FIFO for settings."""
     os.mkfifo(tmp_path / "matplotlibrc")
     code = "import os, edgebench.report.figures.style; print(os.environ['MPLBACKEND'], os.getcwd())"
     done = subprocess.run(

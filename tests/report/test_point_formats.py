@@ -22,7 +22,6 @@ AT_40 = "alexnet · bulk · copy · batch 1 at 40%, file swap"
 
 @pytest.fixture(scope="module")
 def kept() -> tuple[Sweep, list[PointFacts]]:
-    """The kept quick start and its points."""
     sweep = load(KEPT).sweeps[0]
     return sweep, list(point_facts(sweep))
 
@@ -34,7 +33,6 @@ def run_export(*words: str) -> Result:
 
 @pytest.mark.heavy
 def test_markdown_has_a_table_for_each_workload(tmp_path: Path):
-    """Three networks at five limits, by the file's suffix; every row is as wide as its head."""
     file = tmp_path / "points.md"
     assert run_export("-o", str(file)).exit_code == 0
     text = file.read_text()
@@ -49,7 +47,6 @@ def test_markdown_has_a_table_for_each_workload(tmp_path: Path):
 
 @pytest.mark.heavy
 def test_junit_has_the_points_numbers(kept: tuple[Sweep, list[PointFacts]]):
-    """A point's properties are its demand and steady time."""
     point = next(p for p in kept[1] if p.workload in AT_40 and p.limits.label == "40%")
     junit = ElementTree.fromstring(junit_xml(*kept))
     found = junit.findall(f".//testcase[@name='{AT_40}']/properties/property")
@@ -60,7 +57,6 @@ def test_junit_has_the_points_numbers(kept: tuple[Sweep, list[PointFacts]]):
 
 
 def test_a_point_that_never_finished_is_a_failure(kept: tuple[Sweep, list[PointFacts]]):
-    """JUnit says what became of its trials; a kill at a limit is a result, as other points are."""
     sweep, points = kept
     free, limited = points[0], points[1]
     lost = [
@@ -76,7 +72,6 @@ def test_a_point_that_never_finished_is_a_failure(kept: tuple[Sweep, list[PointF
 
 
 def test_a_format_of_points_has_no_frame():
-    """A frame asked for as Markdown is a usage error."""
     raised = run_export("--format", "markdown", "--frame", "layers").exception
     assert isinstance(raised, UsageError)
     assert "markdown has no frames" in str(raised)

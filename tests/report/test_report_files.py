@@ -37,28 +37,23 @@ class Page(HTMLParser):
         assert not self._open
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep it."""
         self.tags.append((tag, dict(attrs)))
         if tag not in VOID:
             self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        """Hold it against what is open."""
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        """Keep the words."""
         self.words.append(data)
 
 
 def tell(*words: object) -> Result:
-    """Run the verb."""
     return CliRunner().invoke(report, [str(word) for word in words])
 
 
 @pytest.fixture
 def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all kinds of figures only slowdown, where figures are not what is tested."""
     from edgebench.report.figures import gallery, slowdown
 
     monkeypatch.setattr(gallery, "KINDS", {"slowdown": slowdown.figures})
@@ -67,7 +62,6 @@ def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sweep with known slowdowns, told in both forms; its folder."""
     folder = make(tmp_path_factory.mktemp("made"), Shape({"alexnet": 3}, rounds=1, killed_below=60))
     result = tell(folder, "--markdown")
     assert result.exit_code == 0, result.output
@@ -76,7 +70,6 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.process
 def test_the_page_stands_alone(told: Path):
-    """No script, no address but of figures in the page itself, well-formed, below 5 MB."""
     text = (told / "report.html").read_text()
     page = Page(text)
     assert len(text) < 5_000_000
@@ -90,7 +83,6 @@ def test_the_page_stands_alone(told: Path):
 
 @pytest.mark.process
 def test_the_page_has_the_tables_and_figures(told: Path):
-    """Each workload has its headline, its limits and layers, and figures."""
     page = Page((told / "report.html").read_text())
     words = " ".join(" ".join(page.words).split())
     assert "alexnet · needs 200 MiB · give" in words
@@ -102,7 +94,6 @@ def test_the_page_has_the_tables_and_figures(told: Path):
 
 @pytest.mark.process
 def test_markdown_says_the_same(told: Path):
-    """The text has the page's tables, and each figure it shows lies beside it."""
     text = (told / "report.md").read_text()
     assert "alexnet · needs 200 MiB · give" in text
     assert "| limit | ok | start |" in text
@@ -112,7 +103,6 @@ def test_markdown_says_the_same(told: Path):
 
 
 def edit_records(folder: Path, edit: Callable[[dict[str, Any]], None], most: int = 99) -> None:
-    """Rewrite a sweep's first records; the others go, and with them the completion mark."""
     trials = folder / "trials.jsonl"
     records = [json.loads(line) for line in trials.read_text().splitlines()[:most]]
     for record in records:
@@ -123,7 +113,6 @@ def edit_records(folder: Path, edit: Callable[[dict[str, Any]], None], most: int
 
 @pytest.mark.process
 def test_hostile_names_stay_words(tmp_path: Path):
-    """Markup, Markdown, formulas and terminal escapes in names are shown, never obeyed."""
     shape = replace(SMALL, networks={HOSTILE: 3}, schedules=(HOSTILE,), killed_below=60)
     folder = make(tmp_path, shape)
     edit_records(
@@ -164,7 +153,6 @@ def test_markdown_is_escaped(text: str, expected: str):
 @pytest.mark.process
 @pytest.mark.parametrize("keep", [0, 1])
 def test_a_sweep_with_hardly_a_trial_is_told(tmp_path: Path, keep: int):
-    """No trial, or one: a page that says what is not known, and no figure without data."""
     folder = make(tmp_path, SMALL)
     edit_records(folder, lambda record: None, keep)
     result = tell(folder)
@@ -176,7 +164,6 @@ def test_a_sweep_with_hardly_a_trial_is_told(tmp_path: Path, keep: int):
 @pytest.mark.process
 @pytest.mark.usefixtures("one_figure")
 def test_a_damaged_sweep_is_told_with_its_damage(tmp_path: Path):
-    """Torn lines, lost samples and events, no environment: told, and named among the doubts."""
     folder = make(tmp_path, SMALL)
     with (folder / "trials.jsonl").open("a") as file:
         file.write('{"trial": "0010", "poi')
@@ -191,20 +178,17 @@ def test_a_damaged_sweep_is_told_with_its_damage(tmp_path: Path):
 
 
 def test_nothing_there_is_said(tmp_path: Path):
-    """A folder without results ends with one error, not with an empty page."""
     result = tell(tmp_path)
     assert result.exit_code != 0
     assert not list(tmp_path.iterdir())
 
 
 def test_large_figures_are_embedded_as_pixels():
-    """An SVG of many points is embedded as PNG."""
     small, large = (Picture("a", "a", b"<svg/>".ljust(LARGEST_SVG + n), b"png") for n in (0, 1))
     assert picture_address(small).startswith("data:image/svg+xml;base64,")
     assert picture_address(large) == "data:image/png;base64,cG5n"
 
 
 def test_a_scenario_can_hold_fences():
-    """The scenario's block ends where it ends, whatever stands in it."""
     told = Report("t", [], None, [], [], [], [], "x = '''\n````\n", "f")
     assert "`````toml\nx = '''\n````\n`````" in as_markdown(told, "figures")

@@ -19,17 +19,13 @@ class Page:
         self.address = address
 
     def open(self, view: str = "live") -> None:
-        """Load the page anew at one of its views."""
         self.driver.get("about:blank")
         self.driver.get(f"{self.address}/#token={TOKEN}/{view}")
 
     def find(self, css: str, patience_s: float = 240.0) -> Any:
-        """The first element that fits, once it is there and shown."""
         return self._told(lambda: self._shown(css), patience_s)
 
     def press(self, css: str, which: int = 0) -> None:
-        """Click on the first element that fits, or on a later one, once it is there and shown."""
-
         def pressed() -> bool:
             if found := self._shown(css, which):
                 found.click()
@@ -38,11 +34,9 @@ class Page:
         self._told(pressed)
 
     def words(self, css: str) -> str:
-        """What the first element that fits says, once it is there and shown."""
         return str(self._told(lambda: (found := self._shown(css)) and found.text))
 
     def attribute(self, css: str, name: str) -> str:
-        """The same of one of its attributes."""
         found = self._told(lambda: (found := self._shown(css)) and found.get_attribute(name))
         return str(found)
 
@@ -50,11 +44,6 @@ class Page:
         return next((e for e in self.all(css)[which:] if e.is_displayed()), None)
 
     def _told(self, question: Callable[[], Any], patience_s: float = 240.0) -> Any:
-        """What it comes to, once it is something.
-
-        A page that draws anew replaces elements, also between two questions about one: the next
-        look finds the new one.
-        """
         from selenium.common.exceptions import StaleElementReferenceException
 
         def look() -> Any:
@@ -65,25 +54,21 @@ class Page:
         return wait_for(look, patience_s)
 
     def all(self, css: str) -> list[Any]:
-        """Every element that fits."""
         found: list[Any] = self.driver.find_elements("css selector", css)
         return found
 
     def text(self, css: str) -> str:
-        """An element's text now."""
         return str(
             self.driver.execute_script(f"return document.querySelector({css!r}).textContent")
         )
 
     def fill_in(self, key: str, value: str) -> None:
-        """Type into one of the form's fields, among the folded ones too."""
         self.driver.execute_script(_UNFOLD)
         field = self.find(f"[id='field-{key}']")
         field.clear()
         field.send_keys(value)
 
     def choose(self, key: str, *names: str) -> None:
-        """Choose exactly these in a searchable list, with the keyboard."""
         field = self.find(f"[id='field-{key}']")
         field.clear()
         # Backspace in an empty field removes what was chosen last.
@@ -94,6 +79,5 @@ class Page:
             field.send_keys("\ue007")
 
     def faults(self) -> list[str]:
-        """What the browser complained of."""
         said = [entry["message"] for entry in self.driver.get_log("browser")]
         return [words for words in said if self.address in words]

@@ -15,21 +15,18 @@ from serving import Served, serving
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[Served]:
-    """A server of the test's own over an empty results folder."""
     with serving(tmp_path / "results") as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server over a results folder that stays empty."""
     with serving(tmp_path_factory.mktemp("empty")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def with_sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server over one finished sweep of two networks."""
     root = tmp_path_factory.mktemp("results")
     make(root, Shape(repeats=2, networks={"alexnet": 8, "lenet": 4}))
     with serving(root) as server:
@@ -38,7 +35,6 @@ def with_sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """A headless Chromium; skipped where there is none."""
     programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
     if not all(programs):
         pytest.skip("needs a browser (apt-get install chromium chromium-driver)")

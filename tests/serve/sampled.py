@@ -12,7 +12,6 @@ from edgebench.cgroups.sampler_process import FAST_COLUMNS
 
 
 def write_samples(path: Path, rows: int) -> array[int]:
-    """A sampler's table of so many rows, by numpy's own writer."""
     chance = random.Random(5)
     usage = array("q", (chance.randrange(10**6, 10**9) for _ in range(rows)))
     fast = np.zeros(rows, dtype=[(name, "<i8") for name in FAST_COLUMNS])

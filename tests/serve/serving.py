@@ -41,7 +41,6 @@ class Answer:
 
     @property
     def data(self) -> Any:
-        """The body's JSON."""
         return json.loads(self.body)
 
 
@@ -57,20 +56,16 @@ class Served:
 
     @property
     def root(self) -> Path:
-        """The folder of the results."""
         return self.page_sweep.root
 
     @property
     def address(self) -> str:
-        """Where a browser finds it."""
         return f"http://127.0.0.1:{self.port}"
 
     def get(self, path: str, **headers: str) -> Answer:
-        """Ask as a browser that was let in; headers' names have ``_`` for ``-``."""
         return self._ask("GET", path, None, headers)
 
     def post(self, path: str, data: Any = None, **headers: str) -> Answer:
-        """Send JSON as the page does."""
         own = {"Origin": self.address, "Content_Type": "application/json"}
         return self._ask("POST", path, json.dumps(data or {}).encode(), {**own, **headers})
 
@@ -89,7 +84,6 @@ class Served:
 
     @contextlib.contextmanager
     def stream(self) -> Iterator[Iterator[tuple[str, Any]]]:
-        """The live stream's events: kind and data."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             connection.request("GET", "/api/live", headers=SHOWN)
@@ -108,7 +102,6 @@ def _events(answer: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
 
 
 def page_sweep_of(root: Path) -> PageSweep:
-    """The page's sweep of these results, its folder beside them."""
     return PageSweep(root, root.with_name(f"{root.name}-page"))
 
 
@@ -120,7 +113,6 @@ async def _reply_here(self: HelperProcess, request: dict[str, Any]) -> bytes:
 def serving(
     root: Path, rules: AccessRules | None = None, *, helpers: bool = False
 ) -> Iterator[Served]:
-    """Serve the results below ``root`` while the block runs."""
     page_sweep = page_sweep_of(root)
     app = make_app(page_sweep, rules or AccessRules("127.0.0.1", TOKEN))
     server = make_server(app)
@@ -144,7 +136,6 @@ def serving(
 
 
 def wait_for(condition: Any, patience_s: float = 240.0) -> Any:
-    """Wait until something is so; what it was."""
     ends = time.monotonic() + patience_s
     while not (found := condition()):
         assert time.monotonic() < ends, "it did not come to pass"

@@ -20,7 +20,6 @@ from edgebench.serve.helper_process import sweep_answer
 
 @pytest.mark.process
 def test_the_newest_sweep_is_answered_in_the_reports_tables(with_sweep: Served):
-    """Without a name: each workload's numbers and table, its points with their slowdowns."""
     found = with_sweep.get("/api/answer").data
     assert found["name"] == found["sweeps"][0]
     assert [one["brief"] for one in found["workloads"]] == ["alexnet", "lenet"]
@@ -37,7 +36,6 @@ def test_the_newest_sweep_is_answered_in_the_reports_tables(with_sweep: Served):
 
 @pytest.mark.process
 def test_it_needs_no_large_library(tmp_path: Path):
-    """The answer is there in a moment on a small board: neither numpy nor pandas is loaded."""
     path = make(tmp_path, Shape(repeats=1, with_files=False))
     code = (
         "import sys, pathlib; from edgebench.serve.helper_process import sweep_answer;"
@@ -50,7 +48,6 @@ def test_it_needs_no_large_library(tmp_path: Path):
 
 @pytest.mark.process
 def test_a_newer_sweep_that_cannot_be_read_hides_no_older_one(tmp_path: Path):
-    """The newest that can be read is shown; asked for by name, the other says why not."""
     whole = make(tmp_path, Shape(repeats=1, with_files=False))
     newer = whole.with_name("20990101T000000Z-newer-000000")
     newer.mkdir()
@@ -66,7 +63,6 @@ def test_a_newer_sweep_that_cannot_be_read_hides_no_older_one(tmp_path: Path):
 
 
 def test_an_answer_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Asked for again it comes from memory, until the sweep has another trial."""
     path = make(tmp_path, Shape(repeats=1, with_files=False))
     asked: list[str] = []
 

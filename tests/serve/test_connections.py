@@ -19,27 +19,23 @@ HEAD = f"HEAD / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n
 
 
 def connected(served: Served, stack: contextlib.ExitStack, sent: bytes) -> socket.socket:
-    """A connection that has sent this."""
     found = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=120))
     found.sendall(sent)
     return found
 
 
 def is_closed(connection: socket.socket) -> bool:
-    """Whether the server has closed it, once it has done something."""
     with contextlib.suppress(ConnectionResetError):
         return connection.recv(4096) == b""
     return True
 
 
 def waiting(served: Served) -> int:
-    """How many connections the server holds that have sent no request."""
     held = served.server.server_state.connections
     return sum(one.scope is None for one in held)
 
 
 def test_of_half_open_requests_the_oldest_are_closed(served: Served):
-    """A stranger's take the places of each other; the owner's next request is answered."""
     with contextlib.ExitStack() as stack:
         first = connected(served, stack, HALF)
         others = [connected(served, stack, HALF) for _ in range(MOST_WAITING)]
@@ -59,7 +55,6 @@ def test_of_half_open_requests_the_oldest_are_closed(served: Served):
 def test_a_request_that_does_not_come_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ):
-    """A connection is closed when its first request takes too long, the owner's stream is not."""
     monkeypatch.setattr(security, "REQUEST_TIMEOUT_S", 2.0)
     with serving(tmp_path) as served, contextlib.ExitStack() as stack, served.stream() as events:
         assert next(events)[0] == "state"
@@ -72,7 +67,6 @@ def test_a_request_that_does_not_come_is_not_waited_for(
     [("GET /api/sweeps", b"401"), ("POST /api/start", b"401"), ("GET /", b"200")],
 )
 def test_who_has_no_token_keeps_no_connection(served: Served, method: str, status: bytes):
-    """After its answer the server closes, without waiting for a body; the owner's stays open."""
     head = f"{method} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n".encode()
     with contextlib.ExitStack() as stack:
         stranger = connected(served, stack, head + b"\r\n")
@@ -88,7 +82,6 @@ def test_who_has_no_token_keeps_no_connection(served: Served, method: str, statu
 
 
 def test_the_same_message_is_logged_once_in_a_while(monkeypatch: pytest.MonkeyPatch):
-    """Whatever its values and its further lines are; another message is logged."""
     logged = RepeatedMessages()
     texts = ["accept failed\nsocket: 7", "accept failed\nsocket: 8", "invalid: %s"]
 

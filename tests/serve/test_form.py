@@ -25,22 +25,18 @@ GOOD: dict[str, Any] = {
 
 
 def tables() -> dict[str, Any]:
-    """The form of a server without files."""
     return form_tables(FormFiles())
 
 
 def check(sent: dict[str, Any]) -> dict[str, Any]:
-    """What such a server says of what was sent."""
     return check_form(sent, FormFiles())
 
 
 def sent(**changes: dict[str, Any]) -> dict[str, Any]:
-    """What a filled-in form sends, with some tables' keys changed."""
     return {name: {**GOOD.get(name, {}), **changes.get(name, {})} for name in {**GOOD, **changes}}
 
 
 def test_only_safe_types_are_shown():
-    """No key of the form takes a path, a command or a free text; no kind runs a command."""
     made = tables()
     groups = [*made["workload"].values(), *(t for n, t in made.items() if n != "workload")]
     keys = [key for group in groups for key in group]
@@ -51,7 +47,6 @@ def test_only_safe_types_are_shown():
 
 
 def test_a_right_form_becomes_the_same_scenario(tmp_path: Path):
-    """Its TOML is one that `edgebench run --dry-run` reads, with the same meaning."""
     told = check(sent())
     assert (told["name"], told["points"], told["trials"]) == ("from-the-page", 12, 24)
     file = tmp_path / "s.toml"
@@ -62,7 +57,6 @@ def test_a_right_form_becomes_the_same_scenario(tmp_path: Path):
 
 
 def test_faults_are_those_of_check(tmp_path: Path):
-    """The same faults in the same words, all at once, each with its key."""
     bad = sent(workload={"network": ["alexnett"]}, limits={"memory": ["75%", "lots"]})
     told = check(bad)["faults"]
     assert {fault["key"] for fault in told} == {"workload.network", "limits.memory[1]"} or {
@@ -95,13 +89,11 @@ def test_faults_are_those_of_check(tmp_path: Path):
     ],
 )
 def test_what_the_form_does_not_show_is_refused(changes: dict[str, Any], key: str):
-    """No command, no path and no table of the sender's own gets through."""
     assert key in {fault["key"] for fault in check(sent(**changes))["faults"]}
 
 
 @pytest.mark.process
 def test_the_server_answers_the_same(tmp_path: Path):
-    """Through its helper process: faults for what is wrong, numbers for what is right."""
     with serving(tmp_path / "results", helpers=True) as served:
         assert served.get("/api/form").data["tables"]["workload"]["inference"]
         right = served.post("/api/check", sent()).data
@@ -114,7 +106,6 @@ def test_the_server_answers_the_same(tmp_path: Path):
 @pytest.mark.process
 @pytest.mark.parametrize("body", [[], "x", 1, None])
 def test_nonsense_is_answered_in_words(served: Served, body: Any):
-    """What is no form's content is an error in one sentence, not a traceback."""
     answer = served.post("/api/check", body)
     assert answer.status in (200, 422)
     assert "Traceback" not in answer.body.decode()
@@ -122,7 +113,6 @@ def test_nonsense_is_answered_in_words(served: Served, body: Any):
 
 @pytest.fixture
 def with_files(tmp_path: Path) -> FormFiles:
-    """A folder with one checkpoint, one data set, and files that are neither."""
     files = (*VISION_FILES["mnist"], "lenet.safetensors", "notes.txt", "deep/other.safetensors")
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +121,6 @@ def with_files(tmp_path: Path) -> FormFiles:
 
 
 def test_files_of_the_servers_folder_are_offered_by_name(with_files: FormFiles):
-    """Data sets that are whole, and checkpoints that lie directly in it; no path is told."""
     keys = {key["name"]: key for key in form_tables(with_files)["workload"]["training"]}
     assert keys["start"]["choices"] == ("scratch", "lenet.safetensors")
     assert "mnist" in keys["data"]["choices"]
@@ -144,7 +133,6 @@ def test_files_of_the_servers_folder_are_offered_by_name(with_files: FormFiles):
 
 
 def test_a_chosen_name_becomes_a_path_of_that_folder(with_files: FormFiles):
-    """The scenario that is started names the files; the form named none."""
     workload = {"kind": "training", "network": ["lenet"], "data": ["mnist"]}
     told = check_form(
         sent() | {"workload": {**workload, "start": ["lenet.safetensors"]}}, with_files
@@ -157,7 +145,6 @@ def test_a_chosen_name_becomes_a_path_of_that_folder(with_files: FormFiles):
     "name", ["/etc/passwd", "../lenet.safetensors", "deep/other.safetensors", 1]
 )
 def test_no_other_file_can_be_named(with_files: FormFiles, name: Any):
-    """A start is one of those that are offered, whatever was sent; without a folder none is."""
     workload = {"kind": "training", "network": ["lenet"], "start": [name]}
     for offered in (with_files, FormFiles()):
         (fault,) = check_form(sent() | {"workload": workload}, offered)["faults"]
@@ -166,7 +153,6 @@ def test_no_other_file_can_be_named(with_files: FormFiles, name: Any):
 
 @pytest.fixture
 def with_code(tmp_path: Path) -> FormFiles:
-    """A folder with code and a file of a network, and a link that leads out of it."""
     folder = tmp_path / "permitted"
     folder.mkdir()
     (folder / "nets.py").write_text("raise SystemExit('it was imported')")
@@ -177,7 +163,6 @@ def with_code(tmp_path: Path) -> FormFiles:
 
 
 def test_code_in_the_permitted_folder_can_be_named(with_code: FormFiles):
-    """By the file's name and a function; the check itself doesn't import it."""
     for name in ("nets.py:make?depth=3", "model.onnx"):
         told = check_form(
             sent() | {"workload": {"kind": "inference", "network": [name]}}, with_code
@@ -197,7 +182,6 @@ def test_code_in_the_permitted_folder_can_be_named(with_code: FormFiles):
     ],
 )
 def test_nothing_else_can_be_named(with_code: FormFiles, name: str):
-    """No other file, no link out of the folder, no package: as a network and as data."""
     for key in ("network", "data"):
         workload = {"kind": "training", "network": ["lenet"], key: [name]}
         for offered in (with_code, FormFiles()):

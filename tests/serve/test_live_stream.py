@@ -31,7 +31,6 @@ raise SystemExit(3)''']
 
 @pytest.mark.process
 def test_the_machine_is_told_each_second(fresh: Served):
-    """Total, available, used, used share, active: at once, and again."""
     with fresh.stream() as events:
         kind, state = next(events)
         assert kind == "state"
@@ -42,7 +41,6 @@ def test_the_machine_is_told_each_second(fresh: Served):
 
 @pytest.mark.process
 def test_browsers_come_and_go(fresh: Served):
-    """One that went away is forgotten; its place is free."""
     for _ in range(MOST_BROWSERS + 1):
         with fresh.stream() as events:
             next(events)
@@ -51,7 +49,6 @@ def test_browsers_come_and_go(fresh: Served):
 
 @pytest.mark.process
 def test_too_many_browsers_are_turned_away(fresh: Served):
-    """With words; those that watch go on."""
     with contextlib.ExitStack() as stack:
         streams = [stack.enter_context(fresh.stream()) for _ in range(MOST_BROWSERS)]
         for events in streams:
@@ -62,7 +59,6 @@ def test_too_many_browsers_are_turned_away(fresh: Served):
 
 
 def follow(server: Served, until: Any) -> list[tuple[str, Any]]:
-    """The stream's events up to the first that fits."""
     seen = []
     with server.stream() as events:
         for event in events:
@@ -74,7 +70,6 @@ def follow(server: Served, until: Any) -> list[tuple[str, Any]]:
 
 @pytest.mark.own_cgroup
 def test_a_sweep_from_a_terminal_is_seen_and_a_reload_loses_nothing(fresh: Served, tmp_path: Path):
-    """Usage rises; who comes later sees the curve from its beginning; why it failed is told."""
     scenario, go_on = tmp_path / "hold.toml", tmp_path / "go-on"
     scenario.write_text(HOLD.replace("GO-ON", str(go_on)))
     words = [sys.executable, "-m", "edgebench", "run", str(scenario), "--results"]

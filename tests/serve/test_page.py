@@ -34,7 +34,6 @@ def mebibytes(text: str) -> float:
 @pytest.mark.own_cgroup
 @pytest.mark.timeout(1200)
 def test_fill_in_start_watch_stop_and_compare(browser: Any, tmp_path: Path):
-    """The whole use: the form starts a real trial, it is seen to rise, is stopped, two compared."""
     with serving(tmp_path / "results") as served:
         page = Page(browser, served.address)
         page.open("new")
@@ -93,7 +92,6 @@ _MARKUP = "[onerror], [onload], a[href^='javascript'], script:not([src]), img[sr
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sweep with such names of networks, layers, the device and all that its files name."""
     root = tmp_path_factory.mktemp("hostile")
     folder = make(
         root, Shape(repeats=2, networks=dict.fromkeys(HOSTILE, 2), limits=(None, 100, 60))
@@ -121,7 +119,6 @@ def is_formula(cell: str) -> bool:
 @pytest.mark.promise("No name in a result runs a script or a formula in any output.")
 @pytest.mark.timeout(600)
 def test_no_name_runs_in_any_output(browser: Any, hostile: Path, tmp_path: Path):
-    """Reports, figures, Markdown as a viewer renders it, JUnit's XML, tables, and the page."""
     made = [["report", "--markdown", "-o", f"{tmp_path}/report.html"], ["plot"]]
     made += [["export", "--format", "junit", "-o", f"{tmp_path}/junit.xml"]]
     made += [["export", "--format", "markdown", "-o", f"{tmp_path}/points.md"]]
@@ -166,7 +163,6 @@ def test_no_name_runs_in_any_output(browser: Any, hostile: Path, tmp_path: Path)
 
 
 def test_keyboard_and_screen_reader(browser: Any, with_sweep: Served):
-    """Tab reaches every view and control in order; each control and picture has a name."""
     page = Page(browser, with_sweep.address)
     page.open("new")
     page.find("button.main")
@@ -190,10 +186,6 @@ def test_keyboard_and_screen_reader(browser: Any, with_sweep: Served):
 
 
 def test_the_token_lets_a_browser_in_once(browser: Any, tmp_path: Path):
-    """Without it, how to get in; with it, the page; who loses it while watching is told so.
-
-    A new address opened in the same tab takes the place of the old token.
-    """
     with serving(tmp_path) as served:
         page = Page(browser, served.address)
         browser.get(served.address)
@@ -233,7 +225,6 @@ async function steal(address) {
 
 @pytest.mark.promise("Another user's server on another port of this machine gets no token.")
 def test_a_server_on_another_port_gets_no_token(browser: Any, tmp_path: Path):
-    """A link to it is followed from the page; it has what the browser sent and its script finds."""
     got: list[str] = []
 
     class Evil(BaseHTTPRequestHandler):

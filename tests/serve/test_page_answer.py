@@ -34,7 +34,6 @@ _COLOURS = {"runOnly": ["color-contrast"]}
 
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server over a finished sweep of two networks, with limits at which trials are killed."""
     root = tmp_path_factory.mktemp("results")
     make(root, Shape(repeats=2, networks={"alexnet": 8, "lenet": 4}, killed_below=60))
     with serving(root) as server:
@@ -42,7 +41,6 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def test_it_opens_on_the_answer(browser: Any, answered: Served):
-    """Numbers, tables, the curve and boards without a click; then predictions between limits."""
     page = Page(browser, answered.address)
     page.open("")
     page.find("#hero-tiles dd")
@@ -56,7 +54,6 @@ def test_it_opens_on_the_answer(browser: Any, answered: Served):
 
 
 def test_the_slider_tells_of_measured_and_predicted_limits(browser: Any, answered: Served):
-    """Each step is one that was measured or predicted, in words; arrow keys move it."""
     page = Page(browser, answered.address)
     page.open("answer")
     wait_for(lambda: "line: predicted" in page.text("#curve"))
@@ -73,7 +70,6 @@ def test_the_slider_tells_of_measured_and_predicted_limits(browser: Any, answere
 def test_a_board_has_to_hold_libraries_too(
     browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """They are added to the need; where both don't fit, the time is that of the board's storage."""
     make(tmp_path, Shape(library=40, rounds=1))
     constants = assumed_constants("jetson-nano", "file", 150.0 * MIB, {})
     measured = replace(constants, fault_s=replace(constants.fault_s, repeats=1))
@@ -94,8 +90,6 @@ def test_a_board_has_to_hold_libraries_too(
 
 
 def _count(monkeypatch: pytest.MonkeyPatch, reads: dict[int, int]) -> None:
-    """Each workload's rounds read so many MiB at limits in MiB."""
-
     def counted(results: Results) -> dict[str, MissCurve]:
         keys: list[WorkloadKey] = workloads_of(results.sweeps[0].columns)[1]
         points = [MissPoint(at * MIB, "down", read * MIB) for at, read in sorted(reads.items())]
@@ -105,7 +99,6 @@ def _count(monkeypatch: pytest.MonkeyPatch, reads: dict[int, int]) -> None:
 
 
 def test_no_sweep_at_all(browser: Any, tmp_path: Path):
-    """Three questions with the command for each, and a way to start."""
     with serving(tmp_path / "results") as served:
         page = Page(browser, served.address)
         page.open("")
@@ -118,7 +111,6 @@ def test_no_sweep_at_all(browser: Any, tmp_path: Path):
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_axe_finds_nothing_grave(browser: Any, answered: Served, view: str):
-    """In each view and theme, no serious or critical fault of accessibility; no jargon either."""
     page = Page(browser, answered.address)
     for theme, options in (("light", {}), ("dark", _COLOURS)):
         page.open(view)
@@ -149,7 +141,6 @@ def _grave(page: Page, options: dict[str, Any]) -> list[tuple[str, list[str]]]:
 
 
 def test_a_network_is_found_by_typing(browser: Any, answered: Served):
-    """Arrow keys, Enter, Escape and Backspace work; any other text is judged by the check."""
     page = Page(browser, answered.address)
     page.open("new")
     page.choose("workload.network", "resnet18", "alexnet")

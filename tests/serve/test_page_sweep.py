@@ -23,8 +23,6 @@ SCENARIO = (
 
 
 def polled(page_sweep: PageSweep, *states: str) -> StartedSweep:
-    """The sweep once it is in one of these states."""
-
     def look() -> StartedSweep | None:
         page_sweep.poll()
         started = page_sweep.started
@@ -37,10 +35,6 @@ def polled(page_sweep: PageSweep, *states: str) -> StartedSweep:
 
 @pytest.fixture
 def go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file that ends the sweeps of this test with the exit code in it.
-
-    They are a small program in Python's place, which a signal ends as it ends `edgebench run`.
-    """
     program, until = tmp_path / "program", tmp_path / "go-on"
     program.write_text(
         f"#!/bin/sh\ntrap 'exit 143' TERM\nwhile [ ! -s {until} ]; do sleep 0.02; done\n"
@@ -55,7 +49,6 @@ def go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.own_cgroup
 def test_a_sweep_runs_in_a_process_of_its_own(tmp_path: Path):
-    """It is `edgebench run` in its own session, and its results are where they belong."""
     page_sweep, go_on = page_sweep_of(tmp_path / "results"), tmp_path / "go-on"
     command = ["sh", "-c", f"while [ ! -e {go_on} ]; do sleep 0.02; done"]
     page_sweep.start("nap", SCENARIO.replace('["true"]', json.dumps(command)))
@@ -69,7 +62,6 @@ def test_a_sweep_runs_in_a_process_of_its_own(tmp_path: Path):
 
 @pytest.mark.process
 def test_one_sweep_at_a_time_until_it_is_stopped(tmp_path: Path, go_on: Path):
-    """A second start is refused with the name of the first; after its end another one starts."""
     page_sweep = page_sweep_of(tmp_path)
     page_sweep.start("nap", SCENARIO)
     with pytest.raises(ResultsError, match="a sweep is running already: nap"):
@@ -85,7 +77,6 @@ def test_one_sweep_at_a_time_until_it_is_stopped(tmp_path: Path, go_on: Path):
 
 
 def test_a_sweep_from_a_terminal_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """No second sweep disturbs it, and the page doesn't stop it."""
     monkeypatch.setattr(
         "edgebench.serve.page_sweep.newest_running", lambda root: root / "device" / "theirs"
     )
@@ -98,7 +89,6 @@ def test_a_sweep_from_a_terminal_is_waited_for(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.process
 def test_a_restarted_server_finds_its_sweep_and_can_stop_it(tmp_path: Path, go_on: Path):
-    """The sweep outlives the server; another server refuses a second one, and sees it end."""
     first = page_sweep_of(tmp_path)
     first.start("a b", SCENARIO)
     second = page_sweep_of(tmp_path)
@@ -116,7 +106,6 @@ def test_a_restarted_server_finds_its_sweep_and_can_stop_it(tmp_path: Path, go_o
 @pytest.mark.process
 @pytest.mark.promise("`serve` signals only the process of a sweep that it started.")
 def test_another_process_of_the_same_number_is_not_stopped(tmp_path: Path, go_on: Path):
-    """A pid that is left in the file is none of a sweep that runs."""
     page_sweep = page_sweep_of(tmp_path)
     with subprocess.Popen(["sleep", "600"]) as other:
         try:
@@ -137,7 +126,6 @@ def test_another_process_of_the_same_number_is_not_stopped(tmp_path: Path, go_on
 @pytest.mark.process
 @pytest.mark.promise("Nothing in a results folder makes `serve` run a command or signal a process.")
 def test_what_lies_in_the_results_starts_and_stops_nothing(tmp_path: Path):
-    """Files as the page's own folder has them are nothing there, though one is locked."""
     root = tmp_path / "results"
     with subprocess.Popen(["sleep", "600"]) as other:
         try:
@@ -156,7 +144,6 @@ def test_what_lies_in_the_results_starts_and_stops_nothing(tmp_path: Path):
 
 
 def test_a_link_in_an_output_s_place_is_refused(tmp_path: Path):
-    """Nothing is written through a link where the sweep's output goes."""
     page_sweep = page_sweep_of(tmp_path)
     page_sweep.folder.mkdir(0o700)
     (page_sweep.folder / "sweep.log").symlink_to(tmp_path / "precious")
@@ -169,7 +156,6 @@ def test_a_link_in_an_output_s_place_is_refused(tmp_path: Path):
 @pytest.mark.process
 @pytest.mark.root
 def test_a_full_disk_is_said(tmp_path: Path):
-    """The page's request is answered with the remedy, and the server goes on."""
     disk = page_sweep_of(tmp_path / "results").folder
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", disk], check=True)
@@ -189,7 +175,6 @@ def test_a_full_disk_is_said(tmp_path: Path):
 
 @pytest.mark.promise("What `serve` starts is kept in the state folder of the user who serves.")
 def test_the_folder_is_in_the_users_own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Root's is below root's own home, whatever folder of another user sudo kept in a variable."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(identity.os, "geteuid", lambda: 1000)
@@ -208,7 +193,6 @@ def test_the_folder_is_in_the_users_own_state(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.process
 def test_the_folder_is_for_its_user_alone(tmp_path: Path, go_on: Path, monkeypatch: Any):
-    """Made 0700, with the folders above; one that others can write to is refused."""
     go_on.write_text("0")
     monkeypatch.setenv("SUDO_UID", "54321")
     monkeypatch.setenv("SUDO_GID", "54321")

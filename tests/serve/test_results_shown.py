@@ -34,7 +34,6 @@ from edgebench.serve.history import fast_points, stat_points
 
 @pytest.mark.parametrize("rows", [1, 999, 1000, 1001, 100_000])
 def test_samples_are_thinned_out_and_keep_their_extremes(tmp_path: Path, rows: int):
-    """At most a thousand stretches of any number of samples; the highest and lowest are true."""
     usage = write_samples(tmp_path / "s.npz", rows)
     drawn = fast_points(tmp_path / "s.npz")
     assert drawn["samples"] == rows
@@ -49,7 +48,6 @@ def test_samples_are_thinned_out_and_keep_their_extremes(tmp_path: Path, rows: i
 
 @pytest.mark.process
 def test_real_samples_are_read_as_numpy_reads_them(with_sweep: Served):
-    """The same numbers as `load(…).samples()` has, in both tables."""
     (path,) = with_sweep.root.glob("*/*made*")
     frame = load(path).samples("0001")
     drawn = fast_points(path / "samples" / "0001.npz", points=10**9)
@@ -60,7 +58,6 @@ def test_real_samples_are_read_as_numpy_reads_them(with_sweep: Served):
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "garbage", "no table", "objects"])
 def test_damaged_samples_are_said_to_be_so(tmp_path: Path, damage: str):
-    """An error in words for whatever is wrong with the file; nothing in it is executed."""
     file = tmp_path / "s.npz"
     write_samples(file, 5000)
     whole = file.read_bytes()
@@ -80,7 +77,6 @@ def test_damaged_samples_are_said_to_be_so(tmp_path: Path, damage: str):
 
 @pytest.mark.process
 def test_sweeps_and_trials_with_their_settings(with_sweep: Served):
-    """Every sweep and trial, settings and limits as columns to sort and filter by."""
     (sweep,) = with_sweep.get("/api/sweeps").data["sweeps"]
     assert (sweep["state"], sweep["networks"]) == ("complete", ["alexnet", "lenet"])
     rows = with_sweep.get(f"/api/trials?sweep={quote(sweep['sweep'])}").data["trials"]
@@ -91,7 +87,6 @@ def test_sweeps_and_trials_with_their_settings(with_sweep: Served):
 
 @pytest.mark.process
 def test_a_trial_in_full(with_sweep: Served):
-    """Record, samples, phases and layers on one clock."""
     name = with_sweep.get("/api/sweeps").data["sweeps"][0]["sweep"]
     data = with_sweep.get(f"/api/trial?sweep={quote(name)}&trial=0001").data
     assert data["row"]["outcome"] == "ok"
@@ -102,7 +97,6 @@ def test_a_trial_in_full(with_sweep: Served):
 
 @pytest.mark.process
 def test_csv_has_every_trial(with_sweep: Served):
-    """A file to download, with the rows that the page shows."""
     name = with_sweep.get("/api/sweeps").data["sweeps"][0]["sweep"]
     answer = with_sweep.get(f"/api/trials.csv?sweep={quote(name)}")
     assert answer.headers["content-disposition"].startswith("attachment")
@@ -112,7 +106,6 @@ def test_csv_has_every_trial(with_sweep: Served):
 
 
 def test_a_formula_in_a_text_stays_a_text(tmp_path: Path):
-    """A command that begins with = is not computed by who opens the CSV."""
     make(tmp_path, Shape(command="=1+1", with_files=False))
     name = history.sweep_rows(tmp_path)[0]["sweep"]
     rows = list(csv.DictReader(io.StringIO(history.trials_csv(tmp_path, [name]))))
@@ -122,7 +115,6 @@ def test_a_formula_in_a_text_stays_a_text(tmp_path: Path):
 @pytest.mark.process
 @pytest.mark.parametrize("name", ["", "x", "..", "../..", "/etc", "a/b/c", "jetson-nano/.."])
 def test_no_name_leads_elsewhere(with_sweep: Served, name: str):
-    """A sweep is one of those that are listed, whatever was asked for."""
     for path in ("/api/trials?sweep=", "/api/trials.csv?sweep=", "/api/predictions?sweep="):
         assert with_sweep.get(path + quote(name)).status == 422
     answer = with_sweep.get(f"/api/trial?sweep={quote(name)}&trial=..%2F0001")
@@ -131,7 +123,6 @@ def test_no_name_leads_elsewhere(with_sweep: Served, name: str):
 
 @pytest.mark.process
 def test_broken_results_are_shown_as_such(tmp_path: Path):
-    """One from a newer version, a torn line and lost samples are each named; the rest is shown."""
     whole = make(tmp_path, Shape(repeats=1))
     newer = whole.with_name("20270101T000000Z-newer-000000")
     shutil.copytree(whole, newer)
@@ -154,7 +145,6 @@ def test_broken_results_are_shown_as_such(tmp_path: Path):
 )
 @pytest.mark.parametrize("plant", ["fifo", "device"])
 def test_what_is_no_file_keeps_nothing_else_from_being_shown(tmp_path: Path, plant: str):
-    """At every name in a sweep that seems to run: it says so, all others are shown as ever."""
     whole = make(tmp_path, Shape(repeats=1))
     planted = whole.with_name("20990101T000000Z-planted-000000")
     shutil.copytree(whole, planted)
@@ -186,7 +176,6 @@ def test_what_is_no_file_keeps_nothing_else_from_being_shown(tmp_path: Path, pla
 
 
 def put(plant: str, path: Path) -> None:
-    """A FIFO that nobody writes to, or a link to a device without an end."""
     path.parent.mkdir(exist_ok=True)
     if plant == "fifo":
         os.mkfifo(path)
@@ -196,7 +185,6 @@ def put(plant: str, path: Path) -> None:
 
 @pytest.mark.process
 def test_what_if_tells_slowdown_at_limits(with_sweep: Served):
-    """Predictions at many limits, and the table of the layers to blame."""
     with serving(with_sweep.root, helpers=True) as served:
         name = served.get("/api/sweeps").data["sweeps"][0]["sweep"]
         workloads = served.get(f"/api/predictions?sweep={quote(name)}").data["workloads"]
@@ -210,7 +198,6 @@ def test_what_if_tells_slowdown_at_limits(with_sweep: Served):
 
 
 def test_what_cannot_be_predicted_says_why(tmp_path: Path):
-    """Words for the page, not a traceback."""
     make(tmp_path, Shape(limits=(None,), with_files=False))
     with serving(tmp_path) as served:
         name = served.get("/api/sweeps").data["sweeps"][0]["sweep"]

@@ -40,7 +40,6 @@ SHUT_OUT = [
 
 
 def asked(served: Served, method: str, path: str, **headers: str):
-    """One request without the token, as a stranger makes it."""
     own = {"Authorization": "", **headers}
     return served.get(path, **own) if method == "GET" else served.post(path, **own)
 
@@ -58,7 +57,6 @@ def test_another_name_is_refused(served: Served, host: str):
 
 @pytest.mark.process
 def test_own_names_are_known(served: Served):
-    """The loopback's names open the page, with the port and without."""
     for host in (f"localhost:{served.port}", f"127.0.0.1:{served.port}", "[::1]:1", "localhost"):
         assert served.get("/api/sweeps", Host=host).status == 200
 
@@ -80,7 +78,6 @@ def test_own_names_are_known(served: Served):
     ],
 )
 def test_another_sites_post_is_refused(tmp_path: Path, headers: dict[str, str]):
-    """What a page of another site can make a browser send starts and stops nothing."""
     with serving(tmp_path / "results", AccessRules("127.0.0.1")) as served:
         assert asked(served, "POST", "/api/start", **headers).status == 403
         assert not served.page_sweep.folder.exists()
@@ -96,20 +93,17 @@ def test_another_sites_post_is_refused(tmp_path: Path, headers: dict[str, str]):
     "path", ["/api/predictions?sweep=x", "/api/answer", "/api/sweeps", "/js/main.js", "/api/live"]
 )
 def test_another_site_can_ask_for_nothing(served: Served, path: str):
-    """Its pictures and scripts can't make the machine work; a link to the page still leads on."""
     assert served.get(path, Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="no-cors").status == 403
     assert served.get("/", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate").status == 200
 
 
 @pytest.mark.process
 def test_a_large_body_is_refused(served: Served):
-    """Nobody fills the memory with one request."""
     assert served.post("/api/check", {"x": "y" * 100_000}).status == 403
 
 
 @pytest.mark.process
 def test_every_answer_has_the_headers(served: Served):
-    """No script, style or frame of others, also in refusals and on files."""
     for answer in (served.get("/"), served.get("/js/main.js"), served.get("/", Host="x.example")):
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
@@ -124,7 +118,6 @@ def test_every_answer_has_the_headers(served: Served):
     "Every address but the page's own files needs the token, for other users of the machine too."
 )
 def test_every_address_is_a_route_that_is_tried(served: Served):
-    """The application has nothing but plain routes: no mount, no socket that the walk passes by."""
     assert all(type(route) is Route for route in served.app.routes)
     assert {route.path.replace("{job}", "none") for route in served.app.routes} == {
         path for _, path in ROUTES
@@ -138,7 +131,6 @@ def test_every_address_is_a_route_that_is_tried(served: Served):
 )
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 def test_no_route_opens_without_the_token(with_sweep: Served, method: str, path: str):
-    """Every address, the stream too: 401 with how to get in, no answer; files are the page's."""
     if path in PUBLIC:
         assert asked(with_sweep, method, path).headers["connection"] == "close"
         return
@@ -154,7 +146,6 @@ def test_no_route_opens_without_the_token(with_sweep: Served, method: str, path:
 @pytest.mark.process
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 def test_every_route_opens_with_the_token(with_sweep: Served, method: str, path: str):
-    """By either header: what comes then is the address's own answer."""
     if path == "/api/live":
         with with_sweep.stream() as events:
             assert next(events)[0] == "state"
@@ -166,21 +157,18 @@ def test_every_route_opens_with_the_token(with_sweep: Served, method: str, path:
 
 @pytest.mark.process
 def test_an_address_that_is_not_there_tells_nothing(served: Served):
-    """A stranger does not learn which addresses there are."""
     assert asked(served, "GET", "/nowhere").status == 401
     assert served.get("/nowhere").status == 404
 
 
 @pytest.mark.process
 def test_a_script_posts_with_the_header_alone(served: Served):
-    """No page can make a browser send that header, so no Origin is asked for; JSON still is."""
     assert served.post("/api/stop", Origin="").status == 422
     assert served.post("/api/stop", Origin="", Content_Type="text/plain").status == 403
 
 
 @pytest.mark.process
 def test_without_a_token_a_header_opens_no_other_door(tmp_path: Path):
-    """With --no-token another site's post is refused as before, whatever header comes with it."""
     with serving(tmp_path, AccessRules("127.0.0.1")) as served:
         assert asked(served, "GET", "/").status == 200
         evil = {"Origin": "http://evil.example", "Authorization": "Bearer x"}
@@ -192,7 +180,6 @@ def test_without_a_token_a_header_opens_no_other_door(tmp_path: Path):
     [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("lan", False)],
 )
 def test_what_is_loopback(host: str, loopback: bool):
-    """Only addresses that no other machine reaches need no token."""
     assert is_loopback(host) is loopback
 
 
@@ -206,7 +193,6 @@ def test_on_every_address_only_addresses_and_own_names_are_known():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_the_page_makes_no_markup_from_data(path: Path):
-    """No own file writes HTML from text, evaluates code, or loads anything from elsewhere."""
     if path.parent.name == "vendor":
         return
     text = path.read_text()
@@ -217,6 +203,5 @@ def test_the_page_makes_no_markup_from_data(path: Path):
 
 @pytest.mark.process
 def test_no_path_leads_out_of_the_page(served: Served):
-    """Only the page's own files are served."""
     for path in ("/../app.py", "/js/../../app.py", "/%2e%2e/app.py", "/vendor/", "/.serve/x.json"):
         assert served.get(path).status == 404

@@ -33,7 +33,6 @@ _MOST_FILES, _HALF_OPEN = 1024, 1100
 
 @contextmanager
 def running(root: Path, *words: str, **options: Any) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The verb as a program of its own, and the address it printed."""
     command = [sys.executable, "-m", "edgebench", "serve", str(root), "--port", "0", "--json"]
     with subprocess.Popen(
         [*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
@@ -48,7 +47,6 @@ def running(root: Path, *words: str, **options: Any) -> Iterator[tuple[subproces
 
 
 def ended(process: subprocess.Popen[str], by: signal.Signals) -> str:
-    """What it said until this signal ended it: no traceback."""
     process.send_signal(by)
     _, said = process.communicate(timeout=120)
     assert "Traceback" not in said
@@ -56,17 +54,14 @@ def ended(process: subprocess.Popen[str], by: signal.Signals) -> str:
 
 
 def bearer(address: str) -> dict[str, str]:
-    """The header of a script that was given the address."""
     return {"Authorization": f"Bearer {address.partition('#token=')[2]}"}
 
 
 def token_files(address: str) -> list[Path]:
-    """The files that hold the token of that server."""
     return list(state_folder().glob(f"serve-{urlsplit(address).port}.*"))
 
 
 def status_of(address: str) -> int:
-    """What the server answers with the address's token, if it has one."""
     parts = urlsplit(address)
     assert parts.hostname
     connection = HTTPConnection("127.0.0.1", parts.port, timeout=120)
@@ -81,7 +76,6 @@ def status_of(address: str) -> int:
 @pytest.mark.promise("The token's file is 0600, and removed when the server ends, on any signal.")
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGHUP])
 def test_it_serves_and_ends_in_order(tmp_path: Path, end: signal.Signals):
-    """On Ctrl-C and when the terminal is closed, though a stream has no end and a form is made."""
     with running(tmp_path / "results", "--host", "0.0.0.0") as (process, address):
         (file,) = token_files(address)
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -104,12 +98,10 @@ def test_it_serves_and_ends_in_order(tmp_path: Path, end: signal.Signals):
 
 
 def children(pid: int) -> list[int]:
-    """The processes that this one started."""
     return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
 def is_there(pid: int) -> bool:
-    """Whether that process has not ended."""
     try:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:
@@ -118,7 +110,6 @@ def is_there(pid: int) -> bool:
 
 @pytest.mark.process
 def test_without_a_token_it_warns_and_under_nohup_it_stays(tmp_path: Path):
-    """--no-token opens the page to every local user, says so, and leaves no file."""
     ignored = {"preexec_fn": lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)}
     with running(tmp_path, "--no-token", **ignored) as (process, address):
         assert "#" not in address
@@ -133,7 +124,6 @@ def test_without_a_token_it_warns_and_under_nohup_it_stays(tmp_path: Path):
 @pytest.mark.promise("The token's file is 0600, and removed when the server ends, on any signal.")
 @pytest.mark.promise("Requests without the token do not shut out the owner of the page.")
 def test_a_thousand_half_open_requests_do_not_shut_the_owner_out(tmp_path: Path):
-    """The page still answers who has the token, and the server says little of it."""
     least = min(4 * _HALF_OPEN, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     if least < 2 * _HALF_OPEN:
         pytest.skip("needs more open files (ulimit -Hn)")
@@ -156,7 +146,6 @@ def test_a_thousand_half_open_requests_do_not_shut_the_owner_out(tmp_path: Path)
 
 
 def test_a_killed_servers_file_is_replaced(tmp_path: Path):
-    """Whatever lies there, a link too: the next server on that port puts its own in its place."""
     target = tmp_path / "target"
     target.write_text("of somebody else")
     path = state_folder() / "serve-1.token"
@@ -175,7 +164,6 @@ def test_a_killed_servers_file_is_replaced(tmp_path: Path):
 )
 @pytest.mark.promise("The token's file is 0600, and removed when the server ends, on any signal.")
 def test_another_user_is_shut_out_and_a_killed_servers_file_goes(tmp_path: Path):
-    """Another user gets 401 and can't read the file, which SIGKILL leaves to the next start."""
     with running(tmp_path) as (process, address):
         (file,) = token_files(address)
         page = address.partition("#")[0]
@@ -194,7 +182,6 @@ def test_another_user_is_shut_out_and_a_killed_servers_file_goes(tmp_path: Path)
 @pytest.mark.promise("The token's file is 0600, and removed when the server ends, on any signal.")
 @pytest.mark.parametrize("at", ["remove_file", "write_whole", "fcntl.flock"])
 def test_a_token_s_file_goes_whenever_a_signal_comes(monkeypatch: pytest.MonkeyPatch, at: str):
-    """Also while it is written: nothing of it is left, and the next server starts."""
     done = getattr(security, at) if "." not in at else security.fcntl.flock
 
     def struck(*args: Any) -> None:
@@ -211,7 +198,6 @@ def test_a_token_s_file_goes_whenever_a_signal_comes(monkeypatch: pytest.MonkeyP
 
 
 def test_anothers_file_is_left_alone(tmp_path: Path):
-    """A server that ends takes away its own file, not that of one which took its port over."""
     with token_file(1, "first") as file:
         file.unlink()
         file.write_text("second")
@@ -220,7 +206,6 @@ def test_anothers_file_is_left_alone(tmp_path: Path):
 
 
 def as_nobody(act: Callable[[], Any]) -> Any:
-    """What it comes to in a process of the user nobody."""
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         try:
@@ -238,7 +223,6 @@ def as_nobody(act: Callable[[], Any]) -> Any:
 
 
 def can_read(path: Path) -> bool:
-    """Whether that file opens."""
     try:
         path.read_text()
     except PermissionError:
@@ -247,14 +231,12 @@ def can_read(path: Path) -> bool:
 
 
 def test_the_network_always_needs_a_token(tmp_path: Path):
-    """--no-token is refused on an address that others reach."""
     done = CliRunner().invoke(serve, [str(tmp_path), "--host", "0.0.0.0", "--no-token"])
     assert isinstance(done.exception, UsageError)
     assert "--no-token" in str(done.exception)
 
 
 def test_a_taken_port_is_said(tmp_path: Path):
-    """One sentence with the remedy, no traceback."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = CliRunner().invoke(serve, [str(tmp_path), "--port", port])
@@ -264,7 +246,6 @@ def test_a_taken_port_is_said(tmp_path: Path):
 
 @pytest.mark.process
 def test_the_server_holds_nothing_large():
-    """Neither pydantic nor numpy nor pandas: what needs them is a process that ends."""
     code = "import sys, edgebench.serve.app; print(*{n.split('.')[0] for n in sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not set(done.stdout.split()) & {"pydantic", "numpy", "pandas", "torch", "rich"}
