@@ -219,28 +219,24 @@ def measure_stat_effect(parent: ParentCgroup, tries: int = 4) -> StatEffect:
         CgroupError: no cgroup, no ``memory.stat``, or the kernel doesn't let the program mark its
             pages.
     """
+    script = str(Path(__file__).with_name("probes.py"))
     killed = {False: 0, True: 0}
     for number in range(2 * tries):
-        read = number % 2 == 1
-        killed[read] += _is_killed(parent, f"{os.getpid()}-stale-{number}", read)
+        is_read = number % 2 == 1
+        # A new cgroup each time: the state of an old one's statistics is not known.
+        cgroup = parent.create(f"{os.getpid()}-stale-{number}", accounting=False)
+        try:
+            cgroup.set_limits(Limits(memory_bytes=_LIMIT, swap_bytes=SWAP_BYTES))
+            with _reader(cgroup) if is_read else nullcontext():
+                code = run_in(cgroup, [script, "pages", str(_SIZE), str(_MORE)], _TIMEOUT_S)
+            if code is None:
+                raise CgroupError("the test program did not end", where=str(cgroup.path))
+            if code == _NOT_ALLOWED:
+                raise CgroupError("process_vm_readv is not allowed here", where=str(cgroup.path))
+            killed[is_read] += bool(cgroup.read().oom_kills)
+        finally:
+            cgroup.remove()
     return StatEffect(tries, killed[False], killed[True])
-
-
-def _is_killed(parent: ParentCgroup, name: str, read: bool) -> bool:
-    # A new cgroup each time: the state of an old one's statistics is not known.
-    cgroup = parent.create(name, accounting=False)
-    try:
-        cgroup.set_limits(Limits(memory_bytes=_LIMIT, swap_bytes=SWAP_BYTES))
-        with _reader(cgroup) if read else nullcontext():
-            script = str(Path(__file__).with_name("probes.py"))
-            code = run_in(cgroup, [script, "pages", str(_SIZE), str(_MORE)], _TIMEOUT_S)
-        if code is None:
-            raise CgroupError("the test program did not end", where=str(cgroup.path))
-        if code == _NOT_ALLOWED:
-            raise CgroupError("process_vm_readv is not allowed here", where=str(cgroup.path))
-        return bool(cgroup.read().oom_kills)
-    finally:
-        cgroup.remove()
 
 
 @contextmanager

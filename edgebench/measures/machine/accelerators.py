@@ -192,34 +192,23 @@ def why_no_cuda(version_file: Path | None = None, driver: str = _DRIVER) -> tupl
     """
     if version_file is None and (torch := find_spec("torch")) and torch.origin:
         version_file = Path(torch.origin).with_name("version.py")
-    if reason := _why_not_in_torch(version_file):
-        return reason, PROCESSOR_ALONE
-    reason = _why_not_by_driver(driver)
-    return (reason, NO_DRIVER) if reason else None
-
-
-def _why_not_in_torch(file: Path | None) -> str | None:
-    """Say why not; a torch that is not there, or can't be read, does so when it is imported."""
     try:
-        text = file.read_text(errors="replace") if file else ""
+        text = version_file.read_text(errors="replace") if version_file else ""
     except OSError:
-        return None
+        # Torch itself says so when it is imported.
+        text = ""
     built, version = _CUDA.search(text), _VERSION.search(text)
-    if not built or built[1].strip() != "None":
-        return None
-    name = f"torch {version[1]}" if version else "it"
-    return f"this torch has no CUDA: {name} is built without it"
-
-
-def _why_not_by_driver(name: str) -> str | None:
-    """Say why not, by the driver's own functions; they make no context."""
+    if built and built[1].strip() == "None":
+        name = f"torch {version[1]}" if version else "it"
+        return f"this torch has no CUDA: {name} is built without it", PROCESSOR_ALONE
     try:
-        library = ctypes.CDLL(name)
+        # These functions of the driver make no context.
+        library = ctypes.CDLL(driver)
         code = int(library.cuInit(0))
         count = ctypes.c_int(0)
         code = code or int(library.cuDeviceGetCount(ctypes.byref(count)))
     except (OSError, AttributeError):
-        return f"no CUDA driver is installed ({name} is not found)"
+        return f"no CUDA driver is installed ({driver} is not found)", NO_DRIVER
     if code == _NO_DEVICE or (not code and not count.value):
-        return "the CUDA driver finds no GPU"
-    return f"the CUDA driver doesn't start (error {code})" if code else None
+        return "the CUDA driver finds no GPU", NO_DRIVER
+    return (f"the CUDA driver doesn't start (error {code})", NO_DRIVER) if code else None

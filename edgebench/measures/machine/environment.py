@@ -165,20 +165,17 @@ def capture(
 ) -> dict[str, Any]:
     """Read all that is worth knowing of this machine now, ready for ``json.dumps``.
 
-    ``weights`` is the folder that weights are read from.
+    Its keys are ``schema``, ``captured_utc``, ``edgebench``, those of :func:`_readers`, and
+    ``missing`` (key → reason). ``cpu_cores`` are online, ``cpu_cores_usable`` those this process
+    may run on. ``frequency_hz`` has the first core's least, most and current rate,
+    ``temperatures_c`` °C by zone, ``throttle_counts`` events since boot by counter.
+    ``swap_file_disk`` is the disk under a swap file of a sweep's own. ``load_average`` is over 1, 5
+    and 15 minutes; ``libraries`` has None for what is not installed; ``git`` is edgebench's own.
 
-    Keys: ``schema``, ``captured_utc``, ``device``, ``edgebench``, ``hostname``, ``board``,
-    ``architecture``, ``kernel``, ``os``, ``cpu_model``, ``cpu_cores`` (online),
-    ``cpu_cores_usable`` (those this process may run on), ``governor``, ``frequency_hz`` (least,
-    most and current of the first core), ``temperatures_c`` (zone → °C), ``throttle_counts``
-    (counter → events since boot), ``ram_bytes``, ``page_bytes``, ``swap`` (a list of devices),
-    ``swappiness``, ``page_cluster``, ``weights_disk`` and ``swap_file_disk`` (the disk under the
-    weights, and under a swap file of a sweep's own), ``damon``, ``zswap``, ``lru_gen``,
-    ``memory_daemons`` (earlyoom and the like that run), ``ballooning``, ``thp``,
-    ``page_reporting_order`` (see the check of free memory), ``overcommit``, ``cgroup``,
-    ``load_average`` (1, 5, 15 minutes), ``python``, ``libraries`` (name → version, None if not
-    installed), ``variables``, ``git`` (of edgebench itself),
-    ``missing`` (key → reason).
+    Args:
+        parent: describes the parent cgroup; None: the mounted versions stand in its place.
+        machine: where its files are.
+        weights: the folder that weights are read from.
     """
     machine = machine or SystemFiles()
     captured: dict[str, Any] = {

@@ -24,6 +24,7 @@ from edgebench.cgroups.sampler_process import (
     STAT_INTERVAL_S,
     SamplerProcess,
     SampleSummary,
+    judge_growth,
 )
 from edgebench.cgroups.swap import swap_ram
 from edgebench.errors import EdgebenchError
@@ -396,8 +397,6 @@ class _Measurement:
         per_second, why_no_rate = self.rate.per_second(ended.wall_s, process.output_text())
         growth = None
         if ended.stopped and self.is_program and not self.is_limited:
-            from edgebench.measures.growth import judge_growth
-
             growth = judge_growth(*sampler.held_between(*ended.window_ns))
         watched = sampler.watching
         if settings["kind"] == "command":

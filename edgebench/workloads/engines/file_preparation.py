@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -21,7 +21,7 @@ from edgebench.layers.disk import (
     settle,
     weights_in,
 )
-from edgebench.safe_files import created, make_folder, remove_file, rename, write
+from edgebench.safe_files import make_folder, replaced, write
 from edgebench.text import joined_words
 from edgebench.workloads.engines.engine import file_engine
 from edgebench.workloads.engines.files import (
@@ -91,7 +91,13 @@ def _network(
     folder = cache / f"{file.stem}-{key}"
     try:
         for part in parts:
-            _copy_file(part, folder / COPY / part.relative_to(parts[0].parent))
+            copy = folder / COPY / part.relative_to(parts[0].parent)
+            # One that is there is whole: it got its name when it was.
+            if not copy.exists():
+                make_folder(copy.parent, parents=True)
+                with part.open("rb") as source, replaced(copy) as target:
+                    shutil.copyfileobj(source, target, _CHUNK_BYTES)
+                    settle(target)
         engine.keep_forms(file, folder, loaders)
         engine.import_library(settings, Recorder())
         times_nodes = engine.layer_option and settings.get(engine.layer_option)
@@ -155,20 +161,3 @@ def _network(
         "file_bytes": size,
         "table": rows,
     }
-
-
-def _copy_file(file: Path, to: Path) -> None:
-    """Copy a file to the disk; one that is there is whole: it got its name when it was."""
-    if to.exists():
-        return
-    make_folder(to.parent, parents=True)
-    half_made = to.with_name(f".{to.name}-{os.getpid()}.part")
-    try:
-        with file.open("rb") as source, created(half_made) as out:
-            while chunk := source.read(_CHUNK_BYTES):
-                out.write(chunk)
-            settle(out)
-        rename(half_made, to.name)
-    except BaseException:
-        remove_file(half_made)
-        raise

@@ -12,8 +12,6 @@ from edgebench.layers.own_function import OwnFunction, own_files
 from edgebench.layers.references import ModelReference
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from edgebench.layers.sources import NetworkSource
 
 NETWORK, LOSS, DATA = "network", "loss", "data"
@@ -54,16 +52,6 @@ def own_network(settings: Mapping[str, Any]) -> NetworkSource | None:
 
         return network_source(reference)
     return None
-
-
-def build_own_network(settings: Mapping[str, Any]) -> nn.Module | None:
-    """Build the user's network with the weights of its constructor, if it is one.
-
-    Raises:
-        WorkloadError: it can't be had.
-    """
-    source = own_network(settings)
-    return source.construct(weights=True) if source else None
 
 
 def describe_code(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from edgebench.workloads.engines.torch import import_torch
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.training.loop import Problem, Settings
 from edgebench.workloads.training.names import NOTHING, OWN
-from edgebench.workloads.training.own_code import build_own_network, own_loss, own_network
+from edgebench.workloads.training.own_code import own_loss, own_network
 
 if TYPE_CHECKING:
     from edgebench.workloads.training.pytorch.network import TorchNetwork
@@ -52,7 +52,10 @@ def build(settings: Settings, problem: Problem, recorder: Recorder) -> TorchNetw
     )
 
     torch.manual_seed(settings["seed"])
-    network = build_own_network(settings) or build_network(settings, problem)
+    if source := own_network(settings):
+        network = source.construct(weights=True)
+    else:
+        network = build_network(settings, problem)
     network.train(settings["trained"] != NOTHING)
     start_from(network, settings)
     if settings["precision"] == "bfloat16":

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from edgebench.measures.growth import judge_growth
+from edgebench.cgroups.sampler_process import judge_growth
 from edgebench.units import MIB
 
 #: Seconds that a series lasts, and seconds between two samples.
