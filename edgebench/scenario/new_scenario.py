@@ -80,7 +80,25 @@ def scenario_text(wanted: NewScenario, file: Path) -> tuple[str, Scenario]:
     Raises:
         UsageError: a value is not possible; names the argument or flag that sets it.
     """
-    text = "".join(_parts(wanted, file))
+    name = shlex.quote(str(file))
+    memory = [label for label in wanted.memory if label != "max"]
+    about: list[_Line] = [
+        ("schema", SCHEMA, "version of this file's format"),
+        ("name", wanted.stem, "part of the name of the results' folder: a-z, 0-9 and -"),
+        ("seed", 1, "of the order of trials, and of random weights and input"),
+        ("repeats", 3, "trials of each point; how far they differ is the noise"),
+        ("timeout", "5m", "a trial that takes longer is stopped and recorded as timeout"),
+    ]
+    limits: list[_Line] = [
+        ("memory", ["max", *memory], "max: no limit; 75%: of what it needs; or sizes, as 300M"),
+        ("swap", wanted.swap, "a size: a temporary swap file (root); or none, system, zram:1G"),
+        ("# cores", 2, "CPU cores that it may use"),
+    ]
+    text = (
+        f"# Run it: edgebench run {name}. After a change: edgebench run {name} --dry-run\n"
+        f"# All keys: {with_page_paths('docs/reference/scenarios.md')}\n{_lines(about)}"
+        f"\n[workload]\n{_lines(_workload(wanted))}\n[limits]\n{_lines(limits)}"
+    )
     try:
         text.encode()
         tables = tomllib.loads(text)
@@ -93,98 +111,57 @@ def scenario_text(wanted: NewScenario, file: Path) -> tuple[str, Scenario]:
         raise flag_error(faults, "init", _FLAGS) from error
 
 
-def _parts(wanted: NewScenario, file: Path) -> list[str]:
-    workload = {"inference": _inference, "training": _training, "command": _command}[wanted.kind]
-    name = shlex.quote(str(file))
-    return [
-        f"# Run it: edgebench run {name}. After a change: edgebench run {name} --dry-run\n"
-        f"# All keys: {with_page_paths('docs/reference/scenarios.md')}\n",
-        _lines(_about(wanted)),
-        "\n[workload]\n",
-        _lines(workload(wanted)),
-        "\n[limits]\n",
-        _lines(_limits(wanted)),
-    ]
-
-
-def _about(wanted: NewScenario) -> list[_Line]:
-    return [
-        ("schema", SCHEMA, "version of this file's format"),
-        ("name", wanted.stem, "part of the name of the results' folder: a-z, 0-9 and -"),
-        ("seed", 1, "of the order of trials, and of random weights and input"),
-        ("repeats", 3, "trials of each point; how far they differ is the noise"),
-        ("timeout", "5m", "a trial that takes longer is stopped and recorded as timeout"),
-    ]
-
-
-def _inference(wanted: NewScenario) -> list[_Line]:
-    known, engine = wanted.network in NETWORKS, file_engine(wanted.network or "")
-    schedule: list[_Line] = [
-        ("schedule", "bulk", 'load all layers, then execute them; or "linear": one by one')
-    ]
-    image: list[_Line] = [("# image", 224, "width and height of the input; default: the network's")]
+def _workload(wanted: NewScenario) -> list[_Line]:
+    network = wanted.network or ""
+    if wanted.kind == "command":
+        return [
+            ("kind", "command", "any program, started as it is; no shell is involved"),
+            ("command", list(wanted.command), "the program and its arguments"),
+            ("# cwd", ".", "folder to start it in, relative to this file"),
+            ("# env", {"OMP_NUM_THREADS": "2"}, "environment variables to add"),
+        ]
+    if wanted.kind == "training":
+        shape = SHAPES.get(network, USUAL_SHAPE)
+        return [
+            ("kind", "training", "train the network step by step"),
+            ("network", network, 'a list trains several: ["lenet", "resnet18"]'),
+            ("data", SYNTHETIC, "random images; real data sets: edgebench data"),
+            ("shape", shape, "of an image: channels, height, width"),
+            ("optimizer", "sgd", "or momentum, adam, adagrad: each keeps more memory"),
+            ("batch", 16, "images in a step; a list tries several: [4, 16]"),
+            ("steps", 10, "training steps in a trial"),
+            ("precision", "float32", "or bfloat16"),
+            ("checkpointing", False, "true: recompute activations in the backward pass"),
+        ]
+    engine = file_engine(network)
+    steps = 'load all layers, then execute them; or "linear": one by one'
+    loader, weights = "mmap", 'weights are read again from the file; or "copy": memory that swaps'
+    # The loader of a plain program.
+    if loaders_of(engine or engine_of(None), None) == (COPY,):
+        loader, weights = COPY, 'weights in memory that swaps; or "mmap": read again from the file'
+    image: _Line = ("# image", 224, "width and height of the input; default: the network's")
     return [
         ("kind", "inference", "load the network's layers and execute them"),
-        ("network", wanted.network, 'a list runs several: ["resnet18", "alexnet"]'),
-        *(schedule if engine is None else []),
-        _loader_line(wanted.network),
+        ("network", network, 'a list runs several: ["resnet18", "alexnet"]'),
+        *([("schedule", "bulk", steps)] if engine is None else []),
+        ("loader", loader, weights),
         ("batch", 1, "inputs that are executed at once"),
-        *(image if known else []),
+        *([image] if network in NETWORKS else []),
         ("rounds", 2, "passes inside a trial; each loads all layers again"),
         ("warm", 2, "further executions in each round, after the first"),
         ("page_cache", "cold", 'weights are read from the disk; or "warm": from memory'),
     ]
 
 
-def _loader_line(network: str | None) -> _Line:
-    """Return the loader of a plain program."""
-    if loaders_of(file_engine(network or "") or engine_of(None), None) == (COPY,):
-        return "loader", COPY, 'weights in memory that swaps; or "mmap": read again from the file'
-    return "loader", "mmap", 'weights are read again from the file; or "copy": memory that swaps'
-
-
-def _training(wanted: NewScenario) -> list[_Line]:
-    shape = SHAPES.get(wanted.network or "", USUAL_SHAPE)
-    return [
-        ("kind", "training", "train the network step by step"),
-        ("network", wanted.network, 'a list trains several: ["lenet", "resnet18"]'),
-        ("data", SYNTHETIC, "random images; real data sets: edgebench data"),
-        ("shape", shape, "of an image: channels, height, width"),
-        ("optimizer", "sgd", "or momentum, adam, adagrad: each keeps more memory"),
-        ("batch", 16, "images in a step; a list tries several: [4, 16]"),
-        ("steps", 10, "training steps in a trial"),
-        ("precision", "float32", "or bfloat16"),
-        ("checkpointing", False, "true: recompute activations in the backward pass"),
-    ]
-
-
-def _command(wanted: NewScenario) -> list[_Line]:
-    return [
-        ("kind", "command", "any program, started as it is; no shell is involved"),
-        ("command", list(wanted.command), "the program and its arguments"),
-        ("# cwd", ".", "folder to start it in, relative to this file"),
-        ("# env", {"OMP_NUM_THREADS": "2"}, "environment variables to add"),
-    ]
-
-
-def _limits(wanted: NewScenario) -> list[_Line]:
-    memory = [label for label in wanted.memory if label != "max"]
-    return [
-        ("memory", ["max", *memory], "max: no limit; 75%: of what it needs; or sizes, as 300M"),
-        ("swap", wanted.swap, "a size: a temporary swap file (root); or none, system, zram:1G"),
-        ("# cores", 2, "CPU cores that it may use"),
-    ]
-
-
 def _lines(lines: Sequence[_Line]) -> str:
     """``key = value``, and what it means beside it; above it where it has no room."""
-    return "".join(_line(f"{key} = {_toml(value)}", meaning) for key, value, meaning in lines)
-
-
-def _line(pair: str, meaning: str) -> str:
-    if len(pair) >= _COMMENT_COLUMN:
-        return f"# {meaning}\n{pair}\n"
-    return f"{pair:<{_COMMENT_COLUMN}}# {meaning}\n"
+    text = ""
+    for key, value, meaning in lines:
+        pair = f"{key} = {_toml(value)}"
+        has_room = len(pair) < _COMMENT_COLUMN
+        beside = f"{pair:<{_COMMENT_COLUMN}}# {meaning}\n"
+        text += beside if has_room else f"# {meaning}\n{pair}\n"
+    return text
 
 
 def _toml(value: object) -> str:

@@ -48,21 +48,14 @@ class FixedPlanner:
         return []
 
 
-def grid_planner(
-    points: Sequence[Point], repeats: int, seed: int, strategies: Sequence[str] = ()
-) -> FixedPlanner:
-    """Every point, ``repeats`` times, then each strategy's own trials."""
-    timed = plan(points, repeats, seed)
-    return FixedPlanner(timed + own_trials(points, timed, strategies))
-
-
 def planner_of(scenario: Scenario, points: Sequence[Point]) -> Planner:
     """Return the planner that a scenario asks for."""
     limits, strategies = scenario.limits, scenario.strategies
-    common = points, scenario.repeats, scenario.seed
     if limits.plan == WALK:
-        return WalkPlanner(*common, strategies, limits.starts)
-    return grid_planner(*common, strategies)
+        return WalkPlanner(points, scenario.repeats, scenario.seed, strategies, limits.starts)
+    # Every point, then each strategy's own trials.
+    timed = plan(points, scenario.repeats, scenario.seed)
+    return FixedPlanner(timed + own_trials(points, timed, strategies))
 
 
 @dataclass(frozen=True)
@@ -103,7 +96,9 @@ class WalkPlanner:
             return again or own_trials(self.points, planned, self.strategies)
         made: list[PlannedTrial] = []
         for repeat in range(self.repeats):
-            fresh = [p for p in self.points if self._starts(p)] if repeat == 0 else []
+            # Fresh trials show the start at these limits.
+            starts = [p for p in self.points if not p.unlimited and has_start(p, self.starts)]
+            fresh = starts if repeat == 0 else []
             number = len(planned) + len(made) + 1
             made += self._block(fresh, repeat + 1, repeat, number, walked=True)
         return made
@@ -147,10 +142,6 @@ class WalkPlanner:
                 made.append(PlannedTrial(name, point.id, len(own) + 1, len(own), walk=True))
         return made
 
-    def _starts(self, point: Point) -> bool:
-        """Whether a fresh trial shows the start at that limit."""
-        return not point.unlimited and has_start(point, self.starts)
-
     def _block(
         self, fresh: Sequence[Point], block: int, repeat: int, number: int, walked: bool = False
     ) -> list[PlannedTrial]:
@@ -167,8 +158,3 @@ class WalkPlanner:
 def has_start(point: Point, starts: Sequence[str] | None) -> bool:
     """Whether a plan of walks with these starts has a fresh trial of the point."""
     return point.unlimited or starts is None or point.limits.label in starts
-
-
-def walks(points: Sequence[Point], repeats: int) -> int:
-    """How many of them are walks."""
-    return sum(point.unlimited for point in points) * repeats

@@ -23,7 +23,7 @@ from edgebench.measures.machine.accelerators import why_no_cuda
 from edgebench.measures.strategies import with_own_trial
 from edgebench.processes import find_program
 from edgebench.scenario.limits import WALK
-from edgebench.scenario.planner import has_start, walks
+from edgebench.scenario.planner import has_start
 from edgebench.scenario.points import Point, asked_sizes, has_own_trial, libraries, points
 from edgebench.scenario.scenario import Scenario
 from edgebench.scenario.workloads import CommandWorkload
@@ -81,11 +81,11 @@ def preview(scenario: Scenario, machine: MachineCapacity) -> Preview:
     """Return the points, how many trials that makes, and what would fail or be ignored here."""
     made = points(scenario)
     limits = scenario.limits
-    walked = walks(made, scenario.repeats) if limits.plan == WALK else 0
-    fresh = len(made) * scenario.repeats
+    walks, fresh = 0, len(made) * scenario.repeats
     if limits.plan == WALK:
+        walks = sum(point.unlimited for point in made) * scenario.repeats
         fresh = sum(has_start(point, limits.starts) for point in made)
-    trials = walked + fresh
+    trials = walks + fresh
     asked = [(name, point) for name in scenario.strategies for point in made]
     looked_at = [pair for pair in asked if has_own_trial(*pair)]
     own = min(len(looked_at), len(scenario.strategies) * trials)
@@ -100,7 +100,7 @@ def preview(scenario: Scenario, machine: MachineCapacity) -> Preview:
         trials=trials,
         own_trials=own,
         longest_s=trials * scenario.timeout_s + own * own_s,
-        walks=walked,
+        walks=walks,
         warnings=[
             *_about_limits(scenario, machine),
             *(_about_command(command) if isinstance(command, CommandWorkload) else ()),

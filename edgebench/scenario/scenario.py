@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -34,7 +35,6 @@ from edgebench.measures.strategy import StrategyOptions
 from edgebench.records import BACKGROUND, INTERVALS
 from edgebench.safe_reading import read_text
 from edgebench.scenario.faults import (
-    Fault,
     KeysError,
     Named,
     faults_of,
@@ -302,7 +302,13 @@ class Scenario(TomlTable):
                 "has none; leave it out of [memory] strategies"
             )
         if self.limits.plan == WALK:
-            self._check_walk()
+            kind, words = self.workload.kind, ""
+            if kind not in _WALKED_KINDS:
+                words = f'a workload of kind "{kind}" has no rounds to walk'
+            elif STREAM in (getattr(self.workload, "schedule", None) or ()):
+                words = f'in a walk the limit moves, and the schedule "{STREAM}" goes by one'
+            if words:
+                raise KeysError(f"{words}; leave ", Named("plan"), " out")
         asked = getattr(self.workload, "accelerator", None)
         if self.limits.accelerator_memory and not asks_for_accelerator(asked):
             raise ValueError(
@@ -310,15 +316,6 @@ class Scenario(TomlTable):
                 'accelerator = "cuda" in [workload], or leave it out'
             )
         return self
-
-    def _check_walk(self) -> None:
-        kind = self.workload.kind
-        if kind not in _WALKED_KINDS:
-            words = f'a workload of kind "{kind}" has no rounds to walk; leave '
-            raise KeysError(words, Named("plan"), " out")
-        if STREAM in (getattr(self.workload, "schedule", None) or ()):
-            words = f'in a walk the limit moves, and the schedule "{STREAM}" goes by one; leave '
-            raise KeysError(words, Named("plan"), " out")
 
     @model_validator(mode="after")
     def _every_draw_is_valid(self) -> Self:
@@ -400,50 +397,42 @@ def load_scenario(source: str | Path, plan: str | None = None) -> Scenario:
         UsageError: the file is valid, but not with that plan.
     """
     path = find_scenario(source)
-    text = _read(path)
     try:
+        text = read_text(path, most=_MOST_BYTES)
         data = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError) as error:
+        what = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        what, remedy = f"the scenario can't be read: {what}", "name a readable TOML file"
+        raise ScenarioError(what, where=str(path), remedy=remedy) from error
     except (ValueError, RecursionError) as error:
         remedy = "text needs quotes, lists need [ ]; then type the same again"
         raise ScenarioError(f"not TOML: {error}", where=str(path), remedy=remedy) from error
-    _refuse_newer(data, path)
-    given, text = _with_plan(data, text, plan) if plan else (data, text)
+    schema = data.get("schema")
+    # What is no number is refused with the other faults.
+    if type(schema) is int and schema != SCHEMA:
+        what = f"{path.name} is of schema {schema}, but this edgebench reads schema {SCHEMA}"
+        remedy = f"upgrade edgebench; or write schema = {SCHEMA}"
+        raise ScenarioError(what, where=f"{path}, key schema", remedy=remedy)
+    given, context = data, {"folder": path.resolve().parent}
+    # So is what is no table.
+    if plan and isinstance(limits := data.get("limits", {}), Mapping):
+        kept = {name: value for name, value in limits.items() if PLAN_KEYS.get(name, plan) == plan}
+        given = {**data, "limits": {**kept, "plan": plan}}
+        text = f"# Run with --plan {plan}, not with the plan below.\n{text}"
     try:
-        scenario = _valid(given, path)
+        scenario = Scenario.model_validate(given, context=context)
     except ValidationError as error:
         faults = faults_of(error, Scenario, given, text)
-        if plan and _is_valid(data, path):
-            words = f"--plan {plan}: " + "; ".join(one.typed(_PLAN_FLAG) for one in faults)
-            raise UsageError(words, where=str(path), remedy=f"edgebench run {path}") from error
-        raise _refused(faults, path) from error
+        if plan:
+            with contextlib.suppress(ValidationError):
+                Scenario.model_validate(data, context=context)
+                words = f"--plan {plan}: " + "; ".join(one.typed(_PLAN_FLAG) for one in faults)
+                raise UsageError(words, where=str(path), remedy=f"edgebench run {path}") from error
+        remedy = f"correct the lines above, then type: edgebench run {path} --dry-run"
+        what = file_error_words(faults, path)
+        raise ScenarioError(what, where=str(path), remedy=remedy) from error
     scenario._text = text
     return scenario
-
-
-def _with_plan(tables: Mapping[str, Any], text: str, plan: str) -> tuple[dict[str, Any], str]:
-    """Return a scenario's tables and text with that plan; its limits have no keys of other plans.
-
-    A comment at the top of the text says so.
-    """
-    given = tables.get("limits", {})
-    # What is no table is refused where the scenario is checked.
-    if not isinstance(given, Mapping):
-        return dict(tables), text
-    kept = {name: value for name, value in given.items() if PLAN_KEYS.get(name, plan) == plan}
-    note = f"# Run with --plan {plan}, not with the plan below.\n"
-    return {**tables, "limits": {**kept, "plan": plan}}, note + text
-
-
-def _valid(tables: Mapping[str, Any], path: Path) -> Scenario:
-    return Scenario.model_validate(tables, context={"folder": path.resolve().parent})
-
-
-def _is_valid(tables: Mapping[str, Any], path: Path) -> bool:
-    try:
-        _valid(tables, path)
-    except ValidationError:
-        return False
-    return True
 
 
 def scenario_of(tables: Mapping[str, Any]) -> Scenario:
@@ -463,29 +452,3 @@ def _toml(tables: Mapping[str, Any], header: str = "") -> str:
     inner = {k: v for k, v in tables.items() if isinstance(v, Mapping)}
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in keys.items()]
     return header + "".join(lines) + "".join(_toml(v, f"\n[{k}]\n") for k, v in inner.items())
-
-
-def _read(path: Path) -> str:
-    try:
-        return read_text(path, most=_MOST_BYTES)
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ScenarioError(
-            f"the scenario can't be read: {why}",
-            where=str(path),
-            remedy="name a readable TOML file",
-        ) from error
-
-
-def _refuse_newer(data: dict[str, Any], path: Path) -> None:
-    given = data.get("schema")
-    if given == SCHEMA or given is None or isinstance(given, bool) or not isinstance(given, int):
-        return
-    remedy = f"upgrade edgebench; or write schema = {SCHEMA}"
-    what = f"schema {given}, but this edgebench reads schema {SCHEMA}"
-    raise ScenarioError(f"{path.name} is of {what}", where=f"{path}, key schema", remedy=remedy)
-
-
-def _refused(faults: Sequence[Fault], path: Path) -> ScenarioError:
-    remedy = f"correct the lines above, then type: edgebench run {path} --dry-run"
-    return ScenarioError(file_error_words(faults, path), where=str(path), remedy=remedy)

@@ -13,8 +13,8 @@ from edgebench.remedies import all_remedies
 from edgebench.results.results import load
 from edgebench.run.advise.advice import remedy_target
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
-from edgebench.scenario.planner import grid_planner
-from edgebench.scenario.points import points
+from edgebench.scenario.planner import FixedPlanner
+from edgebench.scenario.points import plan, points
 from edgebench.scenario.scenario import Scenario, scenario_of
 from tests.quiet import Quiet
 
@@ -44,7 +44,7 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TrialRecord]:
     held = {name: points(scenario({**NETWORK, **more}))[1] for name, more in own.items()}
     chosen = [replace(point, id=name) for name, point in held.items()]
     options = SweepOptions(tmp_path_factory.mktemp("tried"), "here")
-    planner = grid_planner(chosen, 1, 1)
+    planner = FixedPlanner(plan(chosen, 1, 1))
     made = load(run_sweep(scenario(NETWORK), options, Quiet(), planner, chosen).folder)
     records = {record.point: record for record in made.sweeps[0].records}
     assert {record.outcome for record in records.values()} == {"ok"}
