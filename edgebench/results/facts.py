@@ -6,7 +6,6 @@ Made from records alone, without pandas, also of a sweep that is still running.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -16,32 +15,14 @@ from typing import Any
 import msgspec
 
 from edgebench.kills import TOO_TIGHT
-from edgebench.need import Need
 from edgebench.records import LimitSetting
 from edgebench.results.limit_to_give import AskedPace, LimitBracket, TriedLimit, given_bracket
 from edgebench.results.miss_curve import MissCurve, curve_workload, record_curves
 from edgebench.results.point_facts import PointFacts, point_facts
 from edgebench.results.rounds import START, STEADY
-from edgebench.results.spread import Ratio, Spread, ratio_of
 from edgebench.results.sweep_reader import Sweep
 from edgebench.results.unmeasured import Unmeasured
 from edgebench.results.workload_key import WorkloadKey, workload_names
-
-
-@dataclass(frozen=True)
-class MemoryStep:
-    """One step to the next wider limit: how much more memory, how much less time."""
-
-    tight: PointFacts
-    wide: PointFacts
-    more_bytes: float
-    saved_s: float
-    saved_share: float
-
-    @property
-    def rate(self) -> float:
-        """Seconds saved a byte."""
-        return self.saved_s / self.more_bytes
 
 
 @dataclass(frozen=True)
@@ -73,16 +54,6 @@ class WorkloadFacts:
     def tried(self) -> tuple[PointFacts, ...]:
         """The points below a limit that have a trial."""
         return tuple(p for p in self.points if not p.is_unlimited and p.outcomes)
-
-    @cached_property
-    def finished(self) -> tuple[PointFacts, ...]:
-        """Those of :attr:`tried` at which all trials finished."""
-        return tuple(p for p in self.tried if p.finished)
-
-    @cached_property
-    def viable(self) -> tuple[PointFacts, ...]:
-        """Those of :attr:`finished` wider than every limit at which a trial did not finish."""
-        return tuple(itertools.takewhile(lambda p: p.finished, self.tried))
 
     @property
     def demand_bytes(self) -> float | None:
@@ -133,28 +104,10 @@ class WorkloadFacts:
         return next((p.library_bytes for p in self.points if p.library_bytes is not None), None)
 
     @property
-    def need(self) -> Need | None:
-        """The same in its parts."""
-        found = next((p for p in self.points if p.demand_bytes is not None), None)
-        if found is None or found.demand_bytes is None:
-            return None
-        return Need(found.demand_bytes, found.undroppable_bytes)
-
-    @property
     def unmeasured(self) -> Unmeasured:
         """What its trials without a limit leave open."""
         free = (point.unmeasured for point in self.points if point.is_unlimited)
         return next(filter(None, free), Unmeasured())
-
-    @property
-    def working_set_bytes(self) -> Spread | None:
-        """What its steady rounds need of it; None where no walk watched that."""
-        return self.unlimited.working_set_bytes if self.unlimited else None
-
-    @property
-    def base_bytes(self) -> float | None:
-        """The runtime's footprint without a limit; None if no trial recorded it."""
-        return self.unlimited.base_bytes if self.unlimited else None
 
     @property
     def limits(self) -> LimitSetting:
@@ -172,44 +125,9 @@ class WorkloadFacts:
         return any(START in point.times_s for point in self.points)
 
     @cached_property
-    def lost(self) -> tuple[PointFacts, ...]:
-        """Those of :attr:`tried` at which not all trials finished."""
-        return tuple(p for p in self.tried if not p.finished)
-
-    @cached_property
-    def timed(self) -> tuple[PointFacts, ...]:
-        """Those of :attr:`tried` with a time."""
-        return tuple(p for p in self.tried if "total" in p.times_s)
-
-    @cached_property
     def slowed(self) -> tuple[PointFacts, ...]:
         """Those of :attr:`tried` that are surely slower than without a limit."""
         return tuple(p for p in self.tried if p.is_slower)
-
-    @cached_property
-    def steps(self) -> tuple[MemoryStep, ...]:
-        """The steps from a limit to the next wider one that surely save time, tightest first."""
-        found = []
-        for tight, wide in itertools.pairwise(reversed(self.timed)):
-            more, ratio = more_bytes(tight, wide), tight.time_ratio(wide)
-            if more and ratio.is_more:
-                share = 1 - 1 / ratio.median
-                saved_s = tight.times_s["total"].median * share
-                found.append(MemoryStep(tight, wide, more, saved_s, share))
-        return tuple(found)
-
-    def rounds_before_end(self, point: PointFacts) -> Ratio | None:
-        """How slow rounds were at a limit that ended its trials later; None: not known."""
-        steady = self.unlimited.times_s.get(STEADY) if self.unlimited else None
-        rounds = point.rounds_before_end_s
-        return ratio_of(rounds, steady) if rounds and steady else None
-
-
-def more_bytes(tight: PointFacts, wide: PointFacts) -> int | None:
-    """How much more memory the wider limit gives; None: one of both is not known."""
-    if tight.limit_bytes is None or wide.limit_bytes is None:
-        return None
-    return wide.limit_bytes - tight.limit_bytes
 
 
 @dataclass(frozen=True)

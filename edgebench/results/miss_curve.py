@@ -98,11 +98,6 @@ class MissCurve:
         """The points of the knee's direction at which visits agree."""
         return tuple(point for point in self.of(self.direction) if point.agree)
 
-    @property
-    def known_to(self) -> float | None:
-        """The distance of the two limits around the knee, as a share of the wider one."""
-        return 1 - self.knee_between[0] / self.knee_between[1] if self.knee_between else None
-
 
 def steady_counts(record: TrialRecord) -> list[RoundCounts]:
     """Return the last rounds that read alike, else its steady rounds; a start is none of them."""

@@ -54,13 +54,11 @@ class Steadiness:
     """What the rounds of one process, in their order, come to.
 
     Args:
-        start_s: the first round's seconds.
         rounds: the places of the steady rounds, never 0: those that repeat; where none do, all
             after the first. Empty where there is only one round.
         repeats: whether those rounds passed the test. False also where they are too few for it.
     """
 
-    start_s: float
     rounds: tuple[int, ...]
     repeats: bool
 
@@ -82,9 +80,9 @@ def steadiness(times_s: Sequence[float], tolerance: float = TOLERANCE) -> Steadi
     ordered = sorted(times_s[1:])
     for begin in range(1, count - LEAST + 1):
         if _repeat(times_s[begin:], ordered, tolerance):
-            return Steadiness(times_s[0], tuple(range(begin, count)), repeats=True)
+            return Steadiness(tuple(range(begin, count)), repeats=True)
         del ordered[bisect_left(ordered, times_s[begin])]
-    return Steadiness(times_s[0], tuple(range(1, count)), repeats=False)
+    return Steadiness(tuple(range(1, count)), repeats=False)
 
 
 def _repeat(times_s: Sequence[float], ordered: Sequence[float], tolerance: float) -> bool:

@@ -44,7 +44,6 @@ def test_the_knee_is_where_bytes_pass_half_of_the_plateau() -> None:
     assert (curve.plateau_bytes, curve.missing) == (200 * MIB, None)
     assert curve.knee_between == (236 * MIB, 240 * MIB)
     assert curve.knee_bytes == pytest.approx((236 * 240) ** 0.5 * MIB)
-    assert curve.known_to == pytest.approx(1 - 236 / 240)
     assert [point.limit_bytes // MIB for point in curve.points] == [300, 240, 236, 150, 100]
 
 
