@@ -53,7 +53,10 @@ def need_of(record: TrialRecord) -> Need | None:
     if demand is None:
         return None
     if not (record.demand_source or "").endswith(WITH_PEAK):
-        unseen = _unseen(record)
+        peak, sampled = record.peak_bytes or 0, record.sampled_peak_bytes
+        late = record.files.late_bytes if record.files else 0
+        unseen = peak - sampled - late if sampled is not None else 0
+        unseen = unseen if unseen > _UNSEEN * peak else 0
         demand += unseen
         undroppable = None if undroppable is None else undroppable + unseen
     elsewhere = record.files.elsewhere_bytes or 0 if record.files else 0
@@ -79,10 +82,3 @@ def least_to_give(needs: Sequence[Need]) -> float | None:
     is_first = is_first and not differs(min(later), max(later))
     is_kinder = is_first or any(need.has_much_elsewhere for need in needs)
     return max(sizes) if is_kinder else None
-
-
-def _unseen(record: TrialRecord) -> int:
-    peak, sampled = record.peak_bytes or 0, record.sampled_peak_bytes
-    late = record.files.late_bytes if record.files else 0
-    unseen = peak - sampled - late if sampled is not None else 0
-    return unseen if unseen > _UNSEEN * peak else 0

@@ -82,7 +82,7 @@ class ComputedPhase:
     def seconds(self, limits: FloatArray) -> FloatArray:
         """Return the seconds at limits."""
         if self.start:
-            found = start_s(self.round, self.costs, limits)
+            found = np.array([start_s(self.round, self.costs, float(at)) for at in limits])
         else:
             found = steady_s(self.round, self.misses, self.costs, limits)
         return self.round.unlimited_s + self.seen * (found - self.round.unlimited_s)

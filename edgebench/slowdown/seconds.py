@@ -61,15 +61,8 @@ def steady_s(one: Round, misses: MissCurve, costs: StorageCosts, limits: FloatAr
     return np.asarray(one.unlimited_s + np.maximum(read_s - computing_s, waits_s))
 
 
-def start_s(one: Round, costs: StorageCosts, limits: FloatArray) -> FloatArray:
-    """Return the seconds of the first round after the import at limits.
-
-    The idle runtime is written out to make room; what lacks then is read again in each pass.
-    """
-    return np.array([_start_s(one, costs, float(limit)) for limit in limits])
-
-
-def _start_s(one: Round, costs: StorageCosts, limit: float) -> float:
+def start_s(one: Round, costs: StorageCosts, limit: float) -> float:
+    """Return the seconds of the first round after the import at a limit."""
     work, base = one.workload, one.base_bytes
     weights, mapped = work.weight_bytes, work.mapped
     runtime = min(base, limit)  # still in RAM when loading begins

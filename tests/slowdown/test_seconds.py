@@ -107,13 +107,13 @@ def test_faults_of_a_held_disk_are_waited_for() -> None:
 def test_a_start_writes_the_runtime_out_and_reads_what_lacks_again(
     limit: float, seconds: float
 ) -> None:
-    assert start_s(a_round(workload()), COSTS, at(limit)) == pytest.approx([seconds])
+    assert start_s(a_round(workload()), COSTS, limit * MIB) == pytest.approx(seconds)
 
 
 def test_a_start_of_mapped_weights_reads_them_again_in_later_passes() -> None:
     """Beside 110 MiB weights fit from 410 up; else 2 passes read 300 MiB at 400 MiB/s."""
     one = a_round(workload(loader="mmap"))
-    free, tight = start_s(one, COSTS, at(411, 120))
+    free, tight = (start_s(one, COSTS, mib * MIB) for mib in (411.0, 120.0))
     assert free == pytest.approx(4.0)
     # 80 + 30 + 16 - 120 = 6 MiB of the runtime are written.
     assert tight == pytest.approx(4 + 600 / 400 + 6 / 200 + 2.7e6 / MIB / 50)
@@ -122,7 +122,7 @@ def test_a_start_of_mapped_weights_reads_them_again_in_later_passes() -> None:
 def test_a_start_layer_by_layer_reads_the_layers_that_do_not_fit() -> None:
     """Beside 110 + 16 MiB a layer of 220 doesn't fit in 300, those of 30 and 50 do."""
     one = a_round(workload("linear", passes=1))
-    found = start_s(one, COSTS, at(300))[0]
+    found = start_s(one, COSTS, 300.0 * MIB)
     assert found == pytest.approx(4 + (220 + 2.7e6 / MIB) / 50 + 410 / 200)
 
 

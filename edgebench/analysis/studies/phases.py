@@ -9,7 +9,7 @@ Power Devices".
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from edgebench.analysis.studies.tables import Column, StudyTable, frame_rows
@@ -52,40 +52,37 @@ def core_frame(results: Results) -> pd.DataFrame:
     for sweep in results.sweeps:
         for record in sweep.strategy_records:
             readable = record.outcome == "ok" and "reading" not in record.missing
-            if record.strategy == Cores.name and readable:
-                rows += _core_rows(record, sweep.reading(record.trial).parts)
+            if record.strategy != Cores.name or not readable:
+                continue
+            by_phase: dict[str, dict[str, int]] = {}
+            for name, value in sweep.reading(record.trial).parts.items():
+                phase, _, what = name.partition(SEPARATOR)
+                by_phase.setdefault(phase, {})[what] = value
+            about = {
+                **settings_columns(record.settings),
+                "trial": record.trial,
+                "limit_label": record.limits.label,
+            }
+            # A core that one phase did not use is idle in it, not missing.
+            used = {key for values in by_phase.values() for key in values}
+            numbers = {key.removeprefix(CORE_NS) for key in used if key.startswith(CORE_NS)}
+            rows += (
+                {
+                    **about,
+                    "phase": phase,
+                    "core": number,
+                    "busy": values.get(f"{CORE_NS}{number}", 0) / values[LOOKED_NS],
+                    "wall_s": values[WALL_NS] / 1e9,
+                    "cores_busy": values.get(ALL_NS, 0) / values[WALL_NS],
+                }
+                for phase, values in by_phase.items()
+                if values.get(WALL_NS) and values.get(LOOKED_NS)
+                for number in sorted(int(n) for n in numbers if n.isdecimal())
+            )
     if not rows:
         raise ResultsError('no trial measured cores: strategies = ["cores"]')
     # A convolution has no network.
     return pd.DataFrame(rows).assign(network=lambda frame: frame.get("network"))
-
-
-def _core_rows(record: TrialRecord, parts: Mapping[str, int]) -> list[dict[str, Any]]:
-    by_phase: dict[str, dict[str, int]] = {}
-    for name, value in parts.items():
-        phase, _, what = name.partition(SEPARATOR)
-        by_phase.setdefault(phase, {})[what] = value
-    about = {
-        **settings_columns(record.settings),
-        "trial": record.trial,
-        "limit_label": record.limits.label,
-    }
-    # A core that one phase did not use is idle in it, not missing.
-    used = {key for values in by_phase.values() for key in values if key.startswith(CORE_NS)}
-    numbers = sorted(int(n) for key in used if (n := key.removeprefix(CORE_NS)).isdecimal())
-    return [
-        {
-            **about,
-            "phase": phase,
-            "core": number,
-            "busy": values.get(f"{CORE_NS}{number}", 0) / values[LOOKED_NS],
-            "wall_s": values[WALL_NS] / 1e9,
-            "cores_busy": values.get(ALL_NS, 0) / values[WALL_NS],
-        }
-        for phase, values in by_phase.items()
-        if values.get(WALL_NS) and values.get(LOOKED_NS)
-        for number in numbers
-    ]
 
 
 def core_tables(results: Results) -> list[StudyTable]:
@@ -161,36 +158,33 @@ def operator_frame(results: Results) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for sweep in results.sweeps:
         for record in sweep.strategy_records:
-            if record.strategy == Operators.name and record.outcome == "ok":
-                rows += _operator_rows(record, sweep.reading(record.trial).parts)
+            if record.strategy != Operators.name or record.outcome != "ok":
+                continue
+            steps = len({phase.round for phase in record.phases if phase.round >= 0}) or 1
+            operators: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+            for name, value in sweep.reading(record.trial).parts.items():
+                phase, operator, what = name.split(SEPARATOR)
+                operators[phase, operator][what] = value
+            total_ns = sum(figures.get("own_ns", 0) for figures in operators.values()) or 1
+            named = {k: record.settings.get(k) for k in ("network", "data", "batch", "trained")}
+            rows += (
+                {
+                    "trial": record.trial,
+                    **named,
+                    "limit_label": record.limits.label,
+                    "steps": steps,
+                    "phase": phase,
+                    "family": operator_family(operator),
+                    "operator": operator,
+                    "calls": figures.get(CALLS, 0) / steps,
+                    "own_s": figures.get("own_ns", 0) / 1e9 / steps,
+                    "share": figures.get("own_ns", 0) / total_ns,
+                }
+                for (phase, operator), figures in operators.items()
+            )
     if not rows:
         raise ResultsError('no trial timed operators: strategies = ["operators"]')
     return pd.DataFrame(rows)
-
-
-def _operator_rows(record: TrialRecord, parts: Mapping[str, int]) -> list[dict[str, Any]]:
-    steps = len({phase.round for phase in record.phases if phase.round >= 0}) or 1
-    operators: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-    for name, value in parts.items():
-        phase, operator, what = name.split(SEPARATOR)
-        operators[phase, operator][what] = value
-    total_ns = sum(figures.get("own_ns", 0) for figures in operators.values()) or 1
-    named = {k: record.settings.get(k) for k in ("network", "data", "batch", "trained")}
-    return [
-        {
-            "trial": record.trial,
-            **named,
-            "limit_label": record.limits.label,
-            "steps": steps,
-            "phase": phase,
-            "family": operator_family(operator),
-            "operator": operator,
-            "calls": figures.get(CALLS, 0) / steps,
-            "own_s": figures.get("own_ns", 0) / 1e9 / steps,
-            "share": figures.get("own_ns", 0) / total_ns,
-        }
-        for (phase, operator), figures in operators.items()
-    ]
 
 
 def operator_tables(results: Results) -> list[StudyTable]:
