@@ -119,10 +119,9 @@ class AdvicePlanner:
     ) -> None:
         self._unlimited = unlimited
         self._candidates = {candidate.name: candidate for candidate in candidates}
-        promise = {
-            candidate.name: candidate.remedy.promise for candidate in candidates if candidate.remedy
-        }
-        self.remedies = sorted(promise, key=lambda name: -promise[name])
+        remedies = [remedy for candidate in candidates if (remedy := candidate.remedy)]
+        #: Those that mostly buy most first, then the easiest.
+        self.remedies = [remedy.name for remedy in sorted(remedies, key=lambda one: -one.promise)]
         self.pace, self.budget_s, self._timeout_s = pace, budget_s, timeout_s
         self._began_s = time.monotonic() if began_s is None else began_s
         #: What this start took beside its trials, as preparing networks does; None: not known yet.
@@ -160,15 +159,12 @@ class AdvicePlanner:
         stop_s = min(stop_s, left_s)
         return [PlannedTrial(f"{number + 1:04d}", point.id, block, repeat, None, stop_s)]
 
-    def read(
-        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
-    ) -> AdvicePlanner:
+    def read(self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]) -> None:
         """Read the trials so far, which all that follows is about."""
         names = {candidate.point.id: (name, True) for name, candidate in self._candidates.items()}
         names[self._unlimited.id] = PLAIN, False
         self._planned = [(*names[trial.point_id], trial.block, trial.trial) for trial in planned]
         self._records = records
-        return self
 
     def _next(self, left_s: float) -> _Next | None:
         """Return the next trial, whether there is time for it or not; None at the end."""
@@ -179,12 +175,8 @@ class AdvicePlanner:
                 break
             for limited in (False, True):
                 if not self._is_planned(PLAIN, block, limited=limited):
-                    return (
-                        PLAIN,
-                        block,
-                        limited,
-                        _SLACK * (self.trial_s(PLAIN, limited=limited) or 0.0),
-                    )
+                    needed_s = _SLACK * (self.trial_s(PLAIN, limited=limited) or 0.0)
+                    return PLAIN, block, limited, needed_s
         if not self.pressed:
             return None
         return self._screening(left_s) or self._confirming()
