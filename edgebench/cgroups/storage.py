@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgebench.boards.storage import AS_IS_REMEDY, round_speed
-from edgebench.caller_process import CallError, call_as_caller
 from edgebench.cgroups.files import DiskLimit
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership, clear_ram_disk, run_tool
@@ -111,6 +110,8 @@ class RamDisk:
             MachineError: there is no room for it, or one is no file that the caller may read.
         """
         if source not in self._copies:
+            from edgebench.caller_process import CallError, call_as_caller
+
             assert self.folder
             copy = self.folder / f"files-{len(self._copies)}"
             try:
