@@ -196,7 +196,7 @@ def test_what_is_copied_to_a_disk_in_memory_is_the_callers(
         if words[1]["source"].endswith("bad"):
             raise CallError("no space left")
 
-    monkeypatch.setattr(storage, "call_as_caller", call)
+    monkeypatch.setattr("edgebench.caller_process.call_as_caller", call)
     disk = RamDisk(ownership, lambda: 1 << 40, tmp_path)
     folder = disk.need(MIB)
     one, two = disk.copy(Path("/one")), disk.copy(Path("/two"))
