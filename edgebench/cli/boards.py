@@ -80,8 +80,7 @@ def _print_boards(every: Sequence[Board], as_json: bool) -> None:
 
 
 def _board_json(board: Board) -> dict[str, Any]:
-    derived = {"left_bytes": board.left_bytes, "storage_held": board.speed.label}
-    return {**asdict(board), **derived}
+    return {**asdict(board), "left_bytes": board.left_bytes, "storage_held": board.speed.label}
 
 
 def _print_board(board: Board, as_json: bool) -> None:
@@ -90,18 +89,23 @@ def _print_board(board: Board, as_json: bool) -> None:
         return
     print_headline(headline(board.title, f"leaves {format_size(board.left_bytes)}"))
     print_fields(_rows(board))
-    _print_sources(board.sources)
+    print_headline("sources")
+    for n, source in enumerate(board.sources, start=1):
+        print_lines([f"[{n}] {source.title}, seen {source.seen}:"])
+        click.echo(f"    {source.address}")
     print_next(f"edgebench minimum resnet18 --board {board.name}")
 
 
 def _rows(board: Board) -> Iterator[tuple[str, str]]:
     gpu = f", {format_size(board.gpu_bytes)} of it the GPU's" if board.gpu_bytes else ""
+    kernel = f"Linux {board.kernel}" if board.kernel else ""
+    cgroup = f"cgroup version {board.cgroup}" if board.cgroup else ""
     texts = {
         "RAM": format_size(board.ram_bytes) + gpu,
         "left for programs": board.left_words,
         "cores": f"{board.cores} ({board.core})" if board.core else str(board.cores),
         "swap": board.swap or "unknown: emulated without",
-        "system": _system(board) or "unknown",
+        "system": ", ".join(filter(None, (board.system, kernel, cgroup))) or "unknown",
     }
     for row, text in texts.items():
         yield row, text + _numbers(board.sources, _OF[row])
@@ -111,23 +115,10 @@ def _rows(board: Board) -> Iterator[tuple[str, str]]:
         yield f"storage {name}", board.speed_of(name).label + use + _numbers(board.sources, keys)
 
 
-def _system(board: Board) -> str:
-    kernel = f"Linux {board.kernel}" if board.kernel else ""
-    cgroup = f"cgroup version {board.cgroup}" if board.cgroup else ""
-    return ", ".join(word for word in (board.system, kernel, cgroup) if word)
-
-
 def _numbers(sources: Sequence[Source], keys: Sequence[str]) -> str:
     """`` [1, 3]``: which sources tell of these keys."""
     found = [str(n) for n, source in enumerate(sources, start=1) if set(source.of) & set(keys)]
     return f" [{', '.join(found)}]" if found else ""
-
-
-def _print_sources(sources: Sequence[Source]) -> None:
-    print_headline("sources")
-    for n, source in enumerate(sources, start=1):
-        print_lines([f"[{n}] {source.title}, seen {source.seen}:"])
-        click.echo(f"    {source.address}")
 
 
 def _print_storage(presets: Sequence[StoragePreset], as_json: bool) -> None:

@@ -31,7 +31,7 @@ from edgebench.text import printable
 from edgebench.units import parse_duration, parse_share
 
 if TYPE_CHECKING:
-    from edgebench.analysis.compare import DevicePoint, DevicesRow, EnoughAnswer
+    from edgebench.analysis.compare import DevicePoint, DevicesRow
     from edgebench.analysis.comparison import PointComparison, SweepComparison
     from edgebench.results.results import Sweep
 
@@ -189,18 +189,18 @@ def compare_devices(paths: Sequence[Path], within: str | None, as_json: bool) ->
     answers = enough_answers(rows, within_s) if within_s is not None else []
     if as_json:
         folders = {sweep.device: sweep.path for sweep in sweeps}
-        print_json(
-            {
-                "sweeps": folders,
-                "rows": [asdict(row) for row in rows],
-                "enough": [asdict(one) for one in answers],
-            }
-        )
+        listed = {"rows": list(map(asdict, rows)), "enough": list(map(asdict, answers))}
+        print_json({"sweeps": folders, **listed})
         return
     print_lines(f"{sweep.device}: {sweep.name}" for sweep in sweeps)
     _print_rows(rows, [sweep.device for sweep in sweeps])
     if answers:
-        _print_answers(answers)
+        titles = ("device", "fast enough down to", "takes", "workload")
+        cells = []
+        for one in answers:
+            takes = "" if one.seconds is None else seconds(one.seconds)
+            cells.append([one.device, one.limit_label or "not at any limit", takes, one.workload])
+        print_table(Table(titles, cells, ("device", "fast enough down to", "workload")))
     print_next(f"edgebench show {typed_path(sweeps[0].path)}")
 
 
@@ -240,17 +240,3 @@ def _cells(point: DevicePoint | None) -> tuple[str, str]:
         ended = ", ".join(f"{n} {name}" for name, n in sorted(point.outcomes.items()))
         return ended or "none", ""
     return seconds(point.seconds.median), factor(point.slowdown)
-
-
-def _print_answers(answers: Sequence[EnoughAnswer]) -> None:
-    titles = ("device", "fast enough down to", "takes", "workload")
-    rows = [
-        [
-            one.device,
-            one.limit_label or "not at any limit",
-            "" if one.seconds is None else seconds(one.seconds),
-            one.workload,
-        ]
-        for one in answers
-    ]
-    print_table(Table(titles, rows, ("device", "fast enough down to", "workload")))

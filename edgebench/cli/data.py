@@ -38,7 +38,12 @@ def data(name: str | None, folder: Path, download: bool, as_json: bool) -> None:
     if name:
         need(*LIBRARIES_OF_DATA.get(name, ()))
     if download:
-        _download(name, folder)
+        if name not in FROM_FOLDER:
+            remedy = f"edgebench data {FROM_FOLDER[0]} --download"
+            raise UsageError(f"only {', '.join(FROM_FOLDER)} can be downloaded", remedy=remedy)
+        from edgebench.workloads.training.data_sources import download_vision
+
+        download_vision(name, folder)
     rows = [_read(name, folder)] if name else [_listed(one, folder) for one in DATA_SETS]
     if as_json:
         print_json({"folder": folder, "data_sets": rows})
@@ -51,15 +56,6 @@ def data(name: str | None, folder: Path, download: bool, as_json: bool) -> None:
         cells = [[row["name"], row["shape"], row["state"]] for row in rows]
         print_table(Table(("data set", "shape", "state"), cells, ("data set", "state")))
     print_next("edgebench run hyperparameters --dry-run")
-
-
-def _download(name: str | None, folder: Path) -> None:
-    if name not in FROM_FOLDER:
-        remedy = f"edgebench data {FROM_FOLDER[0]} --download"
-        raise UsageError(f"only {', '.join(FROM_FOLDER)} can be downloaded", remedy=remedy)
-    from edgebench.workloads.training.data_sources import download_vision
-
-    download_vision(name, folder)
 
 
 def _listed(name: str, folder: Path) -> dict[str, str]:

@@ -19,7 +19,6 @@ from edgebench.processes import find_program
 
 if TYPE_CHECKING:
     from edgebench.scenario.new_scenario import NewScenario
-    from edgebench.scenario.scenario import Scenario
 
 _KINDS = ("inference", "training", "command")
 
@@ -73,6 +72,7 @@ def init(context: click.Context, /, network: str | None, out: Path | None, **fla
     overwritten.
     """
     from edgebench.scenario.new_scenario import scenario_text
+    from edgebench.scenario.points import points
 
     command = context.meta.get("command", ())
     asks = sys.stdin.isatty() and sys.stderr.isatty()
@@ -85,7 +85,9 @@ def init(context: click.Context, /, network: str | None, out: Path | None, **fla
         raise _exists(file)
     text, scenario = scenario_text(wanted, file)
     _write(file, text)
-    print_headline(_summary(file, scenario))
+    count = len(points(scenario))
+    trials = f"{count} points, {count * scenario.repeats} trials"
+    print_headline(f"Wrote {shown_path(file)}: {trials}. Each key has its meaning beside it.")
     print_next(f"edgebench run {typed_path(file)}")
 
 
@@ -167,11 +169,3 @@ def _write(file: Path, text: str) -> None:
     except OSError:
         remove_file(file)
         raise
-
-
-def _summary(file: Path, scenario: Scenario) -> str:
-    from edgebench.scenario.points import points
-
-    count = len(points(scenario))
-    trials = f"{count} points, {count * scenario.repeats} trials"
-    return f"Wrote {shown_path(file)}: {trials}. Each key has its meaning beside it."

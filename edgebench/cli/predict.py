@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 
 _RANGE = ("120%", "40%", 9)
+#: How many layers are named at each limit.
+_LAYERS = 3
 
 
 @click.command()
@@ -176,13 +178,10 @@ def _probe(
     return source_of(folder, wanted)
 
 
-#: How many layers are named at each limit.
-_LAYERS = 3
-
-
 def print_predictions(found: Sequence[Prediction], verbose: bool, source: PredictionSource) -> None:
     """Print a headline and a table for each workload; with ``verbose`` the layers too."""
     from edgebench.answers.models import prediction_headline, prediction_table
+    from edgebench.answers.table import size
 
     storage = source.storage.label if source.storage else ""
     for number, one in enumerate(found):
@@ -190,15 +189,8 @@ def print_predictions(found: Sequence[Prediction], verbose: bool, source: Predic
             click.echo()
         print_headline(prediction_headline(one, found, storage))
         print_table(prediction_table(one))
-        if verbose:
-            _print_layers(one)
-
-
-def _print_layers(one: Prediction) -> None:
-    """Print the layers that take the added time at each limit where it is computed."""
-    from edgebench.answers.table import size
-
-    told = [at for at in one.at if at.viable and at.layers]
-    for at in sorted(told, key=lambda at: -at.limit_bytes):
-        layers = (f"{layer.name} {layer.share:.0%}" for layer in at.layers[:_LAYERS])
-        print_lines([f"{size(at.limit_bytes)}: added to {', '.join(layers)}"])
+        # Where the added time is computed, the layers that take it are known.
+        computed = [at for at in one.at if at.viable and at.layers] if verbose else []
+        for at in sorted(computed, key=lambda at: -at.limit_bytes):
+            layers = (f"{layer.name} {layer.share:.0%}" for layer in at.layers[:_LAYERS])
+            print_lines([f"{size(at.limit_bytes)}: added to {', '.join(layers)}"])

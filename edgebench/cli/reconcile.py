@@ -71,7 +71,14 @@ def reconcile(
         return
     print_headline(_headline(found))
     for one in found:
-        _print_point(one, verbose)
+        print_headline(one.title)
+        _print_readings(one, verbose)
+        for ledger in one.ledgers:
+            click.echo()
+            _print_ledger(ledger)
+        if one.layers and verbose:
+            click.echo()
+            _print_layers(one.layers)
     print_lines(_lacking(found))
     print_warnings(loaded.warnings, None if verbose else "--verbose")
     print_next(f"edgebench export {typed_path(loaded.path)} --frame memory")
@@ -122,17 +129,6 @@ def _headline(found: Sequence[Reconciliation]) -> str:
         f"peaks differ by {gap}",
         f"unexplained {rest}",
     )
-
-
-def _print_point(one: Reconciliation, verbose: bool) -> None:
-    print_headline(one.title)
-    _print_readings(one, verbose)
-    for ledger in one.ledgers:
-        click.echo()
-        _print_ledger(ledger)
-    if one.layers and verbose:
-        click.echo()
-        _print_layers(one.layers)
 
 
 def _lacking(found: Sequence[Reconciliation]) -> list[str]:

@@ -20,7 +20,6 @@ from edgebench.errors import EdgebenchError
 from edgebench.extras import need
 
 if TYPE_CHECKING:
-    from edgebench.report.html import Report
     from edgebench.results.sweep_reader import Sweep
 
 
@@ -46,13 +45,21 @@ def report(
     # Checked together, so that one command installs everything.
     need("jinja2", "pandas")
     from edgebench.report.builder import make_report
+    from edgebench.report.html import as_html
+    from edgebench.report.markdown import write_markdown
+    from edgebench.results.derived import write_derived, write_file
     from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
     made = make_report(loaded)
-    paths = _written(made, output or loaded.path / "report.html", markdown)
+    target = output or loaded.path / "report.html"
+    paths = [write_file(target, as_html(made).encode())]
+    paths += write_markdown(target.with_suffix(".md"), made) if markdown else []
     if output is None:
-        paths = [*_written_headline(made, loaded.path), *paths]
+        # The figure to open first.
+        first = [one for one in made.pictures if one.stem.startswith("slowdown")][:1]
+        figures = loaded.path / "figures"
+        paths = [*(write_derived(figures, f"{one.stem}.svg", one.svg) for one in first), *paths]
     if as_json:
         print_warnings([*loaded.warnings, *made.left_out])
         print_json({"path": loaded.path, "files": paths})
@@ -90,24 +97,3 @@ def _is_comparable(earlier: Path, sweep: Sweep) -> bool:
     except EdgebenchError:
         return False
     return True
-
-
-def _written(made: Report, target: Path, markdown: bool) -> list[Path]:
-    from edgebench.report.html import as_html
-    from edgebench.report.markdown import write_markdown
-    from edgebench.results.derived import write_file
-
-    paths = [write_file(target, as_html(made).encode())]
-    return paths + (write_markdown(target.with_suffix(".md"), made) if markdown else [])
-
-
-def _written_headline(made: Report, folder: Path) -> list[Path]:
-    """Return the figure to open first, slowdown against the limit, as a file.
-
-    None where there is none.
-    """
-    from edgebench.results.derived import write_derived
-
-    found = (one for one in made.pictures if one.stem.startswith("slowdown"))
-    first = next(found, None)
-    return [write_derived(folder / "figures", f"{first.stem}.svg", first.svg)] if first else []

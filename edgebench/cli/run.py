@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.errors import SweepIncompleteError
-from edgebench.records import LIMIT_WORDS, LimitSetting
+from edgebench.records import LIMIT_WORDS
 from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -92,8 +92,6 @@ _SHOWN = (
     *("start", "kernel", "stack", "backward", "batch", "image", "steps", "epochs", "rounds"),
     *("page_cache", "gc", "command"),
 )
-
-
 _UNEXPECTED = ("failed", "timeout", "harness-error")
 
 
@@ -124,10 +122,16 @@ def print_dry_run(scenario: Scenario, command: str, as_json: bool) -> None:
 
 
 def _rows(seen: Preview, scenario: Scenario) -> list[tuple[str, str]]:
-    rows = _settings(seen)
+    columns = [
+        *((key, [_setting(point.settings, key) for point in seen.points]) for key in _SHOWN),
+        *_limits(seen),
+    ]
+    rows = [(name, ", ".join(filter(None, dict.fromkeys(values)))) for name, values in columns]
+    rows = [(name, words) for name, words in rows if words]
     if search := scenario.search:
-        rows.append(("search", f"{search.draws} draws of {', '.join(search.axes)}"))
-    rows += [*_limits(seen), ("points", str(len(seen.points)))]
+        at = sum(name in _SHOWN for name, _ in rows)
+        rows.insert(at, ("search", f"{search.draws} draws of {', '.join(search.axes)}"))
+    rows.append(("points", str(len(seen.points))))
     each = f"{scenario.repeats} of each point"
     if seen.walks:
         each = f"{seen.trials - seen.walks} fresh, {seen.walks} through all limits"
@@ -137,55 +141,37 @@ def _rows(seen: Preview, scenario: Scenario) -> list[tuple[str, str]]:
     return [*rows, ("time limit", f"{format_duration(scenario.timeout_s)} a trial")]
 
 
-def _settings(seen: Preview) -> list[tuple[str, str]]:
-    columns = [_column(point.settings, key) for key in _SHOWN for point in seen.points]
-    rows = {key: list(dict.fromkeys(v for k, v in columns if k == key)) for key in _SHOWN}
-    return [(key, ", ".join(filter(None, values))) for key, values in rows.items() if any(values)]
-
-
-def _column(settings: dict[str, Any], key: str) -> tuple[str, str]:
+def _setting(settings: dict[str, Any], key: str) -> str:
     value = (settings.get("networks") if key == "network" else None) or settings.get(key)
     if isinstance(value, list):
-        value = (" " if key == "command" else "+").join(value)
-    return key, "" if value is None else str(value)
+        return (" " if key == "command" else "+").join(value)
+    return "" if value is None else str(value)
 
 
-def _limits(seen: Preview) -> list[tuple[str, str]]:
+def _limits(seen: Preview) -> Iterator[tuple[str, list[str]]]:
+    """Yield each limit with its value at each point, as the scenario has it."""
     limits = [point.limits for point in seen.points]
-    held = {limit.storage for limit in limits}
-    rows = [
-        ("board", [limit.board for limit in limits if limit.board]),
-        ("memory", [limit.label for limit in limits]),
-        ("swap", [_swap(limit.swap_kind, limit.swap_bytes) for limit in limits]),
-        ("storage", [] if held == {AS_IS} else [limit.storage for limit in limits]),
-        *((name.replace("_", " "), _told(limits, name)) for name in LIMIT_WORDS),
-        ("accelerator", _accelerators(seen)),
-    ]
-    return [(name, ", ".join(dict.fromkeys(values))) for name, values in rows if values]
-
-
-def _told(limits: Sequence[LimitSetting], name: str) -> list[str]:
-    """Each value of one limit, as the scenario has it."""
-    values = (getattr(limit, name) for limit in limits)
-    return [value if isinstance(value, str) else f"{value:g}" for value in values if value]
-
-
-def _accelerators(seen: Preview) -> list[str]:
-    """Where points compute, and the memory that torch may take there; nothing of none alone."""
+    yield "board", [limit.board for limit in limits if limit.board]
+    yield "memory", [limit.label for limit in limits]
+    sizes = [f" of {format_size(one.swap_bytes)}" if one.swap_bytes else "" for one in limits]
+    yield "swap", [one.swap_kind + size for one, size in zip(limits, sizes, strict=True)]
+    held = [limit.storage for limit in limits]
+    yield "storage", [] if {*held} == {AS_IS} else held
+    for name in LIMIT_WORDS:
+        values = filter(None, (getattr(limit, name) for limit in limits))
+        words = [value if isinstance(value, str) else f"{value:g}" for value in values]
+        yield name.replace("_", " "), words
     named = [(point.settings.get("accelerator"), point.limits) for point in seen.points]
-    if not any(name for name, _ in named):
-        return []
-    sizes = (
-        f"{name} of {format_size(limits.accelerator_bytes)}"
-        if limits.accelerator_bytes is not None
-        else str(name or "none")
-        for name, limits in named
-    )
-    return list(sizes)
-
-
-def _swap(kind: str, size_bytes: int | None) -> str:
-    return f"{kind} of {format_size(size_bytes)}" if size_bytes else kind
+    if any(name for name, _ in named):
+        yield (
+            "accelerator",
+            [
+                f"{name} of {format_size(limits.accelerator_bytes)}"
+                if limits.accelerator_bytes is not None
+                else str(name or "none")
+                for name, limits in named
+            ],
+        )
 
 
 def print_summary(summary: SweepSummary, verbose: bool, as_json: bool) -> None:
