@@ -114,6 +114,7 @@ def test_the_least_memory_of_a_function(tmp_path: Path):
     assert (found.folder / "trials.jsonl").is_file()
 
 
+@pytest.mark.quick
 @pytest.mark.own_cgroup
 def test_whether_a_command_fits(tmp_path: Path):
     words = [sys.executable, "-c", ALLOCATE, "100"]

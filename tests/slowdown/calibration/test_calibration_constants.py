@@ -79,6 +79,16 @@ def test_files_are_recovered():
     assert pages.value == pytest.approx(32, rel=0.02)
 
 
+def test_a_files_rate_is_of_all_its_passes():
+    """(1 + 3) times the bytes in (1 + 7) times the seconds: half of the device's 1e9."""
+    scans = Device().scans()
+    (copied,) = (scan for scan in scans if (scan.of, scan.what) == ("file", "copy"))
+    slow = replace(
+        copied, number=1, touched_bytes=3 * copied.touched_bytes, seconds=7 * copied.seconds
+    )
+    assert Block([*scans, slow]).file_read_rate() == pytest.approx(0.5e9)
+
+
 def test_every_constant_is_there():
     found = constants_of(Device().scans(), [5.0], [3.0], swaps=True)
     found["seen_share"] = None
