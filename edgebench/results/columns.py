@@ -19,6 +19,7 @@ import msgspec
 from edgebench.measures.machine.noise import trial_doubts
 from edgebench.records import LimitSetting, TrialRecord, WorkingSet, field_kinds, is_number
 from edgebench.results.rounds import TRIAL_TIMES, rounds_of, trial_times
+from edgebench.results.spread import Spread, spread_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,3 +144,9 @@ def _texts(name: str, values: Sequence[Any]) -> Texts:
 
 #: Columns whose sum it is; what is only cached is no part of it.
 COLUMNS = tuple(f"working_set_{name}" for name in field_kinds(WorkingSet) if name != "cached_bytes")
+
+
+def working_sets(columns: ColumnTable, rows: Sequence[int]) -> Spread | None:
+    """Bytes, of those of these trials that were watched; None if none was."""
+    parts = [columns.values(name, rows) for name in COLUMNS]
+    return spread_of(map(sum, zip(*parts, strict=True)))

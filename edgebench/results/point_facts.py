@@ -12,13 +12,14 @@ from msgspec import structs
 
 from edgebench.measures.machine.noise import spread_doubts
 from edgebench.need import least_to_give, need_of
-from edgebench.records import Doubt, EndedIn, LimitSetting
-from edgebench.results.columns import ColumnTable
+from edgebench.records import DEMAND, Doubt, EndedIn, LimitSetting
+from edgebench.results.columns import ColumnTable, working_sets
 from edgebench.results.limit_to_give import NOT_MET, adapts, is_limit_met
 from edgebench.results.once import once_for_results
 from edgebench.results.point_times import (
     WalkedRows,
     point_times,
+    rounds_before_end,
     steady_relative,
 )
 from edgebench.results.rounds import STEADY
@@ -39,20 +40,25 @@ class PointFacts:
 
     ``times_s`` and ``slowdowns`` have those of :data:`~edgebench.results.rounds.TRIAL_TIMES`
     that the point has; only trials that ended ``ok`` count in them. ``limit_bytes`` is as the
-    kernel rounded it. ``ratios`` are the same as ``slowdowns`` with the intervals that repeats
+    kernel rounded it. ``unsteady`` counts the trials whose rounds don't repeat, of those with
+    enough of them to tell. ``ratios`` are the same as ``slowdowns`` with the intervals that repeats
     give them. A point with a ``throughput_per_s`` also has ``slowdowns["throughput"]``, unlimited
     rate ÷ rate; ``unit`` is what is counted. ``collections_s`` is what garbage collections took of
     each trial's rounds, where any did. ``doubts`` are of the point's numbers.
     ``swap_free_bytes`` is the swap that was free at kills which a lack of it can't explain; None:
-    there were none. ``ended_in``: what all trials that did not finish were doing; None where they
-    differ. ``need_bytes`` is what each trial without a limit needed; ``least_to_give_bytes`` is the
-    most of it where limits are kinder (else None). ``library_bytes`` is beside it.
+    there were none. ``rounds_before_end_s``: rounds of trials that its limit ended later.
+    ``ended_in``: what all trials that did not finish were doing; None where they differ.
+    ``base_bytes`` is the runtime's footprint. ``need_bytes`` is what each trial without a limit
+    needed; ``least_to_give_bytes`` is the most of it where limits are kinder (else None).
+    ``undroppable_bytes`` is the part of the demand that only swap can hold; the rest are files that
+    are read again when dropped. ``library_bytes`` is beside it.
     ``stopped_s``: when a trial was stopped that ran past its time limit.
-    ``read_again_bytes`` is what each steady round reads again, where that was counted.
-    ``steady_relative``: a walk's steady rounds over those without a limit around them.
-    ``unmeasured``: what the trials of a program leave open; None of others. ``meets_limit``:
-    whether one of them reached its limit, as far as that is known; else its slowdowns are 1, and a
-    doubt has what the clock said.
+    ``working_set_bytes`` is what its steady rounds need, where that was watched.
+    ``read_again_bytes`` is what each of them reads again, where that was counted.
+    ``steady_relative``: a walk's steady
+    rounds over those without a limit around them. ``unmeasured``: what the trials of a program
+    leave open; None of others. ``meets_limit``: whether one of them reached its limit, as far as
+    that is known; else its slowdowns are 1, and a doubt has what the clock said.
     """
 
     point: str
@@ -66,16 +72,23 @@ class PointFacts:
     ratios: dict[str, Ratio] = field(default_factory=dict)
     limit_bytes: int | None = None
     peak_bytes: Spread | None = None
+    saturated: bool | None = None
+    swap_peak_bytes: Spread | None = None
     swap_free_bytes: Spread | None = None
+    rounds_before_end_s: Spread | None = None
     stopped_s: float | None = None
     ended_in: EndedIn | None = None
+    base_bytes: float | None = None
     demand_bytes: float | None = None
     need_bytes: Spread | None = None
     least_to_give_bytes: float | None = None
+    undroppable_bytes: float | None = None
     library_bytes: float | None = None
+    working_set_bytes: Spread | None = None
     read_again_bytes: int | None = None
     reasons: list[str] = field(default_factory=list)
     collections_s: list[float] = field(default_factory=list)
+    unsteady: int = 0
     doubts: list[Doubt] = field(default_factory=list)
     throughput_per_s: Spread | None = None
     unit: str = ""
@@ -183,7 +196,7 @@ def _compared(point: PointFacts, twin: PointFacts) -> PointFacts:
     made = replace(point, slowdowns=slowdowns, ratios=ratios, doubts=doubts)
     if point.demand_bytes is not None:
         return made
-    return replace(made, demand_bytes=twin.demand_bytes, library_bytes=twin.library_bytes)
+    return replace(made, **{name: getattr(twin, name) for name in DEMAND})
 
 
 def _declared(resolved: Mapping[str, Any]) -> dict[str, tuple[dict[str, Any], LimitSetting]]:
@@ -233,15 +246,22 @@ def _point(
         times_s=point_times(sweep, rows, walked),
         limit_bytes=limits.memory_bytes if measured is None else measured,
         peak_bytes=spread_of(columns.values("peak_bytes", rows)),
+        saturated=any(columns.values("saturated", rows)) if rows else None,
+        swap_peak_bytes=spread_of(columns.values("swap_peak_bytes", rows)),
         swap_free_bytes=spread_of(columns.values("kill_swap_free_bytes", killed)),
+        rounds_before_end_s=rounds_before_end(sweep, rows),
         stopped_s=max(columns.values("wall_s", stopped), default=None),
         ended_in=ended_in.pop() if len(ended_in) == 1 else None,
+        base_bytes=_median(columns, "base_bytes", rows),
         demand_bytes=_median(columns, "demand_bytes", rows),
+        undroppable_bytes=_median(columns, "undroppable_bytes", rows),
         need_bytes=spread_of(need.total_bytes for need in needs),
         least_to_give_bytes=least_to_give(needs),
         library_bytes=_median(columns, "library_bytes", rows),
+        working_set_bytes=working_sets(columns, rows),
         reasons=_reasons(columns, rows),
         collections_s=[taken for taken in columns.values("collections_s", rows) if taken > 0],
+        unsteady=columns.values("rounds_repeat", rows).count(0),
         doubts=_doubts(columns, rows),
         throughput_per_s=spread_of(
             columns.values("throughput_per_s", [row for row, end in ends if end == "ok"])

@@ -7,11 +7,12 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from edgebench.kills import TOO_TIGHT
 from edgebench.results.rounds import STEADY, TRIAL_TIMES, round_stages
 from edgebench.results.spread import Spread, spread_of
 
 if TYPE_CHECKING:
-    from edgebench.records import TrialRecord
+    from edgebench.records import PhaseSum, TrialRecord
     from edgebench.results.columns import ColumnTable
     from edgebench.results.sweep_reader import Sweep
 
@@ -72,10 +73,29 @@ def steady_relative(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -> Sp
     return spread_of(one for rounds in visits.values() for one in rounds)
 
 
+def rounds_before_end(sweep: Sweep, rows: Sequence[int]) -> Spread | None:
+    """Return the steady rounds, in seconds, of trials that a limit ended later; None: none.
+
+    Of a walk that visited the limit with one round, that round.
+    """
+    ends = zip(rows, sweep.columns.words("outcome", rows), strict=True)
+    found: list[float] = []
+    for one in (sweep.records[row] for row, outcome in ends if outcome in TOO_TIGHT):
+        steady = _steady_rounds(one)
+        if not steady and one.walk and one.walk.step:
+            # No start: a process that visits a further limit has long begun.
+            steady = [phase.wall_s for phase in _rounds(one)]
+        found += steady
+    return spread_of(found)
+
+
 def _steady_rounds(record: TrialRecord) -> list[float]:
     stages = round_stages(record)
-    rounds = (phase for phase in record.phases if phase.phase == "round")
-    return [one.wall_s for one in rounds if stages[one.round] == STEADY]
+    return [one.wall_s for one in _rounds(record) if stages[one.round] == STEADY]
+
+
+def _rounds(record: TrialRecord) -> list[PhaseSum]:
+    return [phase for phase in record.phases if phase.phase == "round"]
 
 
 #: The number of what is of no walk.

@@ -202,7 +202,8 @@ def read_sweep(path: Path) -> Sweep:
     networks = _read_or_warn(path / NETWORKS, warnings) if (path / NETWORKS).exists() else {}
     networks = _without_damage(networks, warnings)
     complete = _read_or_warn(path / COMPLETE, warnings) if (path / COMPLETE).exists() else None
-    own, timed, upward = _apart(read_records(file, warnings))
+    records = read_records(file, warnings)
+    timed = [record for record in records if record.strategy is None]
     scenario_text = ""
     try:
         scenario_text = read_text(path / SCENARIO, errors="replace")
@@ -211,7 +212,7 @@ def read_sweep(path: Path) -> Sweep:
     return Sweep(
         path=path,
         device=path.resolve().parent.name,
-        records=timed,
+        records=[record for record in timed if record.direction != UP],
         resolved=resolved,
         environment=environment,
         networks=networks,
@@ -219,8 +220,8 @@ def read_sweep(path: Path) -> Sweep:
         complete=complete,
         running=running,
         warnings=warnings,
-        strategy_records=own,
-        upward_records=upward,
+        strategy_records=[record for record in records if record.strategy is not None],
+        upward_records=[record for record in timed if record.direction == UP],
     )
 
 
@@ -247,18 +248,6 @@ def timed_in(plan: object) -> list[dict[str, Any]]:
     """Return the timed trials of a plan as ``resolved.json`` keeps it."""
     listed = plan if isinstance(plan, list) else []
     return [one for one in listed if isinstance(one, dict) and one.get("strategy") is None]
-
-
-def _apart(
-    records: Sequence[TrialRecord],
-) -> tuple[Sequence[TrialRecord], Sequence[TrialRecord], Sequence[TrialRecord]]:
-    """Return the trials that strategies have to themselves; the timed ones; of them, the way up."""
-    timed = [record for record in records if record.strategy is None]
-    return (
-        [record for record in records if record.strategy is not None],
-        [record for record in timed if record.direction != UP],
-        [record for record in timed if record.direction == UP],
-    )
 
 
 def sweep_folders(path: Path) -> list[Path]:

@@ -24,6 +24,7 @@ class Unmeasured:
         is_idle: whether it did next to nothing itself, in each trial.
         growth: of the stopped trial whose memory grew fastest, so that no need can be told; None:
             none grew.
+        level: of the stopped trial that was level last; None: none was seen to be.
     """
 
     processes: int = 0
@@ -31,6 +32,7 @@ class Unmeasured:
     left_bytes: int = 0
     is_idle: bool = False
     growth: GrowthReport | None = None
+    level: GrowthReport | None = None
 
 
 def unmeasured(records: Sequence[TrialRecord]) -> Unmeasured:
@@ -39,13 +41,15 @@ def unmeasured(records: Sequence[TrialRecord]) -> Unmeasured:
     reports = [record.outside for record in seen if record.outside is not None]
     most = max(reports, key=lambda one: one.processes, default=OutsideReport())
     left_bytes = max((one.left_bytes or 0 for one in reports), default=0)
-    growing = [record.growth for record in seen if record.growth and record.growth.grows]
+    judged = [record.growth for record in seen if record.growth is not None]
+    growing = [one for one in judged if one.grows]
     return Unmeasured(
         processes=most.processes,
         names=tuple(most.names),
         left_bytes=left_bytes if left_bytes >= _LEAST_BYTES else 0,
         is_idle=bool(seen) and all(map(_is_idle, seen)),
         growth=max(growing, key=lambda one: one.bytes_per_s, default=None),
+        level=None if growing else max(judged, key=lambda one: one.level_s or 0.0, default=None),
     )
 
 

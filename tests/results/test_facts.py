@@ -25,6 +25,7 @@ from edgebench.records import (
     TrialRecord,
     WalkReport,
     Watching,
+    WorkingSet,
 )
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.folder import keep_asked_pace
@@ -157,27 +158,37 @@ def test_a_points_numbers_are_of_its_own_trials() -> None:
             9.0,
             steady_s,
             peak_bytes=peak * MIB,
+            swap_peak_bytes=swap * MIB,
+            base_bytes=base * MIB,
             demand_bytes=demand * MIB,
-            library_bytes=libraries * MIB,
+            undroppable_bytes=(demand - 100) * MIB,
+            library_bytes=base // 2 * MIB,
+            saturated=False,
+            working_set=WorkingSet(base * MIB, 3 * MIB, 5 * MIB, 7 * MIB, 900 * MIB),
         )
-        for steady_s, peak, libraries, demand in (
-            (2.0, 500, 30, 410),
-            (2.6, 520, 32, 450),
-            (2.1, 505, 31, 400),
+        for steady_s, peak, swap, base, demand in (
+            (2.0, 500, 1, 60, 410),
+            (2.6, 520, 9, 64, 450),
+            (2.1, 505, 4, 62, 400),
         )
     ]
     limits = LimitSetting("150M", 150 * MIB, "file", 512 * MIB)
-    # The kernel rounded the limit.
+    # The kernel rounded the limit; one of them touched it.
     limited = [
-        record(149, 9.0, steady_s, limits=limits, collections_s=collected)
-        for steady_s, collected in ((6.3, 0.0), (8.4, 0.5), (7.0, 0.2))
+        record(149, 9.0, steady_s, limits=limits, saturated=touched, collections_s=collected)
+        for steady_s, touched, collected in ((6.3, False, 0.0), (8.4, True, 0.5), (7.0, False, 0.2))
     ]
     wide, tight = points(*free, *limited)
     assert wide.times_s["steady"] == wide.times_s["total"] == spread_of([2.0, 2.6, 2.1])
     assert wide.times_s["start"].median == 9.0
     assert wide.peak_bytes == spread_of([500 * MIB, 520 * MIB, 505 * MIB])
+    assert wide.swap_peak_bytes == spread_of([MIB, 9 * MIB, 4 * MIB])
+    assert (wide.base_bytes, wide.library_bytes) == (62 * MIB, 31 * MIB)
+    # Sums of what a round needs; what is only cached is none of it.
+    assert wide.working_set_bytes == spread_of([75 * MIB, 79 * MIB, 77 * MIB])
     for point in (wide, tight):
-        assert (point.demand_bytes, point.library_bytes) == (410 * MIB, 31 * MIB)
+        assert (point.demand_bytes, point.undroppable_bytes) == (410 * MIB, 310 * MIB)
+    assert (wide.saturated, tight.saturated) == (False, True)
     assert tight.limit_bytes == 149 * MIB
     assert tight.collections_s == [0.5, 0.2]
     assert tight.slowdowns == pytest.approx({"total": 7 / 2.1, "steady": 7 / 2.1, "start": 1.0})
@@ -249,6 +260,7 @@ def test_every_second_unsteady_trial_makes_a_point_unsteady(
 ) -> None:
     steady = [(9.0, 1.0, 1.0, 1.0), (9.0, 1.0, 2.0, 4.0)]
     (point,) = points(*(record(None, *steady[1 - one]) for one in settle))
+    assert point.unsteady == settle.count(0)
     assert ("unsteady_rounds" in {doubt.kind for doubt in point.doubts}) is told
 
 
@@ -293,6 +305,21 @@ def test_rounds_without_a_limit_are_of_their_own_walk_and_the_last_before() -> N
     assert walk_numbers([nothing, 0, 1, nothing, 0, 1]) == [-1, 0, 0, -1, 1, 1]
     around = unlimited_around([-1, 0, 0, 0, 1], [7.0, 2.0, 3.0, nothing, nothing])
     assert around == {1: 2.0, 2: 3.0, 3: 3.0}
+
+
+def test_rounds_before_a_kill_count_also_where_time_ran_out() -> None:
+    """5 s of a round against 2 s; the round of a walk's first visit is a start."""
+    late = {"outcome": "timeout"}
+    records = [
+        *repeats(None, [2.0, 2.2, 1.8]),
+        record(100, 9.0, 5.0, 5.4, **late),
+        record(90, 7.0, walk=WalkReport("a", 0), **late),
+        record(80, 7.0, walk=WalkReport("a", 3), **late),
+    ]
+    ended = {point.limit_bytes: point for point in points(*records)}
+    assert ended[100 * MIB].rounds_before_end_s == spread_of([5.0, 5.4])
+    assert ended[90 * MIB].rounds_before_end_s is None
+    assert ended[80 * MIB].rounds_before_end_s == spread_of([7.0])
 
 
 # Workloads
@@ -365,7 +392,7 @@ def test_what_rounds_read_again_stands_at_limits_where_visits_agree() -> None:
 
 def test_what_programs_leave_open_is_the_most_of_all_trials() -> None:
     slow, fast = GrowthReport(True, 5.0, 900, None, 9.0), GrowthReport(True, 8.0, 500, None, 9.0)
-    level = GrowthReport(False, 0.0, 9, 7.0)
+    level, longer = GrowthReport(False, 0.0, 9, 3.0), GrowthReport(False, 0.0, 9, 7.0)
     idle = {"wall_s": 40.0, "cpu_s": 1.5, "demand_bytes": 4 * MIB}
     reports = [
         OutsideReport(1, ["a"], 7 * MIB),
@@ -381,8 +408,10 @@ def test_what_programs_leave_open_is_the_most_of_all_trials() -> None:
         assert not unmeasured([*made, replace(made[0], **other)]).is_idle  # type: ignore[arg-type]
     little = OutsideReport(left_bytes=4096)
     assert unmeasured([record(outside=little), record()]) == Unmeasured()
-    growing = [replace(made[0], growth=one) for one in (slow, fast, level)]
-    assert unmeasured(growing).growth == fast
+    growing = [replace(made[0], growth=one) for one in (slow, fast, longer)]
+    assert (unmeasured(growing).growth, unmeasured(growing).level) == (fast, None)
+    levels = [replace(made[0], growth=one) for one in (longer, level)]
+    assert (unmeasured(levels).growth, unmeasured(levels).level) == (None, longer)
 
 
 def test_only_limited_trials_tell_how_kills_may_have_been_prevented() -> None:
