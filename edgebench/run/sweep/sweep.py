@@ -198,8 +198,8 @@ class PlannedSweep:
     @property
     def fingerprint(self) -> str:
         """What tells it from other sweeps: what the scenario means and what its networks are."""
-        made = {**self.manifest.get("networks", {}), "code": self.manifest}
-        contents = {name: one["content"] for name, one in made.items() if "content" in one}
+        parts = {**self.manifest.get("networks", {}), "code": self.manifest}
+        contents = {name: part["content"] for name, part in parts.items() if "content" in part}
         if self.given:
             contents["points"] = points_digest(self.points)
         return self.scenario.fingerprint(contents)
@@ -384,12 +384,12 @@ class SweepUnderWay:
     def __init__(
         self,
         sweep: PlannedSweep,
-        made: ScenarioTrials,
+        trials: ScenarioTrials,
         loop: TrialLoop,
         folder: ResultsFolder,
         is_search: bool,
     ) -> None:
-        self._made, self._loop, self._folder = made, loop, folder
+        self._scenario_trials, self._loop, self._folder = trials, loop, folder
         self._progress, self._session = loop.progress, loop.session
         self._points, self._planner = {point.id: point for point in sweep.points}, sweep.planner
         self._is_search = is_search
@@ -414,7 +414,7 @@ class SweepUnderWay:
         self._progress.begin(self.path, len(self.plan), len(self.resumed))
         left = [planned for planned in self.plan if planned.trial not in self.resumed]
         if left:
-            self._made.warm()
+            self._scenario_trials.warm()
         self._loop.run(map(self._request, left), self._trial, self._keep)
         while further := self._planner.further(self.plan, StoredRecords(self._folder.records)):
             self.plan += further
@@ -457,7 +457,7 @@ class SweepUnderWay:
                 raise unknown_demand(point, self.path)
             demand = found
         records = self._folder.records() if planned.walk else ()
-        return self._made.request(planned, demand, records)
+        return self._scenario_trials.request(planned, demand, records)
 
     def _trial(self, request: TrialRequest) -> TrialRecord:
         files = TrialFiles(
@@ -468,7 +468,7 @@ class SweepUnderWay:
             reading=self._folder.reading_path(request.trial),
             live=self._folder.live_path,
         )
-        record, *further = self._made.make(request, files)
+        record, *further = self._scenario_trials.make(request, files)
         self._further[request.trial] = further
         return record
 
@@ -480,15 +480,15 @@ class SweepUnderWay:
     def summary(self, wall_s: float) -> SweepSummary:
         """Return what the sweep came to, with what is noisy about it."""
         harness_s = self._loop.trials_s - self._loop.workload_s
-        made = self._loop.trials
+        trials = self._loop.trials
         return SweepSummary(
             folder=self.path,
             trials=len(self._trials.timed()),
             outcomes=self._trials.outcomes(),
             resumed=len(self.resumed),
             wall_s=wall_s,
-            harness_s_per_trial=harness_s / made if made else None,
-            harness_share=harness_s / self._loop.trials_s if made else None,
+            harness_s_per_trial=harness_s / trials if trials else None,
+            harness_share=harness_s / self._loop.trials_s if trials else None,
             doubts=self._trials.doubts(self._points.values()),
         )
 

@@ -130,7 +130,9 @@ class StorageControl:
         limits = tuple(DiskLimit(disk.number, disk.name, speed.held) for disk in held)
         about = _about({disk: found.disks[disk] for disk in held})
         proofs = [
-            {"disk": disk.name, **asdict(proof)} for disk, made in held.items() for proof in made
+            {"disk": disk.name, **asdict(proof)}
+            for disk, proofs in held.items()
+            for proof in proofs
         ]
         report = StorageReport(**asdict(speed), disks=about, proof=proofs, not_held=not_held)
         return HeldStorage(limits, report)
@@ -243,8 +245,8 @@ class StoragePlaces:
 
 def weights_of(settings: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, str]:
     """Network → the folder of its weights, of a workload's networks."""
-    made = manifest.get("networks", {})
-    return {name: made[name]["folder"] for name in settings.get("networks", ())}
+    networks = manifest.get("networks", {})
+    return {name: networks[name]["folder"] for name in settings.get("networks", ())}
 
 
 def swap_areas(machine: SystemFiles, state: SwapState) -> list[Path]:

@@ -34,7 +34,7 @@ class StrategyTrial:
     Args:
         strategy: which; one with a trial of its own.
         options: what it is to do.
-        folder: made new, and removed after :meth:`read`.
+        folder: made new, and removed after :meth:`keep_reading`.
         target: where its reading is kept (``.json.gz``).
     """
 
