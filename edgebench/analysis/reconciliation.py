@@ -167,7 +167,6 @@ def _finished(sweep: Sweep, point: str) -> list[TrialRecord]:
 def _own_trials(
     sweep: Sweep, timed: TrialRecord
 ) -> tuple[dict[str, TrialReadings], dict[str, str]]:
-    """Find the strategies' trials of a timed trial's point, and why there are not more."""
     trials: dict[str, TrialReadings] = {}
     missing = {}
     limited = timed.limit_bytes is not None

@@ -306,7 +306,6 @@ class WorkloadAnswers:
         return "ok" if finishes else None if finishes is None else "oom-killed"
 
     def _time(self, curve: Curve, limit_bytes: float) -> tuple[PhaseTime, Source] | None:
-        """Return a phase's time where no trial ran, and where it is from; None: nothing tells."""
         measured = [] if self._moved else self._measured
         known = [
             (one.limit_bytes, time)
@@ -387,7 +386,6 @@ class WorkloadAnswers:
         return self._phases[key]
 
     def _layers(self, limit_bytes: float) -> tuple[AddedLayerTime, ...]:
-        """Share what a limit adds among the layers: by the bytes of each that are read again."""
         curve = next((one for one in self._curves if one.phase == "total"), None)
         computed = self._computed(curve) if curve else None
         if not curve or computed is None or isinstance(computed, CannotPredictError):

@@ -385,7 +385,6 @@ class Block:
         return sum(s.in_bytes for s in scans) / (seconds - faults)
 
     def _beyond_ram(self, scan: Scan) -> float:
-        """Seconds of a pass over a cold file beyond those of a warm one."""
         warm = self.passes("file", FITS, "read")[-1]
         in_ram = warm.seconds / warm.touched_bytes * scan.touched_bytes
         return max(scan.seconds - in_ram, 0.1 * scan.seconds)

@@ -147,7 +147,6 @@ def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
 def _with_constants(
     data: DeviceData, results: Results, storage: StorageSpeed
 ) -> tuple[DeviceData, list[str]]:
-    """Add the calibration kept beside the results, else assumed constants and the reason."""
     trials = results.trials
     own = (trials["device"] == data.device) & trials["engine"].isna()
     # A walk shows no demand, and its footprint is taken when it has long begun.

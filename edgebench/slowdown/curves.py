@@ -336,7 +336,6 @@ def _made(
     unlimited: Iterable[Mapping[Any, Any]],
     lost: dict[str, tuple[float, ...]] | None = None,
 ) -> Curve:
-    """Return a curve with the settings of the row ``like``."""
     rows = sorted(limited, key=lambda row: (row["memory_bytes"], row["trial"]))
     demands = [d for row in unlimited if not pd.isna(d := row["workload_demand_bytes"])]
     settings = _plain({name: like[name] for name in _SETTINGS if not pd.isna(like[name])})

@@ -83,7 +83,6 @@ class Fit:
 
     @cached_property
     def _left_out(self) -> list[tuple[float, FloatArray, FloatArray]]:
-        """Each limit, and the points without it."""
         return [(float(at), *measured_points(self.curve.without(at))) for at in self.curve.limits]
 
     @cached_property
@@ -207,7 +206,6 @@ def measured_points(curve: Curve) -> tuple[FloatArray, FloatArray]:
 def _between(
     x: FloatArray, y: FloatArray, limit_bytes: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the logarithms of the lowest and highest slowdown that measured neighbours leave."""
     at = np.log(limit_bytes)
     low = np.append(y, 0.0)[np.searchsorted(x, at - _SAME)]
     high = np.append(np.inf, y)[np.searchsorted(x, at + _SAME)]

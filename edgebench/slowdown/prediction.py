@@ -329,7 +329,6 @@ class Predictor:
         return None
 
     def _least_s(self, settings: Mapping[str, Any], limit_bytes: float) -> float:
-        """Return the seconds of the bytes that no eviction can spare a round, on a held disk."""
         constants = (self.there or self.data).calibration
         held = constants.held if constants else None
         mapped = settings.get("loader") == "mmap"

@@ -132,7 +132,6 @@ def _errors(bases: Floats, observed: Floats) -> Floats:
 
 
 def _doubt(bases: Floats, line: Floats, observed: Floats, free: int) -> float:
-    """Compute the share of simulated straight lines that seem as bent as the real one."""
     straight = line @ (line.T @ observed)
     noise = float(np.sqrt(_errors(line[None], observed[:, None])[0, 0] / (free + 2)))
     random: Any = np.random.default_rng(0)

@@ -341,12 +341,10 @@ _MOVED = (
 
 
 def _title(measure: str) -> str:
-    """Name a measure as ``own`` or ``system 5s``."""
     return measure.removesuffix("_bytes").replace("_", " ")
 
 
 def _effect_tables(effects: Sequence[SettingEffect]) -> list[StudyTable]:
-    """Make the table of all effects, and of the paper's conclusion about the learning rate."""
     # The settings in which the groups differ.
     groups = [effect.group for effect in effects]
     named = [name for name in groups[0] if len({group[name] for group in groups}) > 1]
