@@ -27,7 +27,6 @@ from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import ParentCgroup, find_parent
 from edgebench.errors import CgroupError
-from edgebench.records import Outcome
 from edgebench.units import format_size
 
 NO_SWAP_ACCOUNTING = """\
@@ -47,7 +46,8 @@ their limits and counters are not available; as another user than root, call edg
 #: One for the workload, one for harness and sampler.
 _ENOUGH_CPUS = 2
 _LIMIT = 64 << 20
-_BELOW, _ABOVE = 32 << 20, 96 << 20
+#: What the two programs allocate.
+_BELOW, ABOVE_BYTES = 32 << 20, 96 << 20
 _TIMEOUT_S = 30.0
 #: Together above the limit; the first part below it, with room for the interpreter.
 _SIZE, _MORE = 48 << 20, 40 << 20
@@ -139,18 +139,10 @@ def support_findings(described: Mapping[str, Any]) -> list[Finding]:
     ]
 
 
-@dataclass(frozen=True)
-class LimitCheck:
-    """What happened to the program that allocates more than its limit."""
+def check_limit(parent: ParentCgroup) -> int:
+    """Run both programs under a small limit without swap; return that limit in bytes.
 
-    limit_bytes: int
-    touched_bytes: int
-    outcome: Outcome
-    peak_bytes: int | None
-
-
-def check_limit(parent: ParentCgroup) -> LimitCheck:
-    """Run both programs under a small limit without swap. Takes well below a second.
+    It takes well below a second.
 
     Raises:
         CgroupError: the limit is not enforced, or a smaller one is.
@@ -160,11 +152,11 @@ def check_limit(parent: ParentCgroup) -> LimitCheck:
         limit = cgroup.set_limits(Limits(memory_bytes=_LIMIT, swap_bytes=0)).memory_bytes or 0
         if (code := run_in(cgroup, ["-c", _ALLOCATOR, str(_BELOW)], _TIMEOUT_S)) != 0:
             raise _failed(cgroup, _BELOW, f"ended with {code}, and should have succeeded")
-        code = run_in(cgroup, ["-c", _ALLOCATOR, str(_ABOVE)], _TIMEOUT_S)
+        code = run_in(cgroup, ["-c", _ALLOCATOR, str(ABOVE_BYTES)], _TIMEOUT_S)
         if code != -signal.SIGKILL:
             ended = "did not end" if code is None else f"ended with {code}"
-            raise _failed(cgroup, _ABOVE, f"{ended}, and should have been killed")
-        return LimitCheck(limit, _ABOVE, "oom-killed", cgroup.read().peak_bytes)
+            raise _failed(cgroup, ABOVE_BYTES, f"{ended}, and should have been killed")
+        return limit
     finally:
         cgroup.remove()
 

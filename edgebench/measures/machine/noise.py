@@ -279,14 +279,14 @@ def noise_doubts(noise: Mapping[str, Any]) -> list[Doubt]:
     return doubts
 
 
-def repeats_wanted(values: Sequence[float], within: float = WANTED_SHARE) -> int:
-    """Find how many repeats put the mean within that share of the truth, 95 times of 100.
+def repeats_wanted(values: Sequence[float]) -> int:
+    """Find how many repeats put the mean within :data:`WANTED_SHARE` of the truth, 95 of 100 times.
 
-    From the spread seen so far, taken as normal: the least n with t · stdev / √n ≤ within · mean,
+    From the spread so far, taken as normal: the least n with t · stdev / √n ≤ that share · mean,
     where t is Student's of n repeats: few of them tell little of their own spread.
     """
     mean = statistics.fmean(values)
-    share = _stdev(values, mean) / (within * mean)
+    share = _stdev(values, mean) / (WANTED_SHARE * mean)
     wanted = max(2, math.ceil((_NORMAL_95 * share) ** 2))
     while student_95(wanted) * share > math.sqrt(wanted):
         wanted += 1
