@@ -198,8 +198,10 @@ class AdvicePlanner:
             for name in names:
                 if self._is_planned(name, block):
                     continue
-                known_s = self.trial_s(name) or self.trial_s(PLAIN, limited=False) or 0.0
-                needed_s = self._stop_s(name, block) or _SLACK * known_s
+                # Where plain is killed, nothing says when a trial has lost: the longest so far.
+                others = (name,) if self.records(name) else (PLAIN, *self.remedies)
+                longest_s = max(self.trial_s(other) or 0.0 for other in others)
+                needed_s = self._stop_s(name, block) or _SLACK * longest_s
                 return (name, block, True, needed_s) if needed_s + kept_s < left_s else None
         return None
 
