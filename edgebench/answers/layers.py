@@ -33,7 +33,11 @@ def blame_words(table: LayerCostTable, cost: PassCost) -> str:
     """``at 231 MiB: classifier.1 +62 %, classifier.4 +27 %, others 11 %``."""
     label = cost.at.label
     worst = sorted(table.layers, key=lambda row: -_extra_share(row, label))[:_NAMED]
-    named = [row for row in worst if _is_blamed(row, label)]
+    named = [
+        row
+        for row in worst
+        if row.at[label].surely_slower and _extra_share(row, label) >= _LEAST_SHARE
+    ]
     if not named:
         return ""
     words = [f"{layer_name(table, row)} +{share(_extra_share(row, label))}" for row in named]
@@ -44,10 +48,6 @@ def blame_words(table: LayerCostTable, cost: PassCost) -> str:
 
 def _extra_share(row: LayerRow, label: str) -> float:
     return row.at[label].extra_share or 0.0
-
-
-def _is_blamed(row: LayerRow, label: str) -> bool:
-    return row.at[label].surely_slower and _extra_share(row, label) >= _LEAST_SHARE
 
 
 def layers_headline(table: LayerCostTable, cost: PassCost | None, name: str, needs: str) -> str:

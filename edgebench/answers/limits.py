@@ -261,17 +261,14 @@ def overview_table(answers: Iterable[WorkloadAnswer]) -> Table:
         free = next((row for row in one.rows if row.limit_bytes is None), None)
         rate = free and free.throughput_per_s
         worst = max((r.slower.median for r in limited if r.slower), default=None)
+        known = (free.round_s, free.start_s, free.time_s) if free else ()
+        pace = next((seconds(time) for time in known if time is not None), "")
         rows.append(
             [
                 *(printable(one.name), need, give),
-                *(f"{fine}/{len(limited)}" if limited else "", _pace(free)),
+                *(f"{fine}/{len(limited)}" if limited else "", pace),
                 *(f"{rate:.3g}" if rate else "", factor(worst)),
             ]
         )
     titles = ("workload", "needs", "give", "ok at", "time", "per s", "slowest")
     return filled_table(titles, rows, "workload")
-
-
-def _pace(row: LimitRow | None) -> str:
-    known = (row.round_s, row.start_s, row.time_s) if row else ()
-    return next((seconds(time) for time in known if time is not None), "")

@@ -181,7 +181,10 @@ def main() -> NoReturn:
     try:
         leave_tool_path()
         secure_environment()
-        code = _run_verb(signals)
+        code = _print_errors(signals)
+        if code and signals.received:
+            # The error is what the signal led to.
+            code = 128 + signals.received
     except BaseException:
         # Of an interrupted import or a closed terminal come errors of all kinds.
         if signals.received is None:
@@ -192,12 +195,6 @@ def main() -> NoReturn:
     # killed by SIGINT. Python forgets that when it runs the next text.
     eval("0")  # noqa: S307
     sys.exit(code)
-
-
-def _run_verb(signals: _Signals) -> int:
-    """Its exit code; an error after a signal is what the signal led to."""
-    code = _print_errors(signals)
-    return code and (128 + signals.received if signals.received else code)
 
 
 def _print_errors(signals: _Signals) -> int:
@@ -218,7 +215,11 @@ def _print_errors(signals: _Signals) -> int:
             # Its reader has ended, as `| head` does: further output goes nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        return _print_error(_machine_error(error))
+        # A failure that nothing foresaw, as a full disk or a lost permission.
+        remedy = _REMEDIES.get(error.errno or 0, "edgebench doctor")
+        where = str(error.filename) if error.filename else None
+        what = str(error.strerror or error)
+        return _print_error(MachineError(what, where=where, remedy=remedy))
     except click.ClickException as error:
         if isinstance(error, click.NoSuchOption):
             error = unknown_option_error(error)
@@ -267,10 +268,3 @@ def _interrupted(signals: _Signals) -> int:
         os.dup2(nowhere, sys.stderr.fileno())
     signals.received = signals.received or signal.SIGINT
     return 128 + signals.received
-
-
-def _machine_error(error: OSError) -> MachineError:
-    """Return an unexpected failure of the system, as a full disk or a lost permission."""
-    remedy = _REMEDIES.get(error.errno or 0, "edgebench doctor")
-    where = str(error.filename) if error.filename else None
-    return MachineError(str(error.strerror or error), where=where, remedy=remedy)

@@ -171,7 +171,12 @@ def _print_ledger(ledger: Ledger) -> None:
 
 def _print_layers(layers: Sequence[LayerLedgers]) -> None:
     """Print the layers in which some strategy's peak rises most above their start."""
-    largest = sorted(layers, key=_rise, reverse=True)[:_MOST_LAYERS]
+
+    def rise(layer: LayerLedgers) -> int:
+        sizes = layer.figures.values()
+        return max((p - b for b, p, _ in sizes if b is not None and p is not None), default=0)
+
+    largest = sorted(layers, key=rise, reverse=True)[:_MOST_LAYERS]
     shown = [layer for layer in layers if layer in largest]
     names = list(dict.fromkeys(name for layer in shown for name in layer.figures))
     rows = []
@@ -183,15 +188,6 @@ def _print_layers(layers: Sequence[LayerLedgers]) -> None:
     title = f"peaks in MiB of {len(shown)} of {len(layers)} layers' loads and executions"
     titles = ("layer", "phase", *names, "unexplained")
     print_table(Table(titles, rows, ("layer", "phase"), title))
-
-
-def _rise(layer: LayerLedgers) -> int:
-    rises = [
-        peak - before
-        for before, peak, _ in layer.figures.values()
-        if before is not None and peak is not None
-    ]
-    return max(rises, default=0)
 
 
 def _mib(size_bytes: float | None) -> str:

@@ -280,8 +280,11 @@ def check_form(sent: Mapping[str, Any], files: FormFiles) -> dict[str, Any]:
     """
     if strange := _strange_keys(sent, form_tables(files)):
         return {"faults": [{"key": key, "says": "is not a key of this form"} for key in strange]}
-    if unlisted := _unlisted_boards(sent):
-        return {"faults": unlisted}
+    # A path would have the server read that file.
+    boards = as_list(sent.get("limits", {}).get("board") or [])
+    if unlisted := [name for name in boards if name not in board_names()]:
+        says = "is not one of the boards that come with edgebench; choose one from the list"
+        return {"faults": [{"key": "limits.board", "says": f"{n!r} {says}"} for n in unlisted]}
     data = {"schema": SCHEMA, **sent.get(_TOP, {})}
     data |= {name: table for name, table in sent.items() if name != _TOP and table}
     try:
@@ -301,14 +304,6 @@ def check_form(sent: Mapping[str, Any], files: FormFiles) -> dict[str, Any]:
         "longest_s": seen.longest_s,
         "warnings": list(seen.warnings),
     }
-
-
-def _unlisted_boards(sent: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Faults of boards that are no known names: a path would have the server read that file."""
-    given = as_list(sent.get("limits", {}).get("board") or [])
-    says = "is not one of the boards that come with edgebench; choose one from the list"
-    strange = [one for one in given if one not in board_names()]
-    return [{"key": "limits.board", "says": f"{one!r} {says}"} for one in strange]
 
 
 def _strange_keys(sent: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:

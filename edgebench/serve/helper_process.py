@@ -38,7 +38,6 @@ from edgebench.results.derived import kept_advice
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.point_facts import PointFacts
 from edgebench.results.rounds import STEADY
-from edgebench.results.spread import Spread
 from edgebench.results.sweep_reader import Sweep, read_sweep
 from edgebench.results.workload_key import short_names
 from edgebench.text import printable
@@ -136,17 +135,17 @@ def _point(point: PointFacts) -> dict[str, Any]:
         "limit_bytes": point.limit_bytes,
         "outcomes": point.outcomes,
         # `total` is the same as `steady`, and there also without rounds.
-        "times_s": {name: _spread(s) for name, s in point.times_s.items() if name != STEADY},
+        "times_s": {
+            name: [spread.low, spread.median, spread.high]
+            for name, spread in point.times_s.items()
+            if name != STEADY
+        },
         "slowdowns": {
             name: [ratio.low, ratio.median, ratio.high]
             for name, ratio in point.ratios.items()
             if name != STEADY
         },
     }
-
-
-def _spread(spread: Spread) -> list[float]:
-    return [spread.low, spread.median, spread.high]
 
 
 #: The limits that are predicted, in percent of demand.

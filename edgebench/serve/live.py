@@ -192,7 +192,9 @@ class LiveStream:
         self._follow()
         self._browsers.add(events)
         try:
-            yield _event("state", self._full_state())
+            trial = self._state.trial if self._state else None
+            rest = {"system": list(self._system), "trial": trial_data(trial) if trial else None}
+            yield _event("state", {**self._progress(), **rest})
             while (event := await events.get()) is not None:
                 yield event
         finally:
@@ -235,7 +237,12 @@ class LiveStream:
         """Send what changed in the sweep and in its trial."""
         before = self._state.trial if self._state else None
         self._state = self._tail.poll() if self._tail else None
-        self._keep_reasons()
+        # Why the latest trials failed, each wording once.
+        for record in self._state.fresh if self._state else ():
+            shown = record.outcome in _FAULTS or needs_explanation(record)
+            reason = reason_words(record) if shown else None
+            if reason and reason not in self._reasons:
+                self._reasons.append(reason)
         trial = self._state.trial if self._state else None
         progress = self._progress()
         if progress != self._progress_sent:
@@ -246,25 +253,12 @@ class LiveStream:
         elif trial is not None:
             self._send("update", trial_update(trial))
 
-    def _keep_reasons(self) -> None:
-        """Keep why the latest trials failed: each wording once."""
-        for record in self._state.fresh if self._state else ():
-            shown = record.outcome in _FAULTS or needs_explanation(record)
-            reason = reason_words(record) if shown else None
-            if reason and reason not in self._reasons:
-                self._reasons.append(reason)
-
     def _progress(self) -> dict[str, Any]:
         started = self._page_sweep.started
         return {
             "sweep": sweep_data(self._state, self._reasons) if self._state else None,
             "started": asdict(started) if started else None,
         }
-
-    def _full_state(self) -> dict[str, Any]:
-        trial = self._state.trial if self._state else None
-        rest = {"system": list(self._system), "trial": trial_data(trial) if trial else None}
-        return {**self._progress(), **rest}
 
     def _send(self, kind: str, data: Any) -> None:
         event = _event(kind, data) if self._browsers else ""
