@@ -42,14 +42,13 @@ _LEFT_OUT = {
 }
 
 
-def _numbers_of(part: str, kind: Any) -> tuple[str, ...]:
-    names = [name for name, inner in field_kinds(kind).items() if inner in _NUMBER_KINDS]
-    return tuple(name for name in names if f"{part}_{name}" not in _LEFT_OUT)
-
-
 #: Reports of a record, and what of each is a column: ``sampler_…``, ``storage_…``.
 PARTS = {
-    part: _numbers_of(part, kind)
+    part: tuple(
+        name
+        for name, inner in field_kinds(kind).items()
+        if inner in _NUMBER_KINDS and f"{part}_{name}" not in _LEFT_OUT
+    )
     for part, kind in _KINDS.items()
     if issubclass(kind, msgspec.Struct) and kind is not LimitSetting
 }

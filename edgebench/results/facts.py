@@ -141,9 +141,17 @@ class SweepFacts:
 def sweep_facts(sweep: Sweep) -> SweepFacts:
     """Return the facts of a sweep, complete, running or interrupted."""
     points = point_facts(sweep)
-    curves = _curves(sweep)
-    if curves:
-        points = [_with_misses(point, curves) for point in points]
+    timed = [*sweep.records, *sweep.upward_records]
+    counted = [one for one in timed if one.round_counts or one.outcome in TOO_TIGHT]
+    curves: dict[WorkloadKey, MissCurve] = {}
+    if any(one.round_counts for one in counted):
+        curves = {curve.workload: curve for curve in record_curves(counted)}
+        for place, point in enumerate(points):
+            # What its rounds read again, on the way that its curve is of.
+            curve = curves.get(curve_workload(point.key))
+            known = curve.known if curve else ()
+            read = (one.round_bytes for one in known if one.limit_bytes == point.limit_bytes)
+            points[place] = replace(point, read_again_bytes=next(read, None))
     # A search plans only some of its points.
     planned = [point for point in points if point.planned or point.outcomes]
     found = workload_facts(planned or points)
@@ -158,23 +166,6 @@ def sweep_facts(sweep: Sweep) -> SweepFacts:
             for one in found
         ),
     )
-
-
-def _curves(sweep: Sweep) -> dict[WorkloadKey, MissCurve]:
-    """Return the miss curve of each workload whose rounds were counted."""
-    timed = [*sweep.records, *sweep.upward_records]
-    counted = [one for one in timed if one.round_counts or one.outcome in TOO_TIGHT]
-    if not any(one.round_counts for one in counted):
-        return {}
-    return {curve.workload: curve for curve in record_curves(counted)}
-
-
-def _with_misses(point: PointFacts, curves: dict[WorkloadKey, MissCurve]) -> PointFacts:
-    """Return the point with what its rounds read again, on the way that its curve is of."""
-    curve = curves.get(curve_workload(point.key))
-    own = curve.known if curve else ()
-    read = (one.round_bytes for one in own if one.limit_bytes == point.limit_bytes)
-    return replace(point, read_again_bytes=next(read, None))
 
 
 def workload_facts(points: Iterable[PointFacts]) -> list[WorkloadFacts]:

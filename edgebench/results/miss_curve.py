@@ -147,7 +147,8 @@ def _curve(key: WorkloadKey, records: Sequence[TrialRecord]) -> MissCurve:
     ended = [one.limit_bytes for one in records if one.outcome in TOO_TIGHT and one.limit_bytes]
     if not visits:
         counted = any(one.in_bytes is not None for r in records for one in r.round_counts)
-        return MissCurve(key, missing=_why_none(counted, bool(ended)))
+        why: NoKnee = "no_counts" if not counted else "killed" if ended else "no_rounds"
+        return MissCurve(key, missing=why)
     unlimited = int(statistics.median(free)) if free else 0
     made = [_point(*where, of, unlimited) for where, of in visits.items()]
     points = sorted(made, key=lambda one: -one.limit_bytes)
@@ -171,12 +172,6 @@ def _curve(key: WorkloadKey, records: Sequence[TrialRecord]) -> MissCurve:
 
 def _visits(points: Iterable[MissPoint], way: Direction | None) -> dict[int, tuple[int, ...]]:
     return {one.limit_bytes: one.visit_bytes for one in points if one.direction == way}
-
-
-def _why_none(counted: bool, killed: bool) -> NoKnee:
-    if not counted:
-        return "no_counts"
-    return "killed" if killed else "no_rounds"
 
 
 def _read(counts: RoundCounts) -> int:

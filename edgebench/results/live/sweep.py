@@ -82,6 +82,10 @@ class SweepTail:
         done = sum(outcome in FINAL_OUTCOMES for outcome in self._outcomes.values())
         planned = self._plan.total()
         total = None if planned is None else planned + len(self._visits)
+        under_way_s = self._trial.elapsed_s if self._trial else 0.0
+        took_s, made = self._took_s
+        left = None if total is None else total - done
+        left_s = None if left is None else time_left_s(took_s, made, left, under_way_s)
         return SweepState(
             path=self.path,
             running=running,
@@ -89,7 +93,7 @@ class SweepTail:
             total=total,
             done=done,
             outcomes=dict(Counter(self._outcomes.values())),
-            left_s=None if total is None else self._left_s(total - done),
+            left_s=left_s,
             fresh=fresh,
             trial=self._trial,
             warnings=[*self._damaged, *self._plan.warnings],
@@ -150,12 +154,6 @@ class SweepTail:
         # Its samples are packed away when it has ended.
         if not self._trial.is_there():
             self._trial = None
-
-    def _left_s(self, left: int) -> float | None:
-        """Trials left times what one took on the mean, the harness's work included."""
-        under_way_s = self._trial.elapsed_s if self._trial else 0.0
-        took_s, made = self._took_s
-        return time_left_s(took_s, made, left, under_way_s)
 
 
 def time_left_s(took_s: float, made: float, left: int, under_way_s: float) -> float | None:
