@@ -15,8 +15,11 @@ PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 #: The tags of wheels that a Jetson (glibc 2.35) or a Raspberry Pi can use.
 AARCH64 = ["manylinux2014_aarch64", *(f"manylinux_2_{minor}_aarch64" for minor in range(17, 36))]
 #: What tests that load no torch need.
-EXTRAS = "plot,parquet,serve"
-TOOLS = ["hypothesis", "import-linter", "pytest", "pytest-benchmark", "pytest-timeout"]
+EXTRAS = "plot,parquet,report,serve"
+TOOLS = [
+    *("hatch-vcs", "hatchling", "hypothesis", "import-linter"),
+    *("pytest", "pytest-benchmark", "pytest-timeout", "pytest-xdist"),
+]
 
 nox.options.sessions = ["tests", "newest", "oldest", "aarch64"]
 nox.options.error_on_missing_interpreters = False

@@ -240,6 +240,7 @@ def test_a_fresh_trial_is_preferred_to_a_part_of_a_walk(tmp_path: Path) -> None:
     assert reconcile_sweep(replace(sweep, records=walked))
 
 
+@pytest.mark.torch
 @pytest.mark.process
 def test_without_strategies_it_says_how_to_get_them(tmp_path: Path) -> None:
     path = make(tmp_path, Shape(networks={"lenet": 4}, limits=(None, 100), repeats=1))

@@ -65,6 +65,7 @@ def test_words_that_make_no_sense_to_predict(
     refused(say("predict", "vgg11", "--results", root, *words), 2, *fragments)
 
 
+@pytest.mark.torch
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("words", "fragments"),

@@ -25,6 +25,7 @@ def test_a_network_that_was_run(root: Path):
     assert one["was_run"]
 
 
+@pytest.mark.torch
 @pytest.mark.process
 def test_a_network_that_never_was(root: Path):
     words = ("squeezenet1_1", "--results", root, "--schedule", "bulk", "--memory", "30%")

@@ -57,6 +57,7 @@ def scenario_points(scenario: Scenario) -> Any:
     return points(scenario)
 
 
+@pytest.mark.torch
 @pytest.mark.process
 def test_a_network_that_never_ran_is_probed_where_it_can_run(
     root: Path, walked: list[tuple[Scenario, Path]], monkeypatch: pytest.MonkeyPatch

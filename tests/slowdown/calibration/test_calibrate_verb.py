@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import asdict, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import made_records
@@ -20,6 +21,8 @@ from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run import calibration as module
 from edgebench.run.trial.record import TrialRequest
 from edgebench.slowdown.calibration import Calibration, load_calibration
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
 
 
 def run(*words: str | Path) -> Result:
@@ -58,6 +61,7 @@ def test_one_command_calibrates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "next: edgebench" in done.stderr
 
 
+@needs_torch
 def test_json_is_the_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     kept = tmp_path / "board" / "calibration-file.json"
     kept.parent.mkdir()
@@ -70,6 +74,7 @@ def test_json_is_the_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "! the machine was noisy" in done.stderr
 
 
+@needs_torch
 @pytest.mark.heavy
 def test_the_table_says_each_constant_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     made = made_up()
@@ -88,6 +93,7 @@ def test_the_table_says_each_constant_in_words(tmp_path: Path, monkeypatch: pyte
     assert "0.50 µs" in verbose
 
 
+@needs_torch
 def test_results_that_cannot_be_written_are_told_first(tmp_path: Path):
     """Before two minutes of work, not after."""
     (tmp_path / "board").write_text("a file where the folder should be")
@@ -133,6 +139,7 @@ def test_a_scan_killed_with_swap_free_is_made_again(
     assert blocks.again == again
 
 
+@needs_torch
 def test_without_cgroups_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def refuse(**words: float) -> None:
         raise CgroupError("no cgroup can be made here", remedy="edgebench doctor")

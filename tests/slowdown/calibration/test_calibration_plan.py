@@ -89,6 +89,7 @@ def test_every_pass_and_kind_is_known_and_every_size_whole(swap: str):
                 assert area["size_bytes"] < LIMIT_BYTES
 
 
+@pytest.mark.torch
 @pytest.mark.process
 def test_a_slowed_network_tells_what_scans_leave_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -119,6 +120,7 @@ def test_a_slowed_network_tells_what_scans_leave_out(
     assert 0.8 * 135 * MIB < limit < 0.8 * 160 * MIB
 
 
+@pytest.mark.torch
 @pytest.mark.process
 def test_without_a_slowed_network_scans_alone_tell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
