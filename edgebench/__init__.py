@@ -126,8 +126,7 @@ def measure(
         edgebench.errors.MachineError: no cgroup can be made here (``CgroupError``), the storage
             can't be held, or the command, GNU time or the swap is missing.
     """
-    from edgebench.run.trial.command import asked_limits
-    from edgebench.run.trial.function import measure_workload
+    from edgebench.run.trial.command import asked_limits, measure_workload
 
     asked = asked_limits(memory, swap, cores, cpu_quota, storage)
     return measure_workload(

@@ -12,7 +12,7 @@ from edgebench.cgroups.interface import Counters
 from edgebench.measures.machine.accelerators import ProcessMemory
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import AcceleratorReport
-from edgebench.run.trial.accelerator_reader import (
+from edgebench.run.trial.process_readers import (
     AcceleratorReader,
     AcceleratorReadings,
     accelerator_report,

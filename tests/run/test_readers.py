@@ -14,10 +14,14 @@ from edgebench.cgroups.swap import Compressed, SwapRam, SwapState
 from edgebench.errors import MachineError
 from edgebench.records import LimitSetting
 from edgebench.run.trial import readers, trial
-from edgebench.run.trial.accelerator_reader import AcceleratorReader
 from edgebench.run.trial.controllers import FAST_DISK
 from edgebench.run.trial.outcome import KillReader
-from edgebench.run.trial.process_readers import FilesReader, MapsReader, OutsideReader
+from edgebench.run.trial.process_readers import (
+    AcceleratorReader,
+    FilesReader,
+    MapsReader,
+    OutsideReader,
+)
 from edgebench.run.trial.readers import Finished, Reader, ReaderLoop
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session

@@ -20,7 +20,7 @@ _UNSAFE_CALLS = {
 }
 #: Send a function of the caller's own to a process of its own, in that direction only; the file is
 #: in a private folder, and nothing that was not made a moment ago is unpickled.
-_SEND_FUNCTIONS = {"run/trial/function.py": "pickles", "workloads/function_call.py": "unpickles"}
+_SEND_FUNCTIONS = {"run/trial/command.py": "pickles", "workloads/function_call.py": "unpickles"}
 #: Calls that unpickle unless this keyword has this value.
 _MUST_SAY = {"torch.load": ("weights_only", True), "np.load": ("allow_pickle", False)}
 #: Keywords whose values are read.

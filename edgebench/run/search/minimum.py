@@ -24,8 +24,7 @@ from edgebench.run.search.search import LimitSearch, SearchRules, needs_of
 from edgebench.run.search.unlimited_trials import check_throughput, check_unlimited
 from edgebench.run.sweep.sweep import SweepOptions, planned_trials, run_sweep
 from edgebench.run.sweep.trials import Progress
-from edgebench.run.trial.command import check_command
-from edgebench.run.trial.function import function_settings, name_of
+from edgebench.run.trial.command import check_command, function_settings, name_of
 from edgebench.run.trial.session import scratch_folder
 from edgebench.run.walk.pace import pace_of_program, pace_of_rounds
 from edgebench.scenario.flag_scenario import tried_scenario

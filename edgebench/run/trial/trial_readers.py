@@ -25,7 +25,7 @@ from edgebench.run.trial.used_files import PROGRAMS
 from edgebench.swap_areas import SwapArea, read_swap_areas
 
 if TYPE_CHECKING:
-    from edgebench.run.trial.accelerator_reader import AcceleratorReader, AcceleratorReadings
+    from edgebench.run.trial.process_readers import AcceleratorReader, AcceleratorReadings
 
 
 _NOISE_INTERVAL_S, _SWAP_INTERVAL_S = 1.0, 0.1
@@ -185,7 +185,7 @@ class TrialReaders:
         waits = bool(settings.get("stop_after_s"))
         accelerator = None
         if settings.get("accelerator") is not None:
-            from edgebench.run.trial.accelerator_reader import AcceleratorReader
+            from edgebench.run.trial.process_readers import AcceleratorReader
 
             accelerator = AcceleratorReader(cgroup.pids)
         return cls(
@@ -212,7 +212,7 @@ class TrialReaders:
         swap, outside = loop.stop(self.swap, finished), loop.stop(self.outside, finished)
         accelerator = loop.stop(self.accelerator, finished)
         if self.accelerator and accelerator is None:
-            from edgebench.run.trial.accelerator_reader import AcceleratorReadings
+            from edgebench.run.trial.process_readers import AcceleratorReadings
 
             accelerator = AcceleratorReadings(missing=dict(loop.missing))
         maps, swap = maps or MapsReadings(), swap or SwapReadings()
