@@ -35,7 +35,8 @@ from edgebench.run.walk.pace import (
     start_of_rounds,
     visited,
 )
-from edgebench.run.walk.walk import Visit, Visited, walk_records
+from edgebench.run.walk.records import walk_records
+from edgebench.run.walk.walk import Visit, Visited
 from edgebench.swap_areas import SwapArea
 
 SECOND = 10**9

@@ -79,7 +79,7 @@ def test_data_is_never_run() -> None:
 
 def test_the_harness_unpickles_nothing() -> None:
     unpickling = {"load", "loads", "Unpickler"}
-    sending = PACKAGE / "run" / "trial" / "function.py"
+    sending = PACKAGE / "run" / "trial" / "command.py"
     assert not unpickling & {call.name.rpartition(".")[2] for call in read(sending)[0]}
 
 

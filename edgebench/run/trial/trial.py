@@ -170,7 +170,7 @@ def _recorded_trials(
         unread = replace(measured, missing={**measured.missing, "reading": why})
         record = record_of(request, unread, started_utc, total_s)
     if measured.walk and request.walk:
-        from edgebench.run.walk.walk import walk_records
+        from edgebench.run.walk.records import walk_records
 
         rounds = measured.recorded_rounds
         return walk_records(record, measured.walk, request.walk, files.events, rounds)
