@@ -34,12 +34,11 @@ from report import RESULTS, write
 from edgebench.results.miss_curve import MissCurve as Counted
 from edgebench.results.results import load
 from edgebench.results.rounds import START
-from edgebench.slowdown.computed import Computed, ComputedPhase
+from edgebench.slowdown.computed import CannotPredictError, Computed, ComputedPhase
 from edgebench.slowdown.context import DeviceData, device_data
 from edgebench.slowdown.curves import WHOLES, Curve, shown_phase
 from edgebench.slowdown.fit import fit_curve
 from edgebench.slowdown.prediction import counted_by_workload
-from edgebench.slowdown.workload import CannotPredictError
 
 ONE, TWO, FREE = "validation-one-thread", "validation-two-threads", "validation"
 SWEEPS = (ONE, TWO, FREE)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import report
 
-from edgebench.boards.storage import AS_IS
+from edgebench.boards.board import AS_IS
 from edgebench.cli.progress import LineProgress
 from edgebench.results.results import Results, load
 from edgebench.results.rounds import START

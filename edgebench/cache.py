@@ -13,8 +13,7 @@ from pathlib import Path
 
 from edgebench.errors import EdgebenchError
 from edgebench.identity import Identity, caller_identity
-from edgebench.safe_files import make_folder, remove_file, write_whole
-from edgebench.safe_reading import read_file
+from edgebench.safe_files import make_folder, read_file, remove_file, write_whole
 
 #: Part of what each name is a hash of: to be raised when the form of the files changes.
 _FORM = "1"

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from msgspec import Meta, Struct, field, structs
 
-from edgebench.boards.storage import AS_IS
+from edgebench.boards.board import AS_IS
 
 #: What fits a column of 64 bits; no byte or nanosecond of a real machine is beyond.
 LARGEST = 2**63 - 1

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from edgebench.boards.storage import AS_IS
+from edgebench.boards.board import AS_IS
 from edgebench.records import LimitSetting, SamplerReport, TrialRecord
 from edgebench.results.folder import ResultsFolder
 from edgebench.spans import events_to_phases

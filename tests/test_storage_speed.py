@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgebench.boards.storage import (
+from edgebench.boards.board import (
     AS_IS,
     StorageSpeed,
     format_speed,

@@ -29,7 +29,7 @@ from edgebench.analysis.comparison import (
     moderated_t_tests,
 )
 from edgebench.answers.warnings import Warned, WarningKind, warning_lines
-from edgebench.boards.storage import AS_IS, storage_words
+from edgebench.boards.board import AS_IS, storage_words
 from edgebench.errors import ResultsError, UsageError
 from edgebench.records import TrialRecord
 from edgebench.results.point_facts import point_facts

@@ -21,8 +21,7 @@ from edgebench.analysis.layer_table import (
 from edgebench.errors import ResultsError
 from edgebench.records import Doubt
 from edgebench.results.once import once_for_results
-from edgebench.results.point_facts import point_facts
-from edgebench.results.point_times import is_one_walk, walk_numbers
+from edgebench.results.point_facts import is_one_walk, point_facts, walk_numbers
 from edgebench.results.spread import Ratio, Spread, ratio_of, spread_of
 from edgebench.workloads.engines.engine import WHOLE
 

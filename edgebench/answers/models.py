@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from edgebench.answers.table import Table, factor, filled_table, headline, seconds, share, size
-from edgebench.boards.storage import AS_IS
+from edgebench.boards.board import AS_IS
 from edgebench.results.rounds import START
 from edgebench.results.spread import SLIGHT
 from edgebench.slowdown.curves import shown_phase

@@ -1,27 +1,292 @@
-"""One board: its RAM and what is left of it, cores, storage and swap, with the sources."""
+"""One board: its RAM and what is left of it, cores, storage speeds and swap, with the sources."""
 
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from edgebench.boards.storage import (
-    FOLDER,
-    Source,
-    StorageSpeed,
-    read_toml,
-    sources_of,
-    storage_of,
-    storage_preset,
-)
 from edgebench.errors import UsageError
+from edgebench.safe_files import read_text
 from edgebench.text import did_you_mean
 from edgebench.units import MIB, format_size, parse_size, parse_swap
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).parent
+
+
+#: Storage that nothing holds.
+AS_IS = "as-is"
+#: The disk that is made in memory, as a storage names it.
+RAM = "ram"
+#: What to do where a speed can't be held: the end of a remedy's sentence.
+AS_IS_REMEDY = "measure with the storage as it is: --storage as-is"
+STORAGE_HELP = (
+    'write "as-is", a name as sd-a1 (edgebench boards --storage), or speeds to hold it to: '
+    "read=90MB/s,write=30MB/s,read_iops=2000,write_iops=500; add disk=ram for a disk in memory"
+)
+SPEED_HELP = 'write a speed with its unit: "90MB/s" (powers of 1000) or "90MiB/s" (of 1024)'
+#: Smallest unit first; of two that fit, the first is used to write a speed.
+_UNITS = {"B": 1}
+_UNITS |= {unit: 1000**n for n, unit in enumerate(("kB", "MB", "GB"), start=1)}
+_UNITS |= {unit: 1024**n for n, unit in enumerate(("KiB", "MiB", "GiB"), start=1)}
+_SPEED = re.compile(r"^\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z]*)(/s)?\s*$")
+#: A preset's; speeds have an equals sign, and a number alone is none.
+_NAME = re.compile(r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")
+#: Slower than any disk; a check of lower speeds would take minutes. Faster than any.
+_LEAST_BPS, _MOST_BPS = 10**6, 10**12
+_LEAST_IOPS, _MOST_IOPS = 10, 10**7
+#: Key as people write it → attribute.
+_SPEED_KEYS = {"read": "read_bps", "write": "write_bps"}
+#: The key of the disk that is meant.
+_DISK = "disk"
+
+
+@dataclass(frozen=True)
+class StorageSpeed:
+    """The most that a disk may do in a second; None: not held.
+
+    ``read_bps`` and ``write_bps`` are bytes, ``read_iops`` and ``write_iops`` requests. ``ram``:
+    swap and weights are put on a disk in memory, which has no speed of its own to speak of.
+    """
+
+    read_bps: int | None = None
+    write_bps: int | None = None
+    read_iops: int | None = None
+    write_iops: int | None = None
+    ram: bool = False
+
+    @property
+    def as_is(self) -> bool:
+        """Whether it is the machine's own, and nothing is held."""
+        return self == StorageSpeed()
+
+    @property
+    def held(self) -> StorageSpeed:
+        """The declared speeds alone."""
+        return replace(self, ram=False)
+
+    @property
+    def label(self) -> str:
+        """As a flag has it: ``read=90MB/s,read_iops=2000``; the same for all spellings of one."""
+        words = {"read": self.read_bps, "write": self.write_bps}
+        parts = [f"{key}={format_speed(value)}" for key, value in words.items() if value]
+        counts = {"read_iops": self.read_iops, "write_iops": self.write_iops}
+        parts += [f"{key}={value}" for key, value in counts.items() if value]
+        parts += [f"disk={RAM}"] if self.ram else []
+        return ",".join(parts) or AS_IS
+
+
+_SPEED_KEYS |= {f.name: f.name for f in fields(StorageSpeed) if f.name.endswith("iops")}
+
+
+def parse_storage(text: str) -> StorageSpeed:
+    """Return the storage of ``"read=90MB/s,read_iops=2000"``, ``"sd-a1,disk=ram"`` or ``"as-is"``.
+
+    Raises:
+        UsageError: no speed, no unit, zero, an unknown key or name; the remedy shows how it is
+            written.
+    """
+    if text.strip() == AS_IS:
+        return StorageSpeed()
+    first, _, rest = text.partition(",")
+    if _NAME.match(first.strip()):
+        speed = storage_preset(first.strip()).speed
+        return replace(speed, ram=_only_disk(rest)) if rest else speed
+    return storage_of(_key_values(text))
+
+
+def _only_disk(text: str) -> bool:
+    """Whether what follows a name puts that storage in memory; it may say nothing else."""
+    given = storage_of(_key_values(text))
+    if not given.held.as_is:
+        what = f"{text.strip()!r} changes the speed of a storage that has a name"
+        raise UsageError(what, remedy="write all speeds without the name, or disk=ram after it")
+    return given.ram
+
+
+def _key_values(text: str) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = (word.strip() for word in part.partition("="))
+        if not equals:
+            raise UsageError(f"{part.strip()!r} is not a storage speed", remedy=STORAGE_HELP)
+        if key in given:
+            raise UsageError(f"{key!r} is given twice", remedy="leave one out")
+        given[key] = value
+    return given
+
+
+def storage_of(given: Mapping[str, Any]) -> StorageSpeed:
+    """Return the storage of a table: ``{"read": "90MB/s", "read_iops": 2000, "disk": "ram"}``.
+
+    Raises:
+        UsageError: as :func:`parse_storage`.
+    """
+    if not given:
+        raise UsageError("no speed is given", remedy=STORAGE_HELP)
+    if unknown := [key for key in given if key not in (*_SPEED_KEYS, _DISK)]:
+        known = ", ".join((*_SPEED_KEYS, _DISK))
+        raise UsageError(f"no storage speed {unknown[0]!r}", remedy=f"use one of {known}")
+    parsed = {
+        _SPEED_KEYS[key]: (_parse_iops(key, value) if key.endswith("iops") else parse_speed(value))
+        for key, value in given.items()
+        if key != _DISK
+    }
+    if (disk := given.get(_DISK, RAM)) != RAM:
+        remedy = f"write {_DISK}={RAM}, or leave it out: then it is the machine's own"
+        raise UsageError(f"{_DISK} = {disk!r} is not a disk to choose", remedy=remedy)
+    return StorageSpeed(**parsed, ram=_DISK in given)
+
+
+def parse_speed(text: object) -> int:
+    """Bytes per second of ``"90MB/s"`` (powers of 1000) or ``"90MiB/s"`` (of 1024).
+
+    Raises:
+        UsageError: no number, no unit, not a second's; or out of range.
+    """
+    match = _SPEED.match(str(text))
+    if not match:
+        raise UsageError(f"{text!r} is not a speed", remedy=SPEED_HELP)
+    number, unit, per_second = match.groups()
+    if not unit or unit not in _UNITS or not per_second:
+        lacks = "has no unit" if not unit else f"{unit + (per_second or '')!r} is no unit of speed"
+        what = f"{text!r} {lacks}" if not unit else f"{text!r}: {lacks}"
+        raise UsageError(what, remedy=SPEED_HELP)
+    bps = round(float(number) * _UNITS[unit])
+    if not _LEAST_BPS <= bps <= _MOST_BPS:
+        what = f"{text!r} is not between {format_speed(_LEAST_BPS)} and {format_speed(_MOST_BPS)}"
+        raise UsageError(what, remedy=f'give such a speed, or leave it out: "{AS_IS}"')
+    return bps
+
+
+def _parse_iops(key: str, value: object) -> int:
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isascii() or not text.isdigit():
+        raise UsageError(
+            f"{key} = {value!r} is not a whole number of requests per second",
+            remedy=f"write it without a unit: {key}=2000",
+        )
+    iops = int(text)
+    if not _LEAST_IOPS <= iops <= _MOST_IOPS:
+        raise UsageError(
+            f"{key} = {iops} is not between {_LEAST_IOPS} and {_MOST_IOPS}",
+            remedy="give such a number, or leave it out: then requests are not held",
+        )
+    return iops
+
+
+def format_speed(bps: int) -> str:
+    """``"90MB/s"``, ``"90MiB/s"``: exact, in the unit that needs the fewest digits."""
+    fitting = [(bps // size, unit) for unit, size in _UNITS.items() if bps % size == 0]
+    number, unit = min(fitting, key=lambda pair: pair[0] if pair[0] else bps + 1)
+    return f"{number}{unit}/s"
+
+
+def round_speed(bps: float) -> str:
+    """Return a measured speed: ``"87.3 MB/s"``."""
+    return f"{bps / 1e6:.1f} MB/s"
+
+
+def storage_words(label: str) -> str:
+    """For a caption: ``storage as is``, ``storage held to read=90MB/s``."""
+    if label == AS_IS:
+        return "storage as is"
+    speed = parse_storage(label)
+    held = "" if speed.held.as_is else f"held to {speed.held.label}"
+    return " ".join(filter(None, ["storage", "in memory" if speed.ram else "", held]))
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where numbers are from. ``of``: their keys; ``seen``: the day it was read, as 2026-11-22."""
+
+    of: tuple[str, ...]
+    title: str
+    address: str
+    seen: str
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the file's tables.
+
+    Raises:
+        UsageError: it can't be read, or is no TOML.
+    """
+    try:
+        return tomllib.loads(read_text(path))
+    except OSError as error:
+        what = f"the file can't be read: {error.strerror}"
+        raise UsageError(
+            what, where=str(path), remedy="edgebench boards lists those known"
+        ) from None
+    except ValueError as error:
+        raise UsageError(
+            f"not TOML: {error}", where=str(path), remedy="correct that line"
+        ) from None
+
+
+def sources_of(table: Mapping[str, Any], where: str) -> tuple[Source, ...]:
+    """Return the table's ``[[sources]]``.
+
+    Raises:
+        UsageError: one lacks a key, or has another.
+    """
+    names = tuple(f.name for f in fields(Source))
+    found = []
+    for row in table.get("sources", []):
+        if not isinstance(row, dict) or sorted(row) != sorted(names):
+            what = f"a source has the keys {', '.join(names)}"
+            raise UsageError(what, where=where, remedy="complete each [[sources]]")
+        found.append(Source(tuple(row["of"]), *(str(row[name]) for name in names[1:])))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class StoragePreset:
+    """One kind of storage; a speed that no source was found for is None: not held."""
+
+    name: str
+    title: str
+    speed: StorageSpeed
+    sources: tuple[Source, ...]
+
+
+@lru_cache(maxsize=1)
+def storage_presets() -> Mapping[str, StoragePreset]:
+    """Every kind of storage that has a name."""
+    path = FOLDER / "storage.toml"
+    made = {}
+    for name, table in read_toml(path).items():
+        given = {k: v for k, v in table.items() if k not in ("title", "sources")}
+        sources = sources_of(table, f"{path}: {name}")
+        made[name] = StoragePreset(name, table["title"], storage_of(given), sources)
+    return made
+
+
+def storage_preset(name: str) -> StoragePreset:
+    """Return the preset of that name.
+
+    Raises:
+        UsageError: there is none; names the nearest.
+    """
+    known = storage_presets()
+    if name in known:
+        return known[name]
+    guess = did_you_mean(name, known)
+    hint = f"did you mean {guess!r}?" if guess else f"one of {', '.join(known)}"
+    raise UsageError(f"no storage {name!r}; {hint}", remedy="edgebench boards --storage lists them")
+
 
 #: Version of a board's file.
 SCHEMA = 1

@@ -23,16 +23,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgebench.boards.storage import AS_IS_REMEDY, round_speed
+from edgebench.boards.board import AS_IS_REMEDY, round_speed
 from edgebench.cgroups.files import DiskLimit
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership, clear_ram_disk, run_tool
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.errors import CgroupError, MachineError
 from edgebench.identity import caller_identity
-from edgebench.safe_files import created, make_folder, make_private_folder
+from edgebench.safe_files import created, make_folder, make_private_folder, open_to_read
 from edgebench.safe_folders import NO_LINK
-from edgebench.safe_reading import open_to_read
 from edgebench.units import MIB, format_size
 
 #: What is left free in memory besides the disk.

@@ -22,8 +22,7 @@ from edgebench.errors import UsageError
 from edgebench.units import format_size
 
 if TYPE_CHECKING:
-    from edgebench.boards.board import Board
-    from edgebench.boards.storage import Source, StoragePreset
+    from edgebench.boards.board import Board, Source, StoragePreset
 
 #: Where the numbers of a row are from, as a board's file names them.
 _OF = {
@@ -45,8 +44,7 @@ def boards(name: str | None, storage: bool, as_json: bool) -> None:
     NAME may be the path of a board's file. A board's memory, cores, storage and swap are emulated;
     the speed of its CPU is not.
     """
-    from edgebench.boards.board import find_board, known_boards
-    from edgebench.boards.storage import storage_presets
+    from edgebench.boards.board import find_board, known_boards, storage_presets
 
     if name and storage:
         raise UsageError("give either NAME or --storage", remedy="edgebench boards --storage")

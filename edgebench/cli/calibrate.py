@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from edgebench.boards.storage import AS_IS, RAM
+from edgebench.boards.board import AS_IS, RAM
 from edgebench.cli.options import device_option, json_option, results_option, verbose_option
 from edgebench.cli.output import (
     print_headline,

@@ -110,8 +110,7 @@ def _deliver(
 def _points(results: Path, kind: str) -> tuple[Results, str]:
     """Return the points of the newest sweep in that format."""
     from edgebench.answers.limits import limits_table, workload_answer
-    from edgebench.report.junit import junit_xml
-    from edgebench.report.markdown import table_lines
+    from edgebench.report.markdown import junit_xml, table_lines
     from edgebench.results.facts import sweep_facts
     from edgebench.results.results import latest, load
 

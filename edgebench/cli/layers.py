@@ -16,10 +16,9 @@ from edgebench.analysis.layer_table import (
     matching_tables,
     sorted_layers,
 )
-from edgebench.answers.layers import layer_name, layer_warnings, layers_headline, layers_table
 from edgebench.answers.table import Table, size_cells
-from edgebench.boards.board import emulation_words
-from edgebench.boards.storage import AS_IS, storage_words
+from edgebench.answers.trials import layer_name, layer_warnings, layers_headline, layers_table
+from edgebench.boards.board import AS_IS, emulation_words, storage_words
 from edgebench.cli import options
 from edgebench.cli.options import board_option, offer_networks, with_board
 from edgebench.cli.output import (
@@ -187,7 +186,7 @@ def _measure(asked: dict[str, Any]) -> SweepSummary:
         raise UsageError("no network is named", remedy=remedy)
     from edgebench.cli.progress import shown_progress
     from edgebench.run.sweep.sweep import SweepOptions, run_sweep
-    from edgebench.scenario.flag_scenario import layer_scenario
+    from edgebench.scenario.new_scenario import layer_scenario
     from edgebench.scenario.points import libraries, points
 
     settings = {name: v for name, v in asked.items() if name not in ("results", "fresh")}

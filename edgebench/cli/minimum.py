@@ -14,7 +14,7 @@ import click
 
 from edgebench.answers.give import paste_lines
 from edgebench.answers.table import seconds
-from edgebench.boards.storage import AS_IS
+from edgebench.boards.board import AS_IS
 from edgebench.cli import options
 from edgebench.cli.options import offer_networks, search_settings
 from edgebench.cli.output import print_json, print_lines, print_next, shown_path, typed_path

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from edgebench.boards.storage import AS_IS
+from edgebench.boards.board import AS_IS
 from edgebench.errors import UsageError
 from edgebench.text import printable
 from edgebench.units import format_size, parse_swap

@@ -101,7 +101,7 @@ def _measured(source: str, results: Path, **described: Any) -> Path | None:
     from edgebench.cli.progress import shown_progress
     from edgebench.cli.run import refuse_unexpected
     from edgebench.run.sweep.sweep import SweepOptions, run_sweep
-    from edgebench.scenario.flag_scenario import scenario_from_flags
+    from edgebench.scenario.new_scenario import scenario_from_flags
     from edgebench.workloads.engines.engine import TORCH, engines_for
 
     workload = {"kind": "inference", "network": source, **described}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgebench.answers.warnings import warned, warning_lines
-from edgebench.boards.storage import AS_IS
+from edgebench.boards.board import AS_IS
 from edgebench.cli.options import (
     device_option,
     json_option,
@@ -69,7 +69,7 @@ def run(
     """
     from edgebench.cli.progress import shown_progress
     from edgebench.run.sweep.sweep import SweepOptions, run_sweep
-    from edgebench.scenario.flag_scenario import with_storage
+    from edgebench.scenario.new_scenario import with_storage
     from edgebench.scenario.scenario import load_scenario
 
     loaded = load_scenario(scenario, plan)

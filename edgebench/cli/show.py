@@ -146,7 +146,7 @@ def print_doubts(
 
 def _blamed(loaded: Results, found: tuple[WorkloadFacts, ...]) -> Mapping[str, str]:
     """Which layers a limit slows most, by workload; none where no layer was timed."""
-    from edgebench.answers.layers import blame_words
+    from edgebench.answers.trials import blame_words
 
     if not any(one.slowed for one in found):
         return {}

@@ -23,8 +23,7 @@ from edgebench.cache import cache_folder
 from edgebench.errors import FleetError
 from edgebench.identity import caller_identity
 from edgebench.layers.disk import digest
-from edgebench.safe_files import make_folder, replaced
-from edgebench.safe_reading import open_to_read
+from edgebench.safe_files import make_folder, open_to_read, replaced
 from edgebench.text import safe_json
 
 if sys.version_info >= (3, 11):

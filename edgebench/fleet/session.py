@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from edgebench.errors import FleetError
 from edgebench.fleet import messages
 from edgebench.processes import installed_program
-from edgebench.safe_reading import read_text
+from edgebench.safe_files import read_text
 from edgebench.scenario.faults import faults_of, file_error_words
 from edgebench.scenario.keys import Seconds, TomlTable, key
 from edgebench.text import printable

@@ -23,7 +23,7 @@ def digest(checkpoint: Path) -> str:
     # Lazy: the worker evicts files, and OpenSSL would count among its base.
     import hashlib
 
-    from edgebench.safe_reading import open_to_read
+    from edgebench.safe_files import open_to_read
 
     sha256 = hashlib.sha256()
     try:

@@ -30,8 +30,8 @@ from urllib.parse import parse_qsl, quote
 
 from edgebench.errors import UsageError
 from edgebench.layers.names import CONFIGURATIONS, NETWORKS
+from edgebench.safe_files import open_to_read
 from edgebench.safe_folders import real_path
-from edgebench.safe_reading import open_to_read
 from edgebench.text import did_you_mean
 
 #: Endings that both TorchScript and checkpoints have.

@@ -31,8 +31,7 @@ from edgebench.layers.references import (
     ModelReference,
 )
 from edgebench.layers.samples import CallArguments, Sample, named_tensors, tensors_in
-from edgebench.safe_files import write
-from edgebench.safe_reading import read_text
+from edgebench.safe_files import read_text, write
 from edgebench.text import did_you_mean
 
 #: The attribute in which a module may keep an example of its input, as Lightning names it.

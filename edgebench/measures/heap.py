@@ -17,8 +17,7 @@ from typing import Any, ClassVar
 
 from edgebench.errors import ResultsError
 from edgebench.measures.strategy import ErrorBar, Holder, Reading, SpanReading, Strategy, TrialData
-from edgebench.safe_files import write
-from edgebench.safe_reading import read_file
+from edgebench.safe_files import read_file, write
 from edgebench.spans import Span
 
 #: (a span's id, ``start`` or ``end``) → the number the profiler got there, and the moment.

@@ -34,7 +34,7 @@ from edgebench.results.trial_columns import (
     TrialColumns,
     trial_names,
 )
-from edgebench.safe_reading import check_unpacked, open_to_read
+from edgebench.safe_files import check_unpacked, open_to_read
 from edgebench.spans import Span, finished_spans
 
 #: Settings, limits and outcome that rows of phases and layers carry over from their trial.

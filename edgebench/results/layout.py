@@ -20,8 +20,7 @@ import msgspec
 
 from edgebench.errors import ResultsError
 from edgebench.records import SCHEMA
-from edgebench.safe_files import open_file
-from edgebench.safe_reading import open_to_read, read_file
+from edgebench.safe_files import open_file, open_to_read, read_file
 from edgebench.text import is_plain, safe_json
 
 TRIALS = "trials.jsonl"

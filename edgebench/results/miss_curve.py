@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from edgebench.boards.storage import AS_IS
+from edgebench.boards.board import AS_IS
 from edgebench.kills import TOO_TIGHT
 from edgebench.knee import KNEE_SHARE, NoKnee, disagreeing, equal_bytes, find_knee, settled
 from edgebench.records import Direction, RoundCounts, TrialRecord

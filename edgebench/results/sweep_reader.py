@@ -43,7 +43,7 @@ from edgebench.results.layout import (
     trials_file,
 )
 from edgebench.results.trial_lines import read_records
-from edgebench.safe_reading import open_to_read, read_end, read_text
+from edgebench.safe_files import open_to_read, read_end, read_text
 from edgebench.text import printable
 from edgebench.units import format_size
 from edgebench.workloads.memory_settings import DEFAULT

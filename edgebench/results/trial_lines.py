@@ -30,7 +30,7 @@ from edgebench.results.layout import (
     parse_line,
     whole_lines,
 )
-from edgebench.safe_reading import open_to_read
+from edgebench.safe_files import open_to_read
 from edgebench.text import is_plain
 
 TORN = f"{TRIALS}: the last line is torn; its trial is not counted"

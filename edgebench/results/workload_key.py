@@ -12,8 +12,7 @@ from typing import Any
 
 from msgspec import structs
 
-from edgebench.boards.board import emulation_words
-from edgebench.boards.storage import AS_IS, storage_words
+from edgebench.boards.board import AS_IS, emulation_words, storage_words
 from edgebench.records import LIMIT_WORDS, WRITTEN, LimitSetting, field_kinds
 from edgebench.results.columns import ColumnTable
 from edgebench.results.sweep_reader import settings_columns

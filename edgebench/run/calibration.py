@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from edgebench.boards.storage import AS_IS, RAM
+from edgebench.boards.board import AS_IS, RAM
 from edgebench.cache import cache_folder
 from edgebench.errors import EdgebenchError, MachineError, ResultsError
 from edgebench.measures.machine.environment import capture, device_name
@@ -35,8 +35,8 @@ from edgebench.run.trial.controllers import ROOM
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.storage import swap_areas
 from edgebench.safe_files import make_folder, replaced
-from edgebench.scenario.flag_scenario import scenario_from_flags
 from edgebench.scenario.limits import WALK
+from edgebench.scenario.new_scenario import scenario_from_flags
 from edgebench.scenario.points import Point
 from edgebench.slowdown.calibration import (
     FITS,
@@ -277,10 +277,9 @@ def with_slowed_visit(
     """Slow a network once, and note what that adds ÷ what the scans say; else a warning."""
     from edgebench.identity import caller_identity
     from edgebench.results.results import load
-    from edgebench.slowdown.computed import Computed
+    from edgebench.slowdown.computed import Computed, workload_of
     from edgebench.slowdown.context import DeviceData
     from edgebench.slowdown.curves import curves
-    from edgebench.slowdown.workload import workload_of
     from edgebench.workloads.preparation import describe_networks
 
     network, swaps = SLOWED_NETWORK, made.swap_kind != "none"

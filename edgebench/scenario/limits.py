@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from edgebench.boards.board import Board, find_board
-from edgebench.boards.storage import AS_IS, parse_storage, storage_of
+from edgebench.boards.board import AS_IS, Board, find_board, parse_storage, storage_of
 from edgebench.errors import UsageError
 from edgebench.records import WRITTEN, LimitSetting
 from edgebench.scenario.faults import KeysError, Named

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from edgebench.boards.board import find_board
-from edgebench.boards.storage import AS_IS, AS_IS_REMEDY, parse_storage
+from edgebench.boards.board import AS_IS, AS_IS_REMEDY, find_board, parse_storage
 from edgebench.cgroups.parent import memory_version, refused_limit
 from edgebench.extras import install, missing
 from edgebench.layers.names import CUDA

@@ -33,7 +33,7 @@ from edgebench.measures.strategies import strategy_of, with_own_trial
 from edgebench.measures.strategies.recorded import STATISTICS
 from edgebench.measures.strategy import StrategyOptions
 from edgebench.records import BACKGROUND, INTERVALS
-from edgebench.safe_reading import read_text
+from edgebench.safe_files import read_text
 from edgebench.scenario.faults import (
     KeysError,
     Named,

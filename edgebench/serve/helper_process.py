@@ -249,7 +249,7 @@ def _predicted(
     one: WorkloadFacts, made: Sequence[Prediction], costs: Sequence[LayerCostTable]
 ) -> dict[str, Any]:
     from edgebench.analysis.layer_table import sorted_layers
-    from edgebench.answers.layers import blame_words, layers_table
+    from edgebench.answers.trials import blame_words, layers_table
 
     table = next((t for t in costs if t.workload == one.key.id), None)
     cost = table.slowed(one) if table else None

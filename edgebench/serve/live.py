@@ -23,9 +23,8 @@ from edgebench.errors import EdgebenchError
 from edgebench.kills import needs_explanation
 from edgebench.measures.machine.system_files import SystemMemory, read_system
 from edgebench.measures.strategies.recorded import STATISTICS_REMEDY
-from edgebench.results.live.events import EndedSpan
-from edgebench.results.live.sweep import SweepState, SweepTail, newest_running
-from edgebench.results.live.trial import KINDS, TrialTail
+from edgebench.results.live.sweep import KINDS, SweepState, SweepTail, TrialTail, newest_running
+from edgebench.results.live_file import EndedSpan
 from edgebench.results.sweep_reader import settings_columns
 from edgebench.serve.page_sweep import PageSweep
 

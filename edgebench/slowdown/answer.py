@@ -22,17 +22,16 @@ import numpy as np
 
 from edgebench.kills import TOO_TIGHT
 from edgebench.results.spread import Ratio, Spread, spread_of
+from edgebench.slowdown.computed import CannotPredictError
 from edgebench.slowdown.curves import WHOLES
 from edgebench.slowdown.fit import fit_curve
 from edgebench.slowdown.seconds import Source
-from edgebench.slowdown.workload import CannotPredictError
 from edgebench.throughput import THROUGHPUT
 
 if TYPE_CHECKING:
     from edgebench.results.results import Results
-    from edgebench.slowdown.computed import ComputedPhase
+    from edgebench.slowdown.computed import ComputedPhase, Room
     from edgebench.slowdown.curves import Curve
-    from edgebench.slowdown.workload import Room
 
 #: Limits that differ by no more than this factor are one: a share of demand differs between trials.
 SAME = 1.005

@@ -23,11 +23,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from edgebench.boards.storage import StorageSpeed
+from edgebench.boards.board import StorageSpeed
 from edgebench.errors import MachineError, ResultsError
 from edgebench.measures.machine.noise import FOREIGN_SHARE, STEAL_SHARE
 from edgebench.results.derived import write_derived
-from edgebench.safe_reading import read_file
+from edgebench.safe_files import read_file
 
 #: Version of the calibration's file.
 SCHEMA = 2

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from edgebench.boards.storage import AS_IS, parse_storage
+from edgebench.boards.board import AS_IS, parse_storage
 from edgebench.errors import EdgebenchError, MachineError, ResultsError, UsageError
 from edgebench.slowdown.calibration import Calibration, assumed_constants, load_calibration
+from edgebench.slowdown.computed import CannotPredictError, Tables, table_key
 from edgebench.slowdown.curves import (
     WITH_ROUNDS,
     Curve,
@@ -18,10 +19,9 @@ from edgebench.slowdown.curves import (
     killed_curves,
     unlimited_curves,
 )
-from edgebench.slowdown.workload import CannotPredictError, Tables, table_key
 
 if TYPE_CHECKING:
-    from edgebench.boards.storage import StorageSpeed
+    from edgebench.boards.board import StorageSpeed
     from edgebench.results.results import Results
 
 
@@ -33,7 +33,7 @@ class DeviceData:
         device, swap_kind: their names.
         curves: of its workloads.
         tables: layer tables, as rows of ``networks.json``, by
-            :func:`~edgebench.slowdown.workload.table_key`.
+            :func:`~edgebench.slowdown.computed.table_key`.
         calibration: its constants; where it was never calibrated those of a common computer; None
             where no trial tells the runtime's footprint either.
         base_bytes: that footprint, as trials tell it.

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from edgebench.boards.storage import AS_IS
+from edgebench.boards.board import AS_IS
 from edgebench.errors import ResultsError
 from edgebench.kills import LOST
 from edgebench.results.columns import COLUMNS as WORKING_SET

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from edgebench.errors import ResultsError
+from edgebench.slowdown.computed import CannotPredictError
 from edgebench.slowdown.curves import Curve, FloatArray
-from edgebench.slowdown.workload import CannotPredictError
 
 #: Of the intervals that are reported.
 LEVEL = 0.9

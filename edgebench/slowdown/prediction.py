@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgebench.boards.storage import parse_storage
+from edgebench.boards.board import parse_storage
 from edgebench.errors import ResultsError, UsageError, WorkloadError
 from edgebench.identity import caller_identity
 from edgebench.layers.references import FILE_KINDS, ModelReference, parse_reference
@@ -24,24 +24,24 @@ from edgebench.results.results import load
 from edgebench.results.rounds import START
 from edgebench.results.workload_key import workloads_of
 from edgebench.slowdown.answer import Answer, Measured, WorkloadAnswers, measured_limits
-from edgebench.slowdown.computed import Computed
-from edgebench.slowdown.context import DeviceData, matching_device_data
-from edgebench.slowdown.curves import PHASES, Curve
-from edgebench.slowdown.workload import (
+from edgebench.slowdown.computed import (
     MEASURED_MARGIN,
     TABLE_MARGIN,
     CannotPredictError,
+    Computed,
     Room,
     least_read_bytes,
     mapped_bytes,
     table_key,
 )
+from edgebench.slowdown.context import DeviceData, matching_device_data
+from edgebench.slowdown.curves import PHASES, Curve
 from edgebench.units import parse_share, parse_size
 from edgebench.workloads.engines.engine import TORCH, engines_for, file_engine
 from edgebench.workloads.preparation import describe_networks
 
 if TYPE_CHECKING:
-    from edgebench.boards.storage import StorageSpeed
+    from edgebench.boards.board import StorageSpeed
     from edgebench.results.miss_curve import MissCurve as Counted
     from edgebench.results.results import Results
 

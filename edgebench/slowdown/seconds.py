@@ -22,8 +22,8 @@ import numpy as np
 if TYPE_CHECKING:
     from edgebench.results.miss_curve import MissCurve as Counted
     from edgebench.slowdown.calibration import Calibration
+    from edgebench.slowdown.computed import Workload
     from edgebench.slowdown.curves import FloatArray
-    from edgebench.slowdown.workload import Workload
 
 #: A cyclic scan under LRU misses all as soon as one page lacks. What is kept a little longer makes
 #: the misses rise over this part of the limit. Chosen on validation-one-thread.

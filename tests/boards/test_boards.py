@@ -11,8 +11,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from edgebench.boards.board import board_from_file, board_names, find_board, known_boards
-from edgebench.boards.storage import FOLDER, parse_storage, storage_presets
+from edgebench.boards.board import (
+    FOLDER,
+    board_from_file,
+    board_names,
+    find_board,
+    known_boards,
+    parse_storage,
+    storage_presets,
+)
 from edgebench.cli.boards import boards
 from edgebench.errors import UsageError
 from edgebench.units import MIB, parse_swap

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.boards.storage import AS_IS_REMEDY, parse_storage
+from edgebench.boards.board import AS_IS_REMEDY, parse_storage
 from edgebench.cgroups import probes, storage
 from edgebench.cgroups.files import DiskLimit
 from edgebench.cgroups.storage import ProbeResult, probe, prove_storage

@@ -17,7 +17,7 @@ from edgebench.cli import cli
 from edgebench.errors import EdgebenchError
 from edgebench.results.results import load
 from edgebench.run.search.minimum import search_of
-from edgebench.scenario.flag_scenario import layer_scenario
+from edgebench.scenario.new_scenario import layer_scenario
 
 pytestmark = [pytest.mark.torch, pytest.mark.own_cgroup]
 

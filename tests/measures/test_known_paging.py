@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.boards.storage import AS_IS
+from edgebench.boards.board import AS_IS
 from edgebench.errors import MachineError
 from edgebench.measures.strategies.recorded import BATCH_PAGES
 from edgebench.records import LimitSetting, TrialRecord

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from edgebench.cli.export import export
 from edgebench.errors import UsageError
-from edgebench.report.junit import junit_xml
+from edgebench.report.markdown import junit_xml
 from edgebench.results.point_facts import PointFacts, point_facts
 from edgebench.results.results import load
 from edgebench.results.sweep_reader import Sweep

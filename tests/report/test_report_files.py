@@ -16,8 +16,14 @@ from made_sweep import Shape, make
 
 from edgebench import load
 from edgebench.cli.report import report
-from edgebench.report.builder import make_report
-from edgebench.report.html import LARGEST_SVG, Picture, Report, as_html, picture_address
+from edgebench.report.builder import (
+    LARGEST_SVG,
+    Picture,
+    Report,
+    as_html,
+    make_report,
+    picture_address,
+)
 from edgebench.report.markdown import as_markdown, escaped
 
 HOSTILE = "<script>alert(1)</script>|`x`*b*[l](http://e) $\\nosuch{$\x1b[31m"

@@ -16,7 +16,7 @@ from edgebench.results import trial_lines
 from edgebench.results.layout import NETWORKS, PACKED_TRIALS, TRIALS
 from edgebench.results.live.sweep import SweepTail
 from edgebench.results.sweep_reader import read_sweep, sweep_folders
-from edgebench.safe_reading import MOST_BYTES
+from edgebench.safe_files import MOST_BYTES
 from tests.results.damaged_records import (
     damaged,
     failures,

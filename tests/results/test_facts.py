@@ -31,9 +31,10 @@ from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.folder import keep_asked_pace
 from edgebench.results.limit_to_give import AskedPace, is_limit_met
 from edgebench.results.once import once_for_results
-from edgebench.results.point_facts import PointFacts, point_facts
-from edgebench.results.point_times import (
+from edgebench.results.point_facts import (
+    PointFacts,
     WalkedRows,
+    point_facts,
     steady_relative,
     unlimited_around,
     walk_numbers,

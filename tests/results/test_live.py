@@ -16,10 +16,17 @@ from msgspec.structs import replace
 from edgebench.measures.strategies.recorded import STATISTICS_REMEDY
 from edgebench.records import LimitSetting
 from edgebench.results.layout import open_locked
-from edgebench.results.live.events import EventTail
-from edgebench.results.live.sweep import SweepTail, newest_running, sweeps_below
-from edgebench.results.live.trial import MOST_BUCKETS, RawTable, Series, ThinnedSeries, TrialTail
-from edgebench.results.live_file import LiveTrial, boot_id, read_live_trial
+from edgebench.results.live.sweep import (
+    MOST_BUCKETS,
+    RawTable,
+    Series,
+    SweepTail,
+    ThinnedSeries,
+    TrialTail,
+    newest_running,
+    sweeps_below,
+)
+from edgebench.results.live_file import EventTail, LiveTrial, boot_id, read_live_trial
 from edgebench.serve.live import trial_data
 
 COLUMNS = ("t_ns", "usage_bytes", "swap_bytes", "cpu_ns")

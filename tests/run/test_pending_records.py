@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.results.live.events import EventTail
+from edgebench.results.live_file import EventTail
 from edgebench.run.trial.process import WorkloadProcess
 from edgebench.spans import finished_spans, unfinished_spans
 from edgebench.workloads.events import RecordBuffer, SpanPlace, Spent, lines_of

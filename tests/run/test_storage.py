@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.boards.storage import AS_IS
+from edgebench.boards.board import AS_IS
 from edgebench.cgroups import storage as disk_storage
 from edgebench.cgroups.files import DiskLimit
 from edgebench.cgroups.leftovers import clear_leftovers, state_folder

@@ -6,7 +6,7 @@ import pytest
 
 from edgebench.errors import UsageError
 from edgebench.scenario.faults import FLAGS
-from edgebench.scenario.flag_scenario import layer_scenario
+from edgebench.scenario.new_scenario import layer_scenario
 from edgebench.scenario.scenario import Scenario
 
 

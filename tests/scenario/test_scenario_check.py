@@ -13,7 +13,7 @@ from scenario_making import COMMAND, INFERENCE, load_text, with_key
 
 from edgebench.cli.run import run
 from edgebench.errors import ScenarioError, UsageError
-from edgebench.scenario.flag_scenario import with_storage
+from edgebench.scenario.new_scenario import with_storage
 from edgebench.scenario.preview import MachineCapacity, preview, this_machine
 from edgebench.scenario.scenario import load_scenario
 from edgebench.shipped_files import SHIPPED

@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 from made_workloads import MIB, calibration, constant, curve, device
 
-from edgebench.boards.storage import parse_storage
+from edgebench.boards.board import parse_storage
 from edgebench.results.miss_curve import MissCurve as Counted
 from edgebench.results.miss_curve import MissPoint
 from edgebench.results.spread import Ratio, Spread
 from edgebench.slowdown.answer import Answer, MeasuredLimit, WorkloadAnswers, killed_for_memory
-from edgebench.slowdown.computed import Computed, ComputedPhase
+from edgebench.slowdown.computed import CannotPredictError, Computed, ComputedPhase, Room
 from edgebench.slowdown.curves import Curve
 from edgebench.slowdown.prediction import Predictor, QueriedWorkload
 from edgebench.slowdown.seconds import Source
-from edgebench.slowdown.workload import CannotPredictError, Room
 
 #: Limits in MiB, with finished trials, all trials and the slowdown.
 TRIED: dict[float, tuple[int, int, float]] = {

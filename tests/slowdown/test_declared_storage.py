@@ -11,7 +11,7 @@ from made_sweep import make
 from made_workloads import curve, device
 from verb_making import DEVICE, SHAPE, calibration, predicted
 
-from edgebench.boards.storage import AS_IS, parse_storage
+from edgebench.boards.board import AS_IS, parse_storage
 from edgebench.errors import ResultsError
 from edgebench.results.results import Results, load
 from edgebench.slowdown import context, prediction

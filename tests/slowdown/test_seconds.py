@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from made_workloads import COSTS, MIB, WEIGHTS, calibration, constant, rows
 
-from edgebench.boards.storage import parse_storage
+from edgebench.boards.board import parse_storage
 from edgebench.results.miss_curve import MissCurve as Counted
 from edgebench.results.miss_curve import MissPoint
+from edgebench.slowdown.computed import Workload, layers_of
 from edgebench.slowdown.seconds import (
     Round,
     Source,
@@ -22,7 +23,6 @@ from edgebench.slowdown.seconds import (
     storage_costs,
     unlimited_elsewhere_s,
 )
-from edgebench.slowdown.workload import Workload, layers_of
 
 
 def workload(schedule: str = "bulk", loader: str = "copy", passes: int = 3) -> Workload:

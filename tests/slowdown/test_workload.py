@@ -10,17 +10,18 @@ import pytest
 from made_workloads import MIB, WEIGHTS, curve, device, rows
 
 from edgebench.errors import ResultsError
-from edgebench.slowdown.computed import needs_of_others, seconds_of_others
-from edgebench.slowdown.prediction import WorkloadQuery, find_workloads
-from edgebench.slowdown.workload import (
+from edgebench.slowdown.computed import (
     CannotPredictError,
     Room,
     layers_of,
     least_read_bytes,
     mapped_bytes,
+    needs_of_others,
+    seconds_of_others,
     table_key,
     workload_of,
 )
+from edgebench.slowdown.prediction import WorkloadQuery, find_workloads
 
 TABLES = {"net": rows(*WEIGHTS)}
 

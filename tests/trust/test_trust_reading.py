@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from edgebench.identity import rights_of
-from edgebench.safe_reading import read_end, read_file, read_text
+from edgebench.safe_files import read_end, read_file, read_text
 from tests.trust.stranger import STRANGER
 
 PACKAGE = Path(__file__).parents[2] / "edgebench"
@@ -25,11 +25,11 @@ _READING = {"open", "read_text", "read_bytes", "load", "loadtxt", "fromfile", "r
 _ALLOWED = {
     "cli/__init__.py": "the null device",
     "report/figures/__init__.py": "the current folder, to come back to it",
-    "report/html.py": "edgebench's own templates",
+    "report/builder.py": "edgebench's own templates",
     "results/live_file.py": "a file of the kernel's",
     "serve/app.py": "the page's own files",
     "serve/helper_process.py": "its standard input",
-    "serve/page_sweep.py": "a private folder of the server's user",
+    "serve/live.py": "a private folder of the server's user",
     "serve/security.py": "a private folder of the server's user",
 }
 #: A call of that name that opens no file by its path.

@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.analysis.studies.tables import Column, StudyTable, frame_rows
 from edgebench.errors import ResultsError
-from edgebench.measures.strategies.cores import ALL_NS, CORE_NS, LOOKED_NS, WALL_NS, Cores
-from edgebench.measures.strategies.engines import CALLS, Operators
+from edgebench.measures.strategies.engines import (
+    ALL_NS,
+    CALLS,
+    CORE_NS,
+    LOOKED_NS,
+    WALL_NS,
+    Cores,
+    Operators,
+)
 from edgebench.measures.strategy import SEPARATOR
 from edgebench.records import is_count, is_number
 from edgebench.results.rounds import START, STEADY, round_stages

@@ -32,7 +32,7 @@ from pathlib import Path
 from edgebench.errors import ResultsError
 from edgebench.measures.heap import Boundaries, HeapPoint, HeapProfile, HeapStrategy, Stack, largest
 from edgebench.measures.strategy import StrategyOptions, registered_strategy
-from edgebench.safe_reading import read_text
+from edgebench.safe_files import read_text
 from edgebench.units import format_duration
 
 _NODE = re.compile(r" *n(\d{1,9}): (\d{1,19}) (.+)")

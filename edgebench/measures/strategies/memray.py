@@ -30,7 +30,7 @@ from edgebench.measures.heap import (
 )
 from edgebench.measures.strategy import registered_strategy
 from edgebench.measures.view import Descriptors, View
-from edgebench.safe_reading import open_to_read
+from edgebench.safe_files import open_to_read
 
 if TYPE_CHECKING:
     from memray import AllocationRecord, FileReader

@@ -47,8 +47,7 @@ from edgebench.measures.heap import (
 )
 from edgebench.measures.strategy import StrategyOptions, registered_strategy
 from edgebench.measures.view import Descriptors, View
-from edgebench.safe_files import write
-from edgebench.safe_reading import read_file
+from edgebench.safe_files import read_file, write
 from edgebench.units import format_size
 
 _COUNTS = r"\s*(\d{1,19}):\s*(\d{1,19}) \[\s*(\d{1,19}):\s*(\d{1,19})\] @"

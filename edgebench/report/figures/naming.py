@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import pandas as pd
 from matplotlib.figure import Figure
 
-from edgebench.boards.board import emulation_words
-from edgebench.boards.storage import AS_IS
+from edgebench.boards.board import AS_IS, emulation_words
 from edgebench.records import LIMIT_WORDS
 from edgebench.report.figures import style
 from edgebench.results.derived import file_stem

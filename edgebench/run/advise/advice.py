@@ -32,14 +32,14 @@ from edgebench.run.advise.planner import (
     PairedRatio,
     paired_ratio,
 )
+from edgebench.run.search.minimum import check_unlimited
 from edgebench.run.search.search import most_libraries, needs_of
-from edgebench.run.search.unlimited_trials import check_unlimited
 from edgebench.run.sweep.sweep import SweepOptions, planned_trials, run_sweep
 from edgebench.run.sweep.trials import Progress
 from edgebench.run.trial.command import check_command
 from edgebench.run.walk.pace import pace_of_program, pace_of_rounds
-from edgebench.scenario.flag_scenario import tried_scenario
 from edgebench.scenario.limits import GRID
+from edgebench.scenario.new_scenario import tried_scenario
 from edgebench.scenario.points import Point, libraries, points
 from edgebench.scenario.scenario import Scenario, load_scenario
 from edgebench.units import parse_share, parse_size
@@ -256,7 +256,7 @@ def advised_scenario(
     Args:
         subject: a network, a program's words, or the file of a scenario, ``.toml``.
         memory: the limit, a size; None: the file's.
-        given: the flags' keys, as of :func:`~edgebench.scenario.flag_scenario.tried_scenario`, and
+        given: the flags' keys, as of :func:`~edgebench.scenario.new_scenario.tried_scenario`, and
             ``warm``: executions of a network after the first, each time that it is loaded.
 
     Raises:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgebench.boards.storage import parse_storage
+from edgebench.boards.board import parse_storage
 from edgebench.cache import cache_folder
 from edgebench.cgroups.kernel_checks import check_limit
 from edgebench.cgroups.parent import refused_limit

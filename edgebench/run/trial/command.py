@@ -22,7 +22,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from edgebench.boards.storage import AS_IS, parse_storage
+from edgebench.boards.board import AS_IS, parse_storage
 from edgebench.errors import MachineError, UsageError, WorkloadError
 from edgebench.extras import install
 from edgebench.identity import caller_identity

@@ -24,7 +24,7 @@ from edgebench.measures.view import Descriptors
 from edgebench.processes import own_program, workload_environment
 from edgebench.run.trial.round_sources import RoundSources
 from edgebench.run.trial.used_files import files_at
-from edgebench.safe_reading import open_to_read
+from edgebench.safe_files import open_to_read
 from edgebench.text import choice_hint, printable
 from edgebench.workloads.events import WorkerSpec
 from edgebench.workloads.worker import WORKLOADS

@@ -33,7 +33,7 @@ from edgebench.measures.machine.accelerators import (
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import AcceleratorReport, OutsideReport, is_count, is_number
 from edgebench.run.trial.readers import Finished, Reader
-from edgebench.safe_reading import open_to_read
+from edgebench.safe_files import open_to_read
 from edgebench.text import printable
 
 _PROC = Path("/proc")

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.boards.storage import AS_IS, parse_storage
+from edgebench.boards.board import AS_IS, parse_storage
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
 from edgebench.cgroups.parent import ParentCgroup, find_parent
 from edgebench.cgroups.storage import RamDisk

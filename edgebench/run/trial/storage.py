@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.boards.storage import AS_IS_REMEDY, StorageSpeed, parse_storage
+from edgebench.boards.board import AS_IS_REMEDY, StorageSpeed, parse_storage
 from edgebench.cgroups.files import DiskLimit
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.errors import CgroupError, MachineError

@@ -24,8 +24,8 @@ from edgebench.layers.disk import drop_pages
 from edgebench.records import FilesReport, TrialRecord
 from edgebench.run.trial.process_readers import LOOK_S, FilesReadings, MapsReadings
 from edgebench.run.trial.readers import Finished
+from edgebench.safe_files import open_to_read
 from edgebench.safe_folders import walk
-from edgebench.safe_reading import open_to_read
 from edgebench.units import MIB
 
 #: What can be run of which edgebench knows nothing: these bring files of their own.
