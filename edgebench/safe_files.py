@@ -10,8 +10,14 @@ may have put a link there to make root write elsewhere. So:
 * In a folder of another user root makes, renames and removes names with that user's rights, so what
   is made is theirs and they gain nothing. Rights are the thread's own (``setfsuid``).
 * Modes and owners are set on descriptors.
-* Only regular files are read, and only so much of them: a FIFO, a device, a socket or a folder is
-  refused with an error, and never waited for.
+* Only regular files are read. A FIFO, a device, a socket or a folder is refused with an
+  :class:`OSError` that says what it is; nothing waits for whoever writes to a FIFO.
+* Root reads below a folder of another user with that user's rights, and follows a link there with
+  those rights too: what the user may not read is not read for them
+  (:func:`edgebench.safe_folders.open_place`).
+* What is read whole has a limit: a sparse file takes no place on the disk, but would in memory.
+
+Files of the kernel and of edgebench itself need none of this.
 
 Every function raises UnsafePathError for what is refused, and OSError where the system refuses.
 """

@@ -29,7 +29,7 @@ _ALLOWED = {
     "results/live_file.py": "a file of the kernel's",
     "serve/app.py": "the page's own files",
     "serve/helper_process.py": "its standard input",
-    "serve/live.py": "a private folder of the server's user",
+    "serve/page_sweep.py": "a private folder of the server's user",
     "serve/security.py": "a private folder of the server's user",
 }
 #: A call of that name that opens no file by its path.
