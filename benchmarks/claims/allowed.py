@@ -117,7 +117,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     ),
     "docs/studies/cnn-batch.md": (
         "some 220 MiB",
-        "until about 64 images",
+        "until 64 images or more",
         "basic CNN until 4 to 16",
     ),
     "docs/how-to/training.md": ("at 85, 70 and 55 % of its demand",),

@@ -31,7 +31,7 @@ def _minimum() -> Iterator[Claim]:
     yield says("until they are at most {} % apart", _whole(100 * (PRECISION - 1)))
     yield says("with swap, steps of {} % down", _whole(100 * (1 - _DOWN)))
     yield says("once the search has taken {} s", f"{_CONFIRM_S:g}")
-    yield says("is stopped at {} times the unlimited time", f"{1 + _STOP * SLIGHT:.0f}")
+    yield says("is stopped at about {} times the unlimited time", f"{1 + _STOP * SLIGHT:.0f}")
 
 
 def _answers() -> Iterator[Claim]:

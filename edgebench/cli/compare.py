@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     default="text",
     help="github: Markdown for a step's summary, and an annotation if something got worse.",
 )
-@verbose_option("intervals, p-values, and the repeats needed to show a change")
+@verbose_option("the least change that these repeats show, and the repeats needed to show less")
 @json_option("every comparison")
 def compare(
     a: Path,

@@ -97,7 +97,8 @@ class NetworkOrProgram(options.NetworkOrCommand):
 @click.option(
     "--timeout",
     metavar="DURATION",
-    help="Time limit of a trial [default: 2m; at a limit, 3 times a program's unlimited time].",
+    help="Time limit of a trial [default: 2m; at a limit, about 3 times a program's unlimited "
+    "time].",
 )
 @click.option(
     "--confirm",

@@ -72,7 +72,8 @@ class InferenceWorkload(TomlTable):
     Args:
         kind: ``inference``, ``command``, ``convolution`` or ``training``.
         network: a name, or another model reference: ``package.module:function``, a file ``.pt2``,
-            ``.onnx``, ``.tflite``, ``.keras``. Default: ``network`` or ``pipeline``.
+            ``.pt`` (TorchScript), ``.onnx``, ``.tflite``, ``.keras``. Default: ``network`` or
+            ``pipeline``.
         pipeline: networks of one trial, in this order. Default: ``pipeline`` or ``network``.
         input: type, shape and values of what the network takes, a text or a table; not with
             ``image``. Default: as the model says, or one image.

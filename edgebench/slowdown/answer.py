@@ -1,9 +1,9 @@
 """One answer about a workload at a limit, with one source, decided in :meth:`WorkloadAnswers.at`.
 
 - **measured**: trials ran at the limit. How they ended and how long they took is the answer.
-- **between**: trials ran at tighter and wider limits: a curve that never rises with memory, through
-  the medians. Where the two differ by a cliff, the answer is both sides, not a middle, unless the
-  bytes are known.
+- **between**: trials ran at tighter and wider limits: a curve through the medians, which rises with
+  memory only where all repeats do. Where the two differ by a cliff, the answer is both sides, not a
+  middle, unless the bytes are known.
 - **counted, working set, layer table**: no trial tells, so both formulas do
   (:mod:`~edgebench.slowdown.computed`).
 

@@ -2,7 +2,7 @@
 
 ln S is a monotone cubic in ln M (Fritsch and Carlson, "Monotone piecewise cubic interpolation",
 SIAM Journal on Numerical Analysis 17(2), 1980) through the median at each limit. Medians that rise
-with memory are evened out first, by isotonic regression.
+with memory are evened out first, by isotonic regression, as far as their repeats allow.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ def _predictions() -> Iterator[Claim]:
         )
     )
     yield says(
-        'the median error is {} % at points slowed 1.5 times or more (predicting "no slowdown": {} %)',
-        *(steady, free),
+        "slows a network 1.5 times or more, a round's predicted time is off by {} % (median), "
+        "a start's by {} %",
+        *(steady, start),
     )
-    yield says("Predicted starts are off by {} % (median)", start)
+    yield says('"No slowdown" would be off by {} %', free)
