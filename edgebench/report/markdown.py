@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from edgebench.answers.table import Table
-from edgebench.report.builder import Report
 from edgebench.results.derived import write_derived, write_file
 from edgebench.results.point_facts import PointFacts
 from edgebench.results.rounds import START, STEADY
 from edgebench.results.sweep_reader import Sweep
+
+if TYPE_CHECKING:
+    from edgebench.report.builder import Report
 
 #: What Markdown or the HTML in it would take for its own.
 _SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~$!&@]|^[-+=]")

@@ -76,8 +76,8 @@ def held_briefly():
     touch(memory)
     memory.close()
 
-def swapped():
-    return int(re.search(r"VmSwap:\\s+(\\d+)", open("/proc/self/status").read())[1]) << 10
+def size(file, name):
+    return int(re.search(name + r":\\s+(\\d+)", open(file).read())[1]) << 10
 
 large, small = area(fill), area(kept)
 steps = {
@@ -98,7 +98,8 @@ for number, (name, step) in enumerate(steps.items()):
         phases.begin("load")
         before = resource.getrusage(resource.RUSAGE_SELF)
         step()
-        about["swapped"] = swapped()
+        about["swapped"] = size("/proc/self/status", "VmSwap")
+        about["cached"] = size("/proc/meminfo", "SwapCached")
         after = resource.getrusage(resource.RUSAGE_SELF)
     about["minor"] = after.ru_minflt - before.ru_minflt
     about["major"] = after.ru_majflt - before.ru_majflt
@@ -184,7 +185,9 @@ def test_bytes_that_are_swapped_are_those_that_did_not_fit(seen: Seen) -> None:
     # The kernel counts the interpreter too; on version 2 also pages that are in memory
     # again and keep their slot.
     more = LIMIT if Path("/sys/fs/cgroup/cgroup.controllers").exists() else BASE / 2
-    assert known["fill"]["swapped"] - SLACK <= swapped < known["fill"]["swapped"] + more
+    # Pages that are still being written have a slot, and are charged as memory.
+    least = known["fill"]["swapped"] - known["fill"]["cached"] - SLACK
+    assert least <= swapped < known["fill"]["swapped"] + more
     assert fewest - SLACK <= swapped
     assert record.swap_peak_bytes is not None
     assert swapped - SLACK <= record.swap_peak_bytes < FILL + BASE
