@@ -300,7 +300,8 @@ def with_slowed_visit(
         folder = run_probe(network, settings, _LEFT * used, options.results, progress, made.device)
         (curve,) = (one for one in curves(load(folder)) if one.phase == "total")
     except (EdgebenchError, ValueError) as error:
-        words = f"no network was slowed ({error}): what waiting adds is known from scans alone"
+        what = error.what if isinstance(error, EdgebenchError) else error
+        words = f"{network} was not slowed: {what}; what waiting adds is known from scans alone"
         return replace(made, warnings=(*made.warnings, words))
     phase = Computed(DeviceData(made.device, made.swap_kind, (), tables, made)).phase(curve)
     said = phase.seconds(curve.limits) - curve.unlimited_s
