@@ -14,7 +14,7 @@ from serving import Served, wait_for
 
 from edgebench.serve.live import MOST_BROWSERS
 
-#: Holds memory until a file is there, then fails.
+#: Holds memory, later than the 50 ms of a first point, until a file is there, then fails.
 HOLD = """
 schema = 1
 name = "hold"
@@ -23,6 +23,7 @@ repeats = 1
 kind = "command"
 command = ["python3", "-I", "-S", "-c", '''
 import os, time
+time.sleep(0.3)
 held = b"x" * 60_000_000
 while not os.path.exists("GO-ON"): time.sleep(0.02)
 raise SystemExit(3)''']
