@@ -2,11 +2,8 @@
 
 ``python benchmarks/storage_repeats.py [REPEATS [NETWORK…]]``, as root. One sweep has all storages
 as an axis, so its blocks interleave them. Of each point that is slowed 1.5 times or more: the
-distance of its slowest and its fastest trial, as a share of the median: of starts, of whole steady
-rounds, and of these rounds' phases. A sweep that was cut short is gone on with.
-
-``python benchmarks/storage_repeats.py --of SWEEP…`` tells the same of finished sweeps, each of one
-network or pipeline, and of a byte's time: what is left is how much the kernel reads anew.
+distance of its slowest and its fastest trial, as a share of the median: of starts and of steady
+rounds. A sweep that was cut short is gone on with.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ import report
 
 from edgebench.boards.board import AS_IS
 from edgebench.cli.progress import LineProgress
-from edgebench.results.results import Results, load
+from edgebench.results.results import load
 from edgebench.results.rounds import START
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
@@ -33,10 +30,7 @@ NETWORKS = ("alexnet", "resnet18")
 LIMITS = ["60%", "45%", "33%"]
 DECLARED = "read=100MB/s"
 STORAGES = (AS_IS, DECLARED, f"{DECLARED},disk=ram")
-_WHOLES = {START: START, "total": "steady rounds"}
-_PER_BYTE = "all rounds, by bytes read"
-#: Storage and what was measured → slowdown and spread of each of its points.
-Groups = dict[tuple[str, str], list[tuple[float, float]]]
+_WHOLES = {START: START, "total": "steady"}
 _ROOT = Path("results-of-storage-repeats")
 
 
@@ -66,23 +60,6 @@ def spreads(curve: Curve) -> Iterator[tuple[float, float]]:
             yield float(slowdown), float(np.ptp(seconds) / np.median(seconds))
 
 
-def spreads_per_byte(found: Results) -> list[tuple[float, float]]:
-    """The same of all rounds of a trial, each second divided by the bytes that the trial read."""
-    phases = found.phases
-    whole = phases[(phases["phase"] == "round") & (phases["outcome"] == "ok")]
-    seconds = whole.groupby("trial")["wall_s"].sum()
-    trials = found.trials.set_index("trial").assign(seconds=seconds).dropna(subset="seconds")
-    points = trials.groupby(["schedule", "limit_label"])
-    medians = points["seconds"].median()
-    found_spreads = []
-    for (schedule, limit), own in points:
-        slowdown = float(medians[schedule, limit] / medians[schedule, "max"])
-        if slowdown >= SLOWED and len(own) > 1:
-            each = own["seconds"] / own["io_read_bytes"]
-            found_spreads.append((slowdown, float(np.ptp(each) / each.median())))
-    return found_spreads
-
-
 def measured(repeats: int, networks: Sequence[str]) -> list[Curve]:
     """Run the sweep: its curves."""
     options = SweepOptions(_ROOT, "this")
@@ -90,14 +67,14 @@ def measured(repeats: int, networks: Sequence[str]) -> list[Curve]:
     return curves(load(made.folder))
 
 
-def write(stem: str, says: str, found: Sequence[Curve], groups: Groups | None = None) -> None:
-    """A row for each storage, of starts, of steady rounds and of their phases; and these groups."""
+def main(words: Sequence[str]) -> None:
+    """Run it, and write a row for each storage, of starts and of steady rounds."""
+    groups: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for curve in measured(int(words[0]) if words else 3, words[1:] or NETWORKS):
+        if curve.phase in _WHOLES:
+            key = str(curve.settings.get("storage", AS_IS)), _WHOLES[curve.phase]
+            groups.setdefault(key, []).extend(spreads(curve))
     rows, data = [], {}
-    groups = dict(groups or {})
-    for curve in found:
-        what = _WHOLES.get(curve.phase, "phases of steady rounds")
-        key = str(curve.settings.get("storage", AS_IS)), what
-        groups.setdefault(key, []).extend(spreads(curve))
     for (storage, what), points in sorted(groups.items()):
         shares = sorted(share for _, share in points)
         data[f"{storage} {what}"] = {"points": points}
@@ -105,22 +82,9 @@ def write(stem: str, says: str, found: Sequence[Curve], groups: Groups | None = 
         if shares:
             cells = [f"{np.median(shares):.1%}", f"{shares[round(0.95 * (len(shares) - 1))]:.1%}"]
         rows.append([storage, what, len(shares), *cells])
-    header = ["storage", "of", "points", "spread, median", "95th percentile"]
-    report.write(stem, says, header, rows, data)
-
-
-def main(words: Sequence[str]) -> None:
-    """Of the sweeps that are named, else of one that is made now."""
     says = f"Repeats of points slowed {SLOWED:g} times or more: slowest - fastest, ÷ the median."
-    if words[:1] == ["--of"]:
-        kept = [load(Path(path)) for path in words[1:]]
-        bytes_of = {
-            (str(one.trials["storage"].iloc[0]), _PER_BYTE): spreads_per_byte(one) for one in kept
-        }
-        write("storage_repeats_kept", says, [c for one in kept for c in curves(one)], bytes_of)
-        return
-    repeats = int(words[0]) if words else 3
-    write("storage_repeats", says, measured(repeats, words[1:] or NETWORKS))
+    header = ["storage", "of", "points", "spread, median", "95th percentile"]
+    report.write("storage_repeats", says, header, rows, data)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,6 @@ from claims.kept import folder, sweep
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The sweep with storage held; and the one of before, on the disk as it is.
-HELD, AS_IS = "edgecaffe", "20261121T072843Z-edgecaffe-f7f2d1"
 PHASES = ("load", "first", "execute")
 TIGHTEST_MIB = 128
 LIMITS_MIB = (768, 512, 384, 320, 256, 192, 128)
@@ -37,9 +35,9 @@ def ratio(network: str, phase: str, limit: str = f"{TIGHTEST_MIB}M") -> float:
 
 
 @cache
-def rounds(of: str = HELD) -> pd.Series[float]:
+def rounds() -> pd.Series[float]:
     """Median seconds of a trial's steady round, by schedule, limit and trial."""
-    phases = sweep(of).phases
+    phases = sweep("edgecaffe").phases
     whole = phases[(phases["phase"] == "round") & (phases["stage"] == "steady")]
     whole = whole[whole["outcome"] == "ok"]
     return whole.groupby(["schedule", "limit_label", "trial"])["wall_s"].median()
@@ -64,23 +62,6 @@ def slowed_by_half(schedule: str) -> tuple[int, int]:
         if round_s(schedule, f"{tight}M") >= 1.5 * free_s:
             return wide, tight
     raise ValueError(schedule)
-
-
-def farthest_repeat(slowed: float = 0.0, of: str = HELD) -> float:
-    """How far a point's farthest repeat is off its median, in per cent; the median of points.
-
-    Only of points that are slowed so much.
-    """
-    points = rounds(of).groupby(level=[0, 1])
-    far = points.apply(lambda one: (abs(one / one.median() - 1)).max())
-    return float(far[_factors(of) >= slowed].median() * 100)
-
-
-def _factors(of: str) -> pd.Series[float]:
-    """Each point's slowdown."""
-    medians = rounds(of).groupby(level=[0, 1]).median()
-    free = medians.xs("max", level=1)
-    return medians / medians.index.get_level_values(0).map(free)
 
 
 def layer_s(name: str, phase: str, limit: str) -> float:

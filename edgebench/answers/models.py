@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from edgebench.answers.table import Table, factor, filled_table, headline, seconds, share, size
+from edgebench.answers.table import Table, factor, filled_table, headline, seconds, share, size, size_cells
 from edgebench.boards.board import AS_IS
 from edgebench.results.rounds import START
 from edgebench.results.spread import SLIGHT
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from edgebench.slowdown.calibration import Calibration
     from edgebench.slowdown.fit import Fit
     from edgebench.slowdown.prediction import Prediction
+    from edgebench.slowdown.together import Together
 
 #: A cliff: between two limits the slowdown grows by this factor or more.
 _CLIFF = 1.5
@@ -168,3 +169,22 @@ def _how(at: Answer) -> str:
     if total and total.at_least and at.wider_bytes:
         return f"below the tightest, {size(at.wider_bytes)}"
     return words
+
+
+def together_tables(found: Together, limits: Sequence[float]) -> tuple[Table, Table]:
+    """Make a row for each network that runs at once, and a row for each limit."""
+    needs = size_cells([*(part.needs_bytes for part in found.parts), found.needs_bytes])
+    steady = size_cells([*(part.steady_bytes for part in found.parts), found.steady_bytes])
+    names = [*(part.network for part in found.parts), "together"]
+    networks = [list(cells) for cells in zip(names, needs, steady, strict=True)]
+    rows = []
+    for limit, cell in zip(limits, size_cells(limits), strict=True):
+        finishes, excess = found.finishes(limit), found.excess_bytes(limit)
+        ends = "?" if finishes is None else "yes" if finishes else "killed"
+        reads = f"{size(excess)} too much" if excess else "no"
+        shrink = found.largest.network if excess or finishes is False else ""
+        rows.append([cell, ends, reads if finishes is not False else "", shrink])
+    return (
+        Table(("network", "needs", "steady"), networks, ("network",)),
+        filled_table(("limit", "finishes", "reads again", "shrink"), rows, "shrink"),
+    )

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _RANGE = ("120%", "40%", 9)
 #: How many layers are named at each limit.
 _LAYERS = 3
+#: Of what a steady round uses, the part that a probe leaves it.
+_PROBED = 0.8
 
 
 @click.command()
@@ -59,6 +61,7 @@ _LAYERS = 3
     "--storage", metavar="SPEED", help="Storage held to this speed, as read=100MB/s; or as-is."
 )
 @click.option("--probe", is_flag=True, help="First run it: once freely, once slowed (20 s).")
+@click.option("--together", is_flag=True, help="The networks run at once, as processes.")
 @click.option("--figure", is_flag=True, help="Also draw slowdown against limit.")
 @verbose_option("the layers that take the added time")
 @json_option("the predictions")
@@ -66,6 +69,7 @@ def predict(
     network: str | None,
     results: Path,
     probe: bool,
+    together: bool,
     figure: bool,
     verbose: bool,
     as_json: bool,
@@ -85,7 +89,11 @@ def predict(
         remedy = f"edgebench predict resnet18 --results {typed_path(Path(network))}"
         raise UsageError(f"{network} is a folder, not a network", remedy=remedy)
     names = ("schedule", "loader", "batch", "image", "threads")
-    wanted = workload_query(network, **{name: asked[name] for name in names})
+    settings = {name: asked[name] for name in names}
+    if together:
+        _print_together(network, results, asked | {"settings": settings}, as_json)
+        return
+    wanted = workload_query(network, **settings)
     source = source_of(results, wanted, asked["device"], asked["swap_kind"], asked["storage"])
     if probe:
         source = _probe(network, wanted, source)
@@ -105,6 +113,32 @@ def predict(
     print_figures(files)
     print_warnings(source.warnings, None if verbose else "--verbose")
     print_next(_next(network, results, found[0], source, asked))
+
+
+def _print_together(
+    network: str | None, results: Path, asked: dict[str, Any], as_json: bool
+) -> None:
+    """Print what networks need at once, and at each limit whether they fit."""
+    from edgebench.answers.models import together_tables
+    from edgebench.answers.table import headline, size
+    from edgebench.slowdown.prediction import limit_in_bytes
+    from edgebench.slowdown.together import together
+
+    names = (network or "").split("+")
+    if len(names) < 2 or asked["storage"]:
+        raise UsageError(
+            "--together is of two networks or more, on this machine's storage",
+            remedy="edgebench predict resnet50+mobilenet_v2 --together --memory 1G",
+        )
+    found = together(names, results, asked)
+    limits = sorted((limit_in_bytes(limit, found.needs_bytes) for limit in _limits(asked)))[::-1]
+    if as_json:
+        print_json({"path": results, **found.to_json(limits)})
+        return
+    libraries = f"libraries {size(found.library_bytes)}, once" if found.library_bytes else ""
+    print_headline(headline(" + ".join(names), f"needs {size(found.needs_bytes)}", libraries))
+    for table in together_tables(found, limits):
+        print_table(table)
 
 
 def _limits(asked: dict[str, Any]) -> list[str]:
@@ -165,8 +199,8 @@ def _probe(
     from edgebench.slowdown.prediction import source_of
 
     workloads = source.workloads(wanted) if network else []
-    limit = workloads[0][1].probed_bytes(workloads[0][0]) if len(workloads) == 1 else None
-    if network is None or limit is None or source.storage is not None:
+    steady = workloads[0][1].steady_bytes(workloads[0][0]) if len(workloads) == 1 else None
+    if network is None or steady is None or source.storage is not None:
         raise UsageError(
             f"{len(workloads)} workloads match: a probe is of one whose layers are known, here",
             where="--probe",
@@ -174,7 +208,7 @@ def _probe(
         )
     root = source.results.sweeps[0].path.resolve().parent.parent
     with shown_progress() as progress:
-        folder = run_probe(network, workloads[0][0].settings, limit, root, progress)
+        folder = run_probe(network, workloads[0][0].settings, _PROBED * steady, root, progress)
     return source_of(folder, wanted)
 
 

@@ -186,6 +186,12 @@ def _matching(curves: Iterable[Curve], query: WorkloadQuery) -> list[QueriedWork
     ]
 
 
+def _with_demand(subject: QueriedWorkload) -> Curve:
+    """Return the curve whose demand was measured, else the first."""
+    known = (curve for curve in subject.curves if curve.demand_bytes is not None)
+    return next(known, subject.curves[0])
+
+
 def limit_in_bytes(limit: str, demand: float | None) -> float:
     """Return the bytes of a limit that is written as a size or as a share of demand.
 
@@ -202,8 +208,6 @@ def limit_in_bytes(limit: str, demand: float | None) -> float:
     return float(size)
 
 
-#: Of what a steady round uses, the part that a probe leaves it.
-_PROBED = 0.8
 #: The most that a declared speed is exceeded by: as far as its proof lets it be off.
 _REACHED = 1.1
 
@@ -278,21 +282,9 @@ class Predictor:
             ResultsError: no formula tells it, and it was not measured.
             UsageError: a share of an unknown demand, or no limit at all.
         """
-        settings, known = subject.settings, subject.curves[0]
-        known = next((c for c in subject.curves if c.demand_bytes is not None), known)
-        try:
-            needs = self._computed.needs_bytes(known)
-        except CannotPredictError:
-            needs = None
+        settings, known = subject.settings, _with_demand(subject)
+        needs, room = self.room(subject)
         sizes = [limit_in_bytes(limit, needs) for limit in limits]
-        swap = 0.0 if self.data.swap_kind == "none" else settings.get("swap_bytes")
-        room = None
-        if swap is not None and needs is not None:
-            mapped = 0.0
-            if settings.get("loader") == "mmap":
-                mapped = mapped_bytes(self.data.tables, subject.network, settings)
-            margin = TABLE_MARGIN if known.demand_bytes is None else MEASURED_MARGIN
-            room = Room(needs - mapped, float(swap), margin)
         answers = WorkloadAnswers(
             subject.curves,
             self._measured.get((str(settings.get("sweep")), subject.workload), ()),
@@ -320,12 +312,31 @@ class Predictor:
             answers=answers,
         )
 
-    def probed_bytes(self, subject: QueriedWorkload) -> float | None:
-        """Return a limit that should slow a workload; None where no formula tells of it."""
+    def room(self, subject: QueriedWorkload) -> tuple[float | None, Room | None]:
+        """Return what a workload needs, and the room for what of it can't be dropped.
+
+        Each is None where it is not known.
+        """
+        settings, known = subject.settings, _with_demand(subject)
+        try:
+            needs = self._computed.needs_bytes(known)
+        except CannotPredictError:
+            return None, None
+        swap = 0.0 if self.data.swap_kind == "none" else settings.get("swap_bytes")
+        if swap is None:
+            return needs, None
+        mapped = 0.0
+        if settings.get("loader") == "mmap":
+            mapped = mapped_bytes(self.data.tables, subject.network, settings)
+        margin = TABLE_MARGIN if known.demand_bytes is None else MEASURED_MARGIN
+        return needs, Room(needs - mapped, float(swap), margin)
+
+    def steady_bytes(self, subject: QueriedWorkload) -> float | None:
+        """Return the limit below which steady rounds read again; None: no formula tells."""
         for curve in subject.curves:
             if curve.phase == "total":
                 with suppress(CannotPredictError):
-                    return _PROBED * float(self._computed.phase(curve).misses.limit_bytes[-1])
+                    return float(self._computed.phase(curve).misses.limit_bytes[-1])
         return None
 
     def _least_s(self, settings: Mapping[str, Any], limit_bytes: float) -> float:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from claims import edgecaffe
-from claims.kept import calibration
+from claims.kept import calibration, rows
 from claims.texts import Claim, says, table
 
 PAGE = "docs/explanation/storage-speed.md"
@@ -19,6 +18,7 @@ def claims() -> Iterator[Claim]:
 
 
 def _repeats() -> Iterator[list[str]]:
-    for name, slowed in (("all", 0.0), ("slowed 1.5 times or more", 1.5)):
-        off = (edgecaffe.farthest_repeat(slowed, of) for of in (edgecaffe.HELD, edgecaffe.AS_IS))
-        yield [name, *(f"{share:.1f} %" for share in off)]
+    found = {(storage, stage): spread for storage, stage, _, spread, _ in rows("storage_repeats")}
+    storages = ("as-is", "read=100MB/s", "read=100MB/s,disk=ram")
+    for stage in ("steady", "start"):
+        yield [stage, *(found[storage, stage].replace("%", " %") for storage in storages)]
