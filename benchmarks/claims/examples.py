@@ -46,7 +46,7 @@ def claims(verb: str) -> Iterator[Claim]:
 def answer(command: str) -> Iterator[str]:
     """Run it on the quick start; its first lines. Of files that it wrote, stderr tells."""
     verb, *words = command.split()
-    sweep = folder("quickstart") if verb == "show" else DEVICE / FRESH_QUICKSTART
+    sweep = folder("quickstart") if verb == "show" else folder(FRESH_QUICKSTART)
     runner = CliRunner()
     with runner.isolated_filesystem():
         device = Path("results", "DEVICE")

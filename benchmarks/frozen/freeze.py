@@ -47,7 +47,6 @@ FITTED = ("quickstart-d0533d", "quickstart-0491e2", "training-limits-54d2ba")
 #: Shares of demand at which each workload of these is predicted.
 PREDICTED = ("90%", "60%", "40%")
 PAIRS = {
-    "edgecaffe-60fe3f": "edgecaffe-f7f2d1",
     "cnn-frameworks-inside-f881f2": "cnn-frameworks-dd797d",
     "made-slower": "made-kills",
 }
