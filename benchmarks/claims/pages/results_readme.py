@@ -26,7 +26,6 @@ ROWS = {
     "training-limits": "held to 100 MB/s, {} trials, of which {} were killed",
     "conv-batch": "by kernel and batch, {} trials",
     "cnn-batch": "below 2 GiB, {} trials, of which {} were killed",
-    "cnn-cores": "measured by core, {} trials",
     "conv": "batches of 1, 4 and 16, {} trials",
     "cnn-frameworks": "in PyTorch and TensorFlow, {} trials, of which {} were killed",
     "cnn-frameworks-inside": "the frameworks' own view and busy cores, {} trials",
