@@ -16,20 +16,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from edgebench.errors import ResultsError
-from edgebench.measures.strategy import ErrorBar, Holder, Reading, SpanReading, Strategy, TrialData
-from edgebench.safe_files import read_file, write
+from edgebench.measures.strategy import ErrorBar, Reading, SpanReading, Strategy, TrialData
 from edgebench.spans import Span
 
 #: (a span's id, ``start`` or ``end``) → the number the profiler got there, and the moment.
 Boundaries = dict[tuple[int, str], tuple[int, int]]
-
-
-@dataclass(frozen=True)
-class Stack:
-    """Bytes that one path of calls holds; ``frames`` innermost first, as the tool names them."""
-
-    live_bytes: int
-    frames: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -42,15 +33,12 @@ class HeapPoint:
         peak_bytes: the most that was live since the point before; None if the tool doesn't tell.
         boundary: the worker's number for the boundary of a span at which this was seen; None of
             a point between boundaries.
-        stacks: who held the heap when it was largest since the point before, largest first;
-            empty if the tool didn't tell.
     """
 
     t_ns: int
     live_bytes: int
     peak_bytes: int | None = None
     boundary: int | None = None
-    stacks: tuple[Stack, ...] = ()
 
     @property
     def highest_bytes(self) -> int:
@@ -67,7 +55,7 @@ class HeapProfile:
         unseen_bytes: the most that the heap can have risen between two points, unseen; None if
             nothing bounds it.
         error: where that, and what the times are worth, comes from.
-        notes: what a reader must know: a dump cut short, a clock that was set.
+        notes: what a reader must know, as that a dump is cut short.
         line: (``t_ns``, live bytes) where the profiler tells more moments than points.
     """
 
@@ -76,29 +64,6 @@ class HeapProfile:
     error: str
     notes: tuple[str, ...] = ()
     line: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def peak_bytes(self) -> int | None:
-        """The most that was live at or between the points, as far as the profiler saw."""
-        return max((point.highest_bytes for point in self.points), default=None)
-
-
-def largest(stacks: Iterable[Stack], most: int = 8) -> tuple[Stack, ...]:
-    """Add up stacks of the same path; return those that hold most, largest first."""
-    sums: dict[tuple[str, ...], int] = {}
-    for stack in stacks:
-        sums[stack.frames] = sums.get(stack.frames, 0) + stack.live_bytes
-    ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(Stack(size, frames) for frames, size in ordered[:most] if size > 0)
-
-
-@dataclass(frozen=True)
-class SpanHeap:
-    """The heap in one span, and who held it when it was largest, as far as that was seen."""
-
-    span: Span
-    reading: SpanReading
-    stacks: tuple[Stack, ...]
 
 
 def boundaries(events: Iterable[Mapping[str, Any]]) -> Boundaries:
@@ -120,7 +85,7 @@ def boundary_times(numbered: Boundaries) -> dict[int, int]:
 
 def link(
     points: Sequence[HeapPoint], spans: Sequence[Span], numbered: Boundaries
-) -> tuple[SpanHeap, ...]:
+) -> tuple[SpanReading, ...]:
     """Find the heap of each span that has a point before or in it.
 
     Args:
@@ -142,41 +107,15 @@ def link(
         before, inside = points[start] if start >= 0 else None, points[start + 1 : end + 1]
         known = [point.highest_bytes for point in inside]
         known = [before.live_bytes, *known] if before else known
-        with_stacks = [point for point in inside if point.stacks]
-        highest = max(with_stacks, key=lambda point: point.highest_bytes, default=None)
-        reading = SpanReading(
-            id=span.id,
-            before_bytes=before.live_bytes if before else None,
-            peak_bytes=max(known),
-            after_bytes=inside[-1].live_bytes if inside else known[0],
+        linked.append(
+            SpanReading(
+                id=span.id,
+                before_bytes=before.live_bytes if before else None,
+                peak_bytes=max(known),
+                after_bytes=inside[-1].live_bytes if inside else known[0],
+            )
         )
-        linked.append(SpanHeap(span, reading, highest.stacks if highest else ()))
     return tuple(linked)
-
-
-#: More than this much between the two looks, and the clock was set.
-STEP_NS = 20_000_000
-_FILE = "clock"
-
-
-def offset_ns() -> int:
-    """Return wall clock − ``CLOCK_MONOTONIC``, within about a microsecond."""
-    before = time.monotonic_ns()
-    wall = time.time_ns()
-    return wall - (before + time.monotonic_ns()) // 2
-
-
-def keep_offset(folder: Path) -> None:
-    """Keep the offset of now in the folder."""
-    write(folder / _FILE, f"{offset_ns()}\n".encode())
-
-
-def kept_offset(folder: Path) -> tuple[int, str | None]:
-    """Read the offset that was kept, and a note if the wall clock was set since then."""
-    kept, now = int(read_file(folder / _FILE, 100)), offset_ns()
-    if abs(now - kept) <= STEP_NS:
-        return kept, None
-    return kept, f"the wall clock was set by {(now - kept) / 1e9:.3f} s while the trial was running"
 
 
 class HeapStrategy(Strategy):
@@ -185,24 +124,15 @@ class HeapStrategy(Strategy):
     own_trial = True
     #: Whether what the program maps, such as weights, is counted.
     counts_mapped: ClassVar[bool] = False
-    #: How much slower it makes the workload, in words.
-    cost: ClassVar[str]
     #: How a peak is measured.
     method: ClassVar[str]
-
-    def wrap(
-        self, command: Sequence[str], env: Mapping[str, str], folder: Path
-    ) -> tuple[list[str], dict[str, str]]:
-        """Start it as usual; keep the wall clock's offset in the folder."""
-        keep_offset(folder)
-        return super().wrap(command, env, folder)
 
     @abstractmethod
     def profile(self, folder: Path, numbered: Boundaries, offset_ns: int) -> HeapProfile:
         """Read what the profiler left in the trial's folder.
 
         Args:
-            folder: as :meth:`wrap` had it.
+            folder: as :meth:`Strategy.wrap` had it.
             numbered: the boundaries that the profiler knows by number.
             offset_ns: wall clock − ``CLOCK_MONOTONIC``.
 
@@ -219,40 +149,34 @@ class HeapStrategy(Strategy):
         if trial.folder is None:
             raise ResultsError(f"{self.title} needs a trial of its own")
         numbered = boundaries(trial.events)
-        offset_ns, stepped = kept_offset(trial.folder)
-        profile = self.profile(trial.folder, numbered, offset_ns)
-        notes = (*profile.notes, *([stepped] if stepped else []))
-        heaps = link(profile.points, trial.spans, numbered)
+        profile = self.profile(trial.folder, numbered, time.time_ns() - time.monotonic_ns())
+        readings = link(profile.points, trial.spans, numbered)
         error = ErrorBar(profile.unseen_bytes, profile.error)
         linked = "the order of allocation" if numbered else "time"
         return Reading(
             strategy=self.name,
-            peak_bytes=profile.peak_bytes,
+            peak_bytes=max((point.highest_bytes for point in profile.points), default=None),
             method=self.method,
             error=error,
-            spans=tuple(heap.reading for heap in heaps),
+            spans=readings,
             span_method=f"{self.method}; linked to spans by {linked}",
             span_error=error,
             line=profile.line or tuple((p.t_ns, p.live_bytes) for p in profile.points),
-            parts=_parts(heaps) if self.counts_mapped else {},
-            missing={f"note {number}": note for number, note in enumerate(notes, 1)},
-            holders=tuple(
-                Holder(heap.span.id, stack.live_bytes, stack.frames)
-                for heap in heaps
-                for stack in heap.stacks
-            ),
+            parts=_parts(trial.spans, readings) if self.counts_mapped else {},
+            missing={f"note {number}": note for number, note in enumerate(profile.notes, 1)},
         )
 
 
-def _parts(heaps: Sequence[SpanHeap]) -> dict[str, int]:
+def _parts(spans: Sequence[Span], readings: Sequence[SpanReading]) -> dict[str, int]:
     """Return ``parameters``: by how much the heap grew over the loads of the first round's layers.
 
     Nothing where threads overlap: what one allocates falls into the other's spans.
     """
-    layers = [heap for heap in heaps if heap.span.layer is not None]
-    first = min((heap.span.round for heap in layers), default=None)
-    layers = [heap for heap in layers if heap.span.round == first]
-    loads = [heap.reading for heap in layers if heap.span.phase == "load"]
-    if not loads or len({heap.span.thread for heap in layers}) > 1:
+    read = {reading.id: reading for reading in readings}
+    layers = [span for span in spans if span.layer is not None and span.id in read]
+    first = min((span.round for span in layers), default=None)
+    layers = [span for span in layers if span.round == first]
+    loads = [read[span.id] for span in layers if span.phase == "load"]
+    if not loads or len({span.thread for span in layers}) > 1:
         return {}
     return {"parameters": sum((r.after_bytes or 0) - (r.before_bytes or 0) for r in loads)}

@@ -47,18 +47,6 @@ class SpanReading:
 
 
 @dataclass(frozen=True)
-class Holder:
-    """What one call path held when its span's memory was highest, bytes.
-
-    ``span`` is the span's id; ``frames`` are the calls, innermost first.
-    """
-
-    span: int
-    size_bytes: int
-    frames: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Reading:
     """A strategy's figures of one trial, bytes.
 
@@ -73,7 +61,6 @@ class Reading:
         line: (``t_ns``, bytes) over the trial's time where it has one, ``t_ns`` as in the events.
         parts: further figures by name, such as a heap's ``parameters``, bytes.
         missing: what could not be measured → why.
-        holders: the call paths that held most in each span, largest first, where known.
     """
 
     strategy: str
@@ -86,7 +73,6 @@ class Reading:
     line: tuple[tuple[int, int], ...] = ()
     parts: dict[str, int] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
-    holders: tuple[Holder, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for ``json.dumps``."""
@@ -103,10 +89,8 @@ class Reading:
         given["error"] = ErrorBar(**given["error"])
         given["span_error"] = ErrorBar(**given["span_error"])
         given["spans"] = tuple(SpanReading(**span) for span in given["spans"])
-        given["holders"] = tuple(
-            Holder(holder["span"], holder["size_bytes"], tuple(holder["frames"]))
-            for holder in given.get("holders", ())
-        )
+        # Of older versions.
+        given.pop("holders", None)
         given["line"] = tuple((int(t_ns), int(size)) for t_ns, size in given["line"])
         return cls(**given)
 

@@ -1,21 +1,17 @@
-"""memray around the worker: every allocation, Python's and native, with who called.
+"""memray around the worker: every allocation, Python's and native.
 
 Its record is replayed from one boundary of a span to the next: memray's own summaries know the
 whole record, or slices of its time. The marks that the worker left in the order of allocation
-tell a layer's bytes exactly, in two passes: the first finds each stretch's peak, the second who
-held it.
+tell a layer's bytes exactly.
 """
 
 from __future__ import annotations
 
-import heapq
 import importlib.util
 import mmap
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
-from mmap import PAGESIZE
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from edgebench.errors import ResultsError
 from edgebench.extras import install
@@ -24,154 +20,91 @@ from edgebench.measures.heap import (
     HeapPoint,
     HeapProfile,
     HeapStrategy,
-    Stack,
     boundary_times,
-    largest,
 )
 from edgebench.measures.strategy import registered_strategy
 from edgebench.measures.view import Descriptors, View
 from edgebench.safe_files import open_to_read
 
 if TYPE_CHECKING:
-    from memray import AllocationRecord, FileReader
+    from memray import FileReader
 
 #: A mapping of this size and as many pages as a boundary's number marks the boundary. It is address
 #: space alone: none of its pages is ever touched.
 MARK_BYTES = 32 << 30
-_HOLDERS = 8
 #: More boundaries than a trial has: a mapping beyond it is no mark.
 _MARKS = 1 << 20
-_FRAMES = 20
 _SNAPSHOTS = 10_000_000
 _ERROR = "every allocation is recorded, with its size, in order"
 _FILE = "memray.bin"
 #: How often memray records its time and the heap's size.
 _INTERVAL_MS = 5
-Caller = TypeVar("Caller", bound=Hashable)
 
 
-class LiveSet(Generic[Caller]):
-    """Live bytes, and who holds them. What was got before the record began is not in it."""
+class LiveSet:
+    """Live bytes. What was allocated before the record began is not in it."""
 
     def __init__(self) -> None:
         self.live_bytes = 0
-        self._blocks: dict[int, tuple[int, Caller]] = {}
-        self._mappings: dict[int, tuple[int, Caller]] = {}
-        self._held: dict[Caller, int] = {}
+        self._blocks: dict[int, int] = {}
+        self._mappings: dict[int, int] = {}
 
-    def allocate(self, address: int, size: int, caller: Caller) -> None:
+    def allocate(self, address: int, size: int) -> None:
         """Add a block of malloc and its kin; one at the same address was freed unseen."""
         self.free(address)
-        self._blocks[address] = (size, caller)
-        self._hold(caller, size)
+        self._blocks[address] = size
+        self.live_bytes += size
 
     def free(self, address: int) -> None:
         """Give a block back; do nothing if its allocation was not seen."""
-        block = self._blocks.pop(address, None)
-        if block:
-            self._hold(block[1], -block[0])
+        self.live_bytes -= self._blocks.pop(address, 0)
 
-    def map(self, start: int, size: int, caller: Caller) -> None:
+    def map(self, start: int, size: int) -> None:
         """Add a mapping: it takes the place of what was mapped there."""
         self.unmap(start, size)
-        self._mappings[start] = (size, caller)
-        self._hold(caller, size)
+        self._mappings[start] = size
+        self.live_bytes += size
 
     def unmap(self, start: int, size: int) -> None:
         """Give this range back: a mapping, part of one, or parts of several."""
         end = start + size
-        for at, (length, caller) in list(self._mappings.items()):
+        for at, length in list(self._mappings.items()):
             if at >= end or at + length <= start:
                 continue
             del self._mappings[at]
             for piece, until in ((at, start), (end, at + length)):
                 if piece < until:
-                    self._mappings[piece] = (until - piece, caller)
-            self._hold(caller, max(start, at) - min(end, at + length))
-
-    def largest(self, most: int) -> list[tuple[Caller, int]]:
-        """List who holds most, and how many bytes, largest first."""
-        return heapq.nlargest(most, self._held.items(), key=lambda item: item[1])
-
-    def _hold(self, caller: Caller, size: int) -> None:
-        self.live_bytes += size
-        self._held[caller] = self._held.get(caller, 0) + size
+                    self._mappings[piece] = until - piece
+            self.live_bytes -= min(end, at + length) - max(start, at)
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """What lies between two boundaries.
+def stretches(reader: FileReader) -> Iterator[tuple[int | None, int, int]]:
+    """Yield what lies between two boundaries, in order.
 
-    Attributes:
-        boundary: number of the boundary it ends at; None of what follows the last.
-        live_bytes: at its end.
-        peak_bytes: within it.
-        peak_at: the peak's place in the record.
+    Each is the number of the boundary it ends at (None of what follows the last), the live bytes
+    there, and the most within it.
     """
+    from memray import AllocatorType
 
-    boundary: int | None
-    live_bytes: int
-    peak_bytes: int
-    peak_at: int
-
-
-def stretches(reader: FileReader) -> Iterator[Stretch]:
-    """Yield the record's stretches, in order."""
-    heap: LiveSet[None] = LiveSet()
-    apply = _Steps(heap)
-    peak, peak_at = 0, 0
-    for place, record in enumerate(reader.get_allocation_records()):
-        boundary = apply.mark_of(record)
-        if boundary is not None:
-            yield Stretch(boundary, heap.live_bytes, peak, peak_at)
-            peak, peak_at = heap.live_bytes, place
-            continue
-        apply.take(record, None)
-        if heap.live_bytes > peak:
-            peak, peak_at = heap.live_bytes, place
-    yield Stretch(None, heap.live_bytes, peak, peak_at)
-
-
-def holders(
-    reader: FileReader, places: set[int]
-) -> Iterator[tuple[int, list[tuple[AllocationRecord, int]]]]:
-    """Yield, at each of these places, who held most: an allocation of each, and its bytes."""
-    heap: LiveSet[tuple[int, int, int]] = LiveSet()
-    apply = _Steps(heap)
-    known: dict[tuple[int, int, int], AllocationRecord] = {}
-    for place, record in enumerate(reader.get_allocation_records()):
-        if apply.mark_of(record) is None:
-            caller = (record.stack_id, record.native_stack_id, record.native_segment_generation)
-            known.setdefault(caller, record)
-            apply.take(record, caller)
-        if place in places:
-            yield place, [(known[who], size) for who, size in heap.largest(_HOLDERS)]
-
-
-class _Steps(Generic[Caller]):
-    """Takes memray's records into a live set."""
-
-    def __init__(self, heap: LiveSet[Caller]) -> None:
-        from memray import AllocatorType
-
-        self._heap = heap
-        self._map, self._unmap = int(AllocatorType.MMAP), int(AllocatorType.MUNMAP)
-        self._free = int(AllocatorType.FREE)
-
-    def mark_of(self, record: AllocationRecord) -> int | None:
-        number, rest = divmod(record.size - MARK_BYTES, PAGESIZE)
-        marks = record.allocator == self._map and rest == 0 and 0 < number < _MARKS
-        return number if marks else None
-
-    def take(self, record: AllocationRecord, caller: Caller) -> None:
-        if record.allocator == self._map:
-            self._heap.map(record.address, record.size, caller)
-        elif record.allocator == self._unmap:
-            self._heap.unmap(record.address, record.size)
-        elif record.allocator == self._free:
-            self._heap.free(record.address)
+    map_, unmap = int(AllocatorType.MMAP), int(AllocatorType.MUNMAP)
+    free = int(AllocatorType.FREE)
+    heap, peak = LiveSet(), 0
+    for record in reader.get_allocation_records():
+        if record.allocator == map_:
+            number, rest = divmod(record.size - MARK_BYTES, mmap.PAGESIZE)
+            if rest == 0 and 0 < number < _MARKS:
+                yield number, heap.live_bytes, peak
+                peak = heap.live_bytes
+                continue
+            heap.map(record.address, record.size)
+        elif record.allocator == unmap:
+            heap.unmap(record.address, record.size)
+        elif record.allocator == free:
+            heap.free(record.address)
         else:
-            self._heap.allocate(record.address, record.size, caller)
+            heap.allocate(record.address, record.size)
+        peak = max(peak, heap.live_bytes)
+    yield None, heap.live_bytes, peak
 
 
 class MemrayView(View):
@@ -182,9 +115,7 @@ class MemrayView(View):
 
         super().__init__(folder, descriptors)
         self._boundaries = 0
-        self._tracker = memray.Tracker(
-            folder / _FILE, native_traces=True, memory_interval_ms=_INTERVAL_MS
-        )
+        self._tracker = memray.Tracker(folder / _FILE, memory_interval_ms=_INTERVAL_MS)
         self._tracker.__enter__()
 
     def look(self, whole: bool) -> dict[str, int]:
@@ -203,7 +134,7 @@ class MemrayView(View):
 
 @registered_strategy
 class Memray(HeapStrategy):
-    """The heap by memray: each allocation of the worker, by its Python and native calls."""
+    """The heap by memray: each allocation of the worker."""
 
     name = "memray"
     view = MemrayView
@@ -216,7 +147,6 @@ class Memray(HeapStrategy):
         "whether a byte was ever touched or is in swap; code, thread stacks and what the C "
         "library maps; unused space inside the allocator; what was allocated before memray started"
     )
-    cost = "AlexNet took 2.6 times as long"
     method = "the largest sum over every allocation"
     inside_worker = True
     counts_mapped = True
@@ -233,49 +163,27 @@ class Memray(HeapStrategy):
         Raises:
             ResultsError: there is none, or it can't be read.
         """
-        path = folder / _FILE
+        path, moments = folder / _FILE, boundary_times(numbered)
         if not path.exists():
             raise ResultsError("memray left no record: the worker ended before it began")
+        from memray import FileReader
+
+        points = []
         try:
             # It reads the file as it replays it: of any size, but no FIFO.
             open_to_read(path).close()
-            points, line = _replay(path, boundary_times(numbered), offset_ns)
+            with FileReader(path, max_memory_records=_SNAPSHOTS) as reader:
+                line = tuple(
+                    (snapshot.time * 1_000_000 - offset_ns, snapshot.heap)
+                    for snapshot in reader.get_memory_snapshots()
+                    # One that fell between a mark and its end holds the mark.
+                    if snapshot.heap < MARK_BYTES
+                )
+                end_ns = max([*moments.values(), *(t_ns for t_ns, _ in line[-1:])], default=0)
+                for number, live_bytes, peak_bytes in stretches(reader):
+                    boundary = number if number in moments else None
+                    t_ns = end_ns if boundary is None else moments[boundary]
+                    points.append(HeapPoint(t_ns, live_bytes, peak_bytes, boundary))
         except (OSError, ValueError, RuntimeError) as error:
             raise ResultsError(f"memray's record can't be read: {error}", where=_FILE) from None
-        return HeapProfile(points, 0, _ERROR, line=line)
-
-
-def _replay(
-    path: Path, moments: Mapping[int, int], offset_ns: int
-) -> tuple[tuple[HeapPoint, ...], tuple[tuple[int, int], ...]]:
-    from memray import FileReader
-
-    with FileReader(path, max_memory_records=_SNAPSHOTS) as reader:
-        line = tuple(
-            (snapshot.time * 1_000_000 - offset_ns, snapshot.heap)
-            for snapshot in reader.get_memory_snapshots()
-            # One that fell between a mark and its end holds the mark.
-            if snapshot.heap < MARK_BYTES
-        )
-        in_order = list(stretches(reader))
-        held = dict(holders(reader, {stretch.peak_at for stretch in in_order}))
-        end_ns = max([*moments.values(), *(t_ns for t_ns, _ in line[-1:])], default=0)
-        names: dict[tuple[int, int], tuple[str, ...]] = {}
-        points = []
-        for stretch in in_order:
-            stacks = [Stack(size, _frames(r, names)) for r, size in held.get(stretch.peak_at, ())]
-            boundary = stretch.boundary if stretch.boundary in moments else None
-            t_ns = end_ns if boundary is None else moments[boundary]
-            peak = stretch.peak_bytes
-            points.append(HeapPoint(t_ns, stretch.live_bytes, peak, boundary, largest(stacks)))
-    return tuple(points), line
-
-
-def _frames(
-    record: AllocationRecord, names: dict[tuple[int, int], tuple[str, ...]]
-) -> tuple[str, ...]:
-    place = (record.stack_id, record.native_stack_id)
-    if place not in names:
-        calls = record.hybrid_stack_trace(max_stacks=_FRAMES)
-        names[place] = tuple(f"{name} ({Path(file).name}:{line})" for name, file, line in calls)
-    return names[place]
+        return HeapProfile(tuple(points), 0, _ERROR, line=line)

@@ -1,25 +1,14 @@
-"""Dumps of gperftools' heap profiler: read whole, or refused with a reason."""
+"""Dumps of gperftools' heap profiler: their totals are read, or they are left out by name."""
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from edgebench.errors import ResultsError
-from edgebench.measures.strategies.tcmalloc import (
-    Dump,
-    Libraries,
-    Tcmalloc,
-    find_dumps,
-    parse_dump,
-    to_points,
-)
+from edgebench.measures.strategies.tcmalloc import Tcmalloc, find_dumps
 
 DUMP = """\
 heap profile:     11:     1100 [    20:     5000] @ heapprofile
@@ -28,96 +17,44 @@ heap profile:     11:     1100 [    20:     5000] @ heapprofile
 
 MAPPED_LIBRARIES:
 1000-2000 r-xp 00000000 fe:00 1          /usr/lib/libtcmalloc.so.4.5.10
-2000-3000 r-xp 00001000 fe:00 2          /opt/with space/libtorch.so (deleted)
-3000-4000 r-xp 00000000 fe:00 3          /usr/lib/libc.so
-5000-6000 r-xp 00000000 00:00 0
-6000-7000 rw-p 00001000 fe:00 3          /usr/lib/libc.so
-4000-5000 rw-p 00000000 00:00 0
 """
 
 
-def parsed() -> Dump:
-    return parse_dump(DUMP, "heap.0001.heap")
-
-
-def test_a_dump_is_read_whole() -> None:
-    dump = parsed()
-    assert (dump.live_bytes, dump.allocated_bytes) == (1100, 5000)
-    assert [stack.live_bytes for stack in dump.stacks] == [1000, 100]
-    assert [stack.addresses for stack in dump.stacks] == [(0x3010, 0x2020), ()]
-    assert [mapping.path for mapping in dump.mappings] == [
-        "/usr/lib/libtcmalloc.so.4.5.10",
-        "/opt/with space/libtorch.so (deleted)",
-        "/usr/lib/libc.so",
-    ]
-
-
-def test_addresses_are_named_by_library_and_offset() -> None:
-    libraries = Libraries(parsed().mappings)
-    assert libraries.name(0x2010) == "libtorch.so (deleted)+0x1010"
-    assert libraries.name(0x9999) == "0x9999"
-    assert libraries.name(0x10) == "0x10"
-
-
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("", "not a heap dump"),
-        ("desc: massif\n", "not a heap dump"),
-        (DUMP[:40], "cut short"),
-        (DUMP[: DUMP.index("MAPPED")], "cut short"),
-        (DUMP[:-20], "cut short"),
-        (DUMP.replace("@ heapprofile", "@ heap_v2/524288"), "sampled"),
-        (DUMP.replace("0x3010", "here"), "no stack"),
-        (DUMP.replace("rw-p", "no mapping at all"), "no mapping"),
-    ],
-)
-def test_what_is_no_whole_dump_is_refused_by_name(text: str, what: str) -> None:
-    with pytest.raises(ResultsError, match=what) as error:
-        parse_dump(text, "heap.0007.heap")
-    assert "heap.0007.heap" in str(error.value)
-
-
-@given(st.integers(0, len(DUMP) - 1))
-def test_a_dump_cut_anywhere_is_whole_or_refused(cut: int) -> None:
-    """Whatever survives a cut has the header's figures and all stacks: never part of a figure."""
-    try:
-        dump = parse_dump(DUMP[:cut], "d")
-    except ResultsError:
-        return
-    assert replace(dump, mappings=parsed().mappings) == parsed()
-
-
-def test_the_largest_stacks_of_a_dump_are_kept() -> None:
-    lines = DUMP.splitlines(keepends=True)
-    stacks = [f"1: {size} [1: {size}] @ 0x3010\n" for size in range(1, 21)]
-    dump = parse_dump("".join([lines[0], *stacks, *lines[3:]]), "d")
-    assert [stack.live_bytes for stack in dump.stacks] == list(range(20, 12, -1))
-
-
-def test_the_good_dumps_are_kept(tmp_path: Path) -> None:
-    (tmp_path / "heap_77.0001.heap").write_text(DUMP)
+def test_the_dumps_of_the_process_that_allocated_most_count(tmp_path: Path) -> None:
     (tmp_path / "heap_77.0002.heap").write_text(DUMP.replace("5000", "6000"))
-    (tmp_path / "heap_77.0003.heap").write_text(DUMP[:100])
-    (tmp_path / "heap.0001.heap").write_text(DUMP.replace("5000", "4000"))
-    (tmp_path / "command.json").write_text("[]")
+    (tmp_path / "heap_77.0001.heap").write_text(DUMP)
+    (tmp_path / "heap_77.0003.heap").write_text(DUMP[:40])
+    (tmp_path / "heap_77.0004.heap").write_text(DUMP.replace("heapprofile", "heap_v2/524288"))
+    (tmp_path / "heap.0001.heap").write_text(DUMP.replace("5000", "5500"))
+    (tmp_path / "another").write_text("")
     dumps, notes = find_dumps(tmp_path)
-    assert [dump.number for dump in dumps] == [1, 2]
-    assert notes == ["the heap dump is cut short and left out (heap_77.0003.heap)"]
+    assert [(d.number, d.live_bytes, d.allocated_bytes) for d in dumps] == [
+        (1, 1100, 5000),
+        (2, 1100, 6000),
+    ]
+    assert notes == [
+        f"a heap dump is cut short and left out (heap_77.000{number}.heap)" for number in (3, 4)
+    ]
 
 
 def test_points_follow_the_order_of_allocation(tmp_path: Path) -> None:
     """A dump at a boundary has its time; a file's time before an earlier dump's is moved up."""
     for number, wall_ns in ((1, 5_000_000_000), (2, 4_000_000_000), (3, 9_000_000_000)):
         path = tmp_path / f"heap.{number:04}.heap"
-        path.write_text(DUMP)
+        path.write_text(DUMP.replace("1100", str(100 * number)))
         os.utime(path, ns=(wall_ns, wall_ns))
-    dumps, _ = find_dumps(tmp_path)
-    points = to_points(dumps, {3: 4_500_000_000}, 1_000_000_000)
-    assert [point.t_ns for point in points] == [4_000_000_000, 4_000_000_000, 4_500_000_000]
-    assert [point.boundary for point in points] == [None, None, 3]
-    assert {point.live_bytes for point in points} == {1100}
-    assert points[0].stacks[0].frames == ("libc.so+0x10", "libtorch.so (deleted)+0x1020")
+    profile = Tcmalloc(7).profile(tmp_path, {(0, "end"): (3, 4_500_000_000)}, 1_000_000_000)
+    assert [(point.t_ns, point.live_bytes, point.boundary) for point in profile.points] == [
+        (4_000_000_000, 100, None),
+        (4_000_000_000, 200, None),
+        (4_500_000_000, 300, 3),
+    ]
+    assert profile.unseen_bytes == 7
+
+
+def test_no_dump_at_all_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match=r"ended before it allocated 32\.0 MiB"):
+        Tcmalloc().profile(tmp_path, {}, 0)
 
 
 @pytest.mark.promise("A FIFO, a link or a huge file among a profiler's dumps hangs nothing.")
@@ -165,5 +102,3 @@ def test_tcmalloc_is_preloaded_before_the_program_s_own_libraries(
         "EDGEBENCH_VIEW": "edgebench.measures.strategies.tcmalloc:TcmallocView",
         "EDGEBENCH_VIEW_FOLDER": str(tmp_path),
     }
-    assert json.loads((tmp_path / "command.json").read_text()) == command
-    assert (tmp_path / "clock").is_file()

@@ -6,15 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.measures.heap import (
-    HeapPoint,
-    SpanHeap,
-    Stack,
-    boundaries,
-    boundary_times,
-    largest,
-    link,
-)
+from edgebench.measures.heap import HeapPoint, boundaries, boundary_times, link
 from edgebench.spans import finished_spans
 
 
@@ -28,13 +20,12 @@ def span(number: int, start: int, end: int, seen: tuple[int, int] | None) -> lis
     ]
 
 
-def linked(points: list[HeapPoint], events: list[dict[str, Any]]) -> list[SpanHeap]:
-    return list(link(points, finished_spans(events), boundaries(events)))
-
-
-def figures(heap: SpanHeap) -> tuple[int | None, int | None, int | None]:
-    reading = heap.reading
-    return reading.before_bytes, reading.peak_bytes, reading.after_bytes
+def linked(
+    points: list[HeapPoint], events: list[dict[str, Any]]
+) -> list[tuple[int | None, int | None, int | None]]:
+    """Before, peak and after of each span."""
+    readings = link(points, finished_spans(events), boundaries(events))
+    return [(one.before_bytes, one.peak_bytes, one.after_bytes) for one in readings]
 
 
 def test_boundaries_decide_whatever_the_clocks_say() -> None:
@@ -46,44 +37,29 @@ def test_boundaries_decide_whatever_the_clocks_say() -> None:
         HeapPoint(900, 60, peak_bytes=50, boundary=3),
     ]
     events = [*span(0, 100, 200, (1, 2)), *span(1, 200, 300, (2, 3))]
-    assert [figures(heap) for heap in linked(points, events)] == [(10, 90, 40), (40, 60, 60)]
+    assert linked(points, events) == [(10, 90, 40), (40, 60, 60)]
 
 
 def test_without_boundaries_time_decides() -> None:
     """A point counts to the span it lies in; a span without one keeps what was there before."""
     points = [HeapPoint(50, 10), HeapPoint(150, 80), HeapPoint(190, 30)]
     events = [*span(0, 100, 200, None), *span(1, 200, 300, None), *span(2, 10, 20, None)]
-    assert [figures(heap) for heap in linked(points, events)] == [(10, 80, 30), (30, 30, 30)]
+    assert linked(points, events) == [(10, 80, 30), (30, 30, 30)]
 
 
 def test_a_span_with_one_boundary_is_linked_by_time() -> None:
     """Its other end is in no point: the profiler was ended before."""
     points = [HeapPoint(50, 10, boundary=1), HeapPoint(150, 80), HeapPoint(190, 30)]
-    assert figures(*linked(points, span(0, 100, 200, (1, 9)))) == (10, 80, 30)
+    assert linked(points, span(0, 100, 200, (1, 9))) == [(10, 80, 30)]
 
 
 def test_a_layer_that_changed_nothing_shares_a_boundary() -> None:
     events = span(0, 100, 200, (4, 4))
     points = [HeapPoint(100, 25, boundary=4)]
-    assert [figures(heap) for heap in linked(points, events)] == [(25, 25, 25)]
+    assert linked(points, events) == [(25, 25, 25)]
     assert boundary_times(boundaries(events)) == {4: 100}
-
-
-def test_stacks_are_those_at_the_peak() -> None:
-    small, big = (Stack(10, ("relu",)),), (Stack(80, ("conv",)),)
-    points = [
-        *(HeapPoint(110, 10, stacks=small), HeapPoint(150, 80, stacks=big)),
-        *(HeapPoint(155, 20, stacks=small), HeapPoint(160, 90)),
-    ]
-    [heap] = linked(points, span(0, 100, 200, None))
-    assert heap.stacks == big
 
 
 @pytest.mark.parametrize("view", [None, [], {"boundary": "1"}, {"rss": 3}])
 def test_events_that_tell_no_boundary_are_no_boundaries(view: object) -> None:
     assert boundaries([{"event": "end", "id": 1, "t_ns": 5, "view": view}]) == {}
-
-
-def test_stacks_of_one_path_are_added_up() -> None:
-    stacks = [Stack(5, ("a",)), Stack(0, ("c",)), Stack(7, ("b",)), Stack(5, ("a",))]
-    assert largest(stacks, 5) == (Stack(10, ("a",)), Stack(7, ("b",)))

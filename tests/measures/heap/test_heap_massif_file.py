@@ -1,4 +1,4 @@
-"""Massif's file: read whole, or as far as it is whole."""
+"""Massif's file: the figures of each whole snapshot, on the worker's clock."""
 
 from __future__ import annotations
 
@@ -43,44 +43,18 @@ n2: 1000 (heap allocation functions) malloc/new/new[], --alloc-fns, etc.
 """
 
 
-def test_snapshots_and_stacks_come_out() -> None:
-    file = parse_massif(FILE, "massif.out")
-    assert not file.cut
-    first, second = file.snapshots
-    assert (first.heap_bytes, first.stacks) == (0, ())
-    assert (second.time, second.heap_bytes) == (120, 1000)
-    assert [(stack.live_bytes, stack.frames) for stack in second.stacks] == [
-        (700, ("load (program.c:7)", "main (program.c:9)")),
-        (300, ("in 12 places",)),
-    ]
-
-
 @pytest.mark.parametrize("text", ["", "heap profile: 1", FILE[:20], "desc: x\ncmd: y\n"])
 def test_what_is_no_massif_file_is_refused(text: str) -> None:
-    with pytest.raises(ResultsError, match="massif") as error:
-        parse_massif(text, "massif.out")
-    assert "massif.out" in str(error.value)
+    with pytest.raises(ResultsError, match="massif"):
+        parse_massif(text)
 
 
-def test_a_broken_snapshot_in_the_middle_is_refused() -> None:
-    """Only the last snapshot may be torn by a kill; elsewhere the file is damaged."""
-    with pytest.raises(ResultsError, match="snapshot 0 is broken"):
-        parse_massif(FILE.replace("mem_heap_B=0", "mem_heap_B=lots"), "massif.out")
-
-
-@given(st.integers(FILE.index("time_unit") + 20, len(FILE) - 1))
-def test_a_file_cut_anywhere_keeps_its_whole_snapshots(cut: int) -> None:
-    whole = parse_massif(FILE, "f").snapshots
-    file = parse_massif(FILE[:cut], "f")
-    assert file.snapshots == whole[: len(file.snapshots)]
-    assert len(file.snapshots) < len(whole)
-
-
-@given(st.integers(2, 3000))
-def test_a_tree_of_any_depth_is_read(depth: int) -> None:
-    nodes = [f"{' ' * level}n{int(level < depth)}: 5 0x1: f{level}" for level in range(depth + 1)]
-    text = FILE[: FILE.index("n2:")] + "\n".join(nodes) + "\n"
-    assert len(parse_massif(text, "f").snapshots[1].stacks[0].frames) == depth
+@given(st.integers(FILE.index("time_unit") + 20, len(FILE)))
+def test_a_file_cut_anywhere_keeps_its_whole_figures(cut: int) -> None:
+    whole = [(0, 0), (120, 1000)]
+    snapshots = parse_massif(FILE[:cut])
+    assert snapshots == whole[: len(snapshots)]
+    assert len(snapshots) == 2 or cut < FILE.index("mem_heap_B=1000") + 16
 
 
 def test_snapshots_are_on_the_workers_clock(tmp_path: Path) -> None:
@@ -105,11 +79,10 @@ def test_snapshots_are_on_the_workers_clock(tmp_path: Path) -> None:
 def test_figures_are_those_of_ms_print(tmp_path: Path) -> None:
     out = tmp_path / "massif.out"
     words = [sys.executable, "-I", "-S", "-c", "[bytes(n * 1000) for n in range(300)]"]
-    valgrind = ["valgrind", "-q", "--tool=massif", f"--massif-out-file={out}"]
-    subprocess.run([*valgrind, *words], check=True)
+    massif = ["valgrind", "-q", "--tool=massif", "--time-unit=ms", f"--massif-out-file={out}"]
+    subprocess.run([*massif, *words], check=True)
     printed = subprocess.run(["ms_print", out], check=True, capture_output=True, text=True).stdout
     rows = re.findall(r"^ *\d+ +([\d,]+) +[\d,]+ +([\d,]+) +[\d,]+ +0$", printed, re.M)
     told = [tuple(int(figure.replace(",", "")) for figure in row) for row in rows]
-    read = parse_massif(out.read_text(), "massif.out").snapshots
-    assert [(snapshot.time, snapshot.heap_bytes) for snapshot in read] == told
+    assert parse_massif(out.read_text()) == told
     assert told

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from heap_making import Profiled, profile_command, profile_network
 
-from edgebench.measures.heap import Boundaries, HeapPoint, HeapProfile, HeapStrategy, keep_offset
+from edgebench.measures.heap import Boundaries, HeapPoint, HeapProfile, HeapStrategy
 from edgebench.measures.strategies import with_own_trial
 from edgebench.measures.strategies.massif import Massif
 from edgebench.measures.strategies.memray import Memray
@@ -42,15 +42,11 @@ def layers(profiled: Profiled, phase: str) -> list[SpanReading]:
 
 
 def parameters_hold(profiled: Profiled) -> None:
-    """The heap grew over the loads by the parameters' bytes, within 1 %; someone holds them."""
+    """The heap grew over the loads by the parameters' bytes, within 1 %."""
     assert profiled.record.outcome == "ok", profiled.record.reason
     assert profiled.reading, profiled.record.missing
     known = profiled.manifest["parameter_bytes"]
     assert profiled.reading.parts["parameters"] == pytest.approx(known, rel=0.01)
-    last = layers(profiled, "load")[-1].id
-    held = [holder for holder in profiled.reading.holders if holder.span == last]
-    assert held[0].size_bytes == pytest.approx(known, rel=0.01)
-    assert any("mmap" in frame for frame in held[0].frames), held[0].frames
 
 
 #: Three layers of 1, 2 and 3 MiB that stay, then 8 MiB that go again; then it ends or is killed.
@@ -94,14 +90,11 @@ def test_memray_tells_each_layer(tmp_path: Path, killed: bool) -> None:
     assert [round(size / MIB) for size in grown] == [1, 2, 3]
     first = spans[max(spans)]
     assert (first.peak_bytes or 0) - (first.after_bytes or 0) >= 8 * MIB
-    held = [holder for holder in reading.holders if holder.span == loads[-1].id]
-    assert held[0].size_bytes == 6 * MIB
-    assert any("mmap" in frame for frame in held[0].frames), held[0].frames
     assert reading.peak_bytes
 
 
 class Given(HeapStrategy):
-    name = title = counts = blind_to = cost = method = "given"
+    name = title = counts = blind_to = method = "given"
     counts_mapped = True
 
     def profile(self, folder: Path, numbered: Boundaries, offset_ns: int) -> HeapProfile:
@@ -113,7 +106,6 @@ class Given(HeapStrategy):
 def test_overlapping_threads_have_no_growth_of_their_own(
     tmp_path: Path, thread: int, parts: dict[str, int]
 ) -> None:
-    keep_offset(tmp_path)
     events = [
         event
         for layer, on in ((0, 0), (1, thread))
@@ -160,11 +152,6 @@ def test_tcmalloc_counts_what_torch_allocates_but_no_mapped_weights() -> None:
     for span in layers(profiled, "load"):
         # The largest is 151 MB; what malloc gives is the objects that hold it.
         assert abs((span.after_bytes or 0) - (span.before_bytes or 0)) < 4 << 20
-    executions = {span.id for span in layers(profiled, "first")}
-    held = [holder for holder in profiled.reading.holders if holder.span in executions]
-    assert held
-    frames = {frame for holder in held for frame in holder.frames}
-    assert any("torch" in frame for frame in frames), frames
 
 
 @pytest.mark.own_cgroup
