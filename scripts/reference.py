@@ -26,9 +26,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from edgebench import record_parts, records
+from edgebench import records
 from edgebench.cli.verbs import VERBS
-from edgebench.records import field_kinds
+from edgebench.results.columns import field_kinds
 from edgebench.scenario import limits, scenario, training, workloads
 from edgebench.scenario.keys import OneOf, distinct
 
@@ -49,7 +49,7 @@ _MOST_CHOICES = 8
 
 def classes() -> dict[str, type]:
     """Each class that the pages may name."""
-    modules = (record_parts, records, scenario, workloads, training, limits)
+    modules = (records, scenario, workloads, training, limits)
     found = (one for module in modules for one in vars(module).values() if isinstance(one, type))
     return {one.__name__: one for one in found if issubclass(one, (Struct, BaseModel))}
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from edgebench.need import Need, differs, need_of
-from edgebench.record_parts import FilesReport, PhaseSum
-from edgebench.records import WITH_PEAK, LimitSetting, TrialRecord
+from edgebench.records import WITH_PEAK, FilesReport, LimitSetting, PhaseSum, TrialRecord
 from edgebench.spans import (
     Span,
     collections_s,

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
 from edgebench.measures.machine.noise import trial_doubts
-from edgebench.records import LimitSetting, TrialRecord, WorkingSet, field_kinds, is_number
+from edgebench.records import LimitSetting, TrialRecord, WorkingSet, is_number
 from edgebench.results.rounds import TRIAL_TIMES, rounds_of, trial_times
 from edgebench.results.spread import Spread, spread_of
 
@@ -27,6 +28,22 @@ if TYPE_CHECKING:
 
 #: The code of a text that is missing.
 NONE = -1
+
+
+def field_kinds(struct: type[msgspec.Struct]) -> dict[str, type]:
+    """Each field's type without its bounds and None: ``int``, ``str``, ``list`` or a report."""
+    return {one.name: _plain_kind(one.type) for one in msgspec.structs.fields(struct)}
+
+
+def _plain_kind(kind: Any) -> type:
+    if get_origin(kind) in (Union, UnionType):
+        kind = next(one for one in get_args(kind) if one is not type(None))
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    plain = get_origin(kind) or kind
+    return str if plain is Literal else plain
+
+
 _NUMBER_KINDS = (int, float, bool)
 _KINDS = field_kinds(TrialRecord)
 #: Columns that hold values other than texts, None where they are empty. Doubts are all of a trial.
@@ -142,7 +159,9 @@ def _texts(name: str, values: Sequence[Any]) -> Texts:
 
 
 #: Columns whose sum it is; what is only cached is no part of it.
-COLUMNS = tuple(f"working_set_{name}" for name in field_kinds(WorkingSet) if name != "cached_bytes")
+COLUMNS = tuple(
+    f"working_set_{name}" for name in WorkingSet.__struct_fields__ if name != "cached_bytes"
+)
 
 
 def working_sets(columns: ColumnTable, rows: Sequence[int]) -> Spread | None:

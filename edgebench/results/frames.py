@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from edgebench.errors import ResultsError
-from edgebench.records import PhaseSum, TrialRecord, field_kinds, is_count, is_number
+from edgebench.records import PhaseSum, TrialRecord, is_count, is_number
 from edgebench.results.columns import Texts
 from edgebench.results.miss_curve import MissCurve
 from edgebench.results.rounds import STEADY, round_stages
@@ -39,7 +39,9 @@ from edgebench.spans import Span, finished_spans
 
 #: Settings, limits and outcome that rows of phases and layers carry over from their trial.
 CARRIED = (*LIMITS, "limit_bytes", "outcome", "saturated", "demand_bytes", "workload_demand_bytes")
-_PHASE = tuple(name for name in field_kinds(PhaseSum) if name not in ("round", "network", "phase"))
+_PHASE = tuple(
+    name for name in PhaseSum.__struct_fields__ if name not in ("round", "network", "phase")
+)
 PHASE_COLUMNS = (*IDENTITY, *SETTINGS, "pipeline", *CARRIED, "round", "stage", "phase", *_PHASE)
 _SPAN = (
     *("round", "stage", "phase", "layer", "name", "pass_number", "thread", "start_ns"),
@@ -151,7 +153,7 @@ def phases_frame(sweeps: Iterable[Sweep], trials: pd.DataFrame) -> pd.DataFrame:
     of_trial = {
         name: [row[at] for row in rows] for at, name in enumerate(("sweep", "trial", "stage"))
     }
-    own = {name: [getattr(row[3], name) for row in rows] for name in field_kinds(PhaseSum)}
+    own = {name: [getattr(row[3], name) for row in rows] for name in PhaseSum.__struct_fields__}
     return _with_trial(_typed_columns({**of_trial, **own}), trials, PHASE_COLUMNS)
 
 

@@ -13,8 +13,8 @@ from array import array
 from collections.abc import Collection, Sequence
 from typing import Any, TypeAlias
 
-from edgebench.records import LimitSetting, TrialRecord, field_kinds
-from edgebench.results.columns import NONE, PARTS, Texts
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.results.columns import NONE, PARTS, Texts, field_kinds
 from edgebench.results.sweep_reader import Sweep, settings_columns
 from edgebench.results.trial_lines import SETTING_TYPES
 from edgebench.results.workload_key import HELD, WorkloadKey, workloads_of

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import structs
 
 from edgebench.boards.board import AS_IS, emulation_words, storage_words
-from edgebench.records import LIMIT_WORDS, WRITTEN, LimitSetting, field_kinds
+from edgebench.records import LIMIT_WORDS, WRITTEN, LimitSetting
 from edgebench.results.columns import ColumnTable
 from edgebench.results.sweep_reader import settings_columns
 from edgebench.units import format_size
@@ -26,7 +26,7 @@ _SEPARATOR = " · "
 #: The limits in which trials of one workload differ.
 MEMORY = ("label", *WRITTEN)
 #: All other limits: trials that differ in one are of different workloads.
-HELD = tuple(name for name in field_kinds(LimitSetting) if name not in MEMORY)
+HELD = tuple(name for name in LimitSetting.__struct_fields__ if name not in MEMORY)
 #: Swap: an unlimited trial with another one still tells what no limit costs.
 SWAP = ("swap_kind", "swap_bytes")
 #: Setting of training or an engine → its usual value, not in the label; the words for another.

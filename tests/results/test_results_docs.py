@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from edgebench import record_parts
+from edgebench import records
 from edgebench.results.columns import PARTS
 from edgebench.results.frames import CARRIED, LAYER_COLUMNS, NETWORK_COLUMNS, PHASE_COLUMNS
 from edgebench.results.trial_columns import LIMITS, SETTINGS, TRIAL_COLUMNS
@@ -26,7 +26,7 @@ def test_the_tables_are_made_from_the_code():
 
 
 def test_every_key_of_a_record_is_described():
-    for part in vars(record_parts).values():
+    for part in vars(records).values():
         if isinstance(part, type) and issubclass(part, msgspec.Struct) and part.__struct_fields__:
             REFERENCE["check_fields"](part, set(part.__struct_fields__))
 
