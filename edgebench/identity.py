@@ -59,6 +59,14 @@ def _identity(uid: int, gid: int) -> Identity:
     return Identity(uid, gid, tuple(os.getgrouplist(entry.pw_name, gid)), Path(entry.pw_dir))
 
 
+def cache_folder(identity: Identity | None) -> Path:
+    """Return where weights are kept between sweeps: ``EDGEBENCH_CACHE``, else the user's cache."""
+    if named := os.environ.get("EDGEBENCH_CACHE"):
+        return Path(named).resolve()
+    home = Path(identity.home) if identity else Path.home()
+    return home / ".cache" / "edgebench"
+
+
 @contextlib.contextmanager
 def rights_of(uid: int, gid: int) -> Iterator[None]:
     """Take that user's rights to files, for root and for this thread alone.

@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 
 from edgebench.cli.verbs import GROUPS, VERBS
 from edgebench.errors import EdgebenchError, MachineError
-from edgebench.invocation import leave_tool_path
+from edgebench.extras import leave_tool_path
 from edgebench.processes import secure_environment
 from edgebench.text import printable
 from edgebench.version import __version__
@@ -37,13 +37,6 @@ measures how much slower it gets.
       edgebench init resnet18 && edgebench run resnet18.toml
 
 All verbs: edgebench --help. Is this machine ready? edgebench doctor"""
-#: Options of the same meaning, under the names that they have in different verbs.
-_SAME_MEANING = (
-    ("--memory", "--within", "--limit"),
-    ("--swap", "--swap-kind"),
-    ("--network", "--networks"),
-    ("-o", "--out", "--output"),
-)
 #: So many objects are made between two garbage collections.
 _OBJECTS = 20_000
 #: Signals that follow each other sooner come from one event.
@@ -221,8 +214,6 @@ def _print_errors(signals: _Signals) -> int:
         what = str(error.strerror or error)
         return _print_error(MachineError(what, where=where, remedy=remedy))
     except click.ClickException as error:
-        if isinstance(error, click.NoSuchOption):
-            error = unknown_option_error(error)
         # It may hold a word of a file's making, such as a name that the shell completed.
         words = io.StringIO()
         error.show(words)
@@ -231,22 +222,6 @@ def _print_errors(signals: _Signals) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _interrupted(signals)
     return 0
-
-
-def unknown_option_error(error: click.NoSuchOption) -> click.UsageError:
-    """Return the error with the option of that verb that was meant.
-
-    By meaning, else by spelling.
-    """
-    from edgebench.text import did_you_mean
-
-    params = error.ctx.command.params if error.ctx else []
-    names = [name for one in params for name in one.opts if name.startswith("--")]
-    alike = next((group for group in _SAME_MEANING if error.option_name in group), ())
-    same = next((name for name in alike if name in names), None)
-    meant = same or did_you_mean(error.option_name, names)
-    hint = f" Did you mean {meant!r}?" if meant else ""
-    return click.UsageError(f"No such option {error.option_name!r}.{hint}", error.ctx)
 
 
 def _print_error(error: EdgebenchError) -> int:

@@ -19,9 +19,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from edgebench.cache import cache_folder
 from edgebench.errors import FleetError
-from edgebench.identity import caller_identity
+from edgebench.identity import cache_folder, caller_identity
 from edgebench.layers.disk import digest
 from edgebench.safe_files import make_folder, open_to_read, replaced
 from edgebench.text import safe_json

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from edgebench.boards.board import AS_IS, RAM
-from edgebench.cache import cache_folder
 from edgebench.errors import EdgebenchError, MachineError, ResultsError
+from edgebench.identity import cache_folder, caller_identity
 from edgebench.measures.machine.environment import capture, device_name
 from edgebench.measures.machine.system_files import (
     SystemFiles,
@@ -275,7 +275,6 @@ def with_slowed_visit(
     made: Calibration, options: CalibrationOptions, progress: Progress
 ) -> Calibration:
     """Slow a network once, and note what that adds ÷ what the scans say; else a warning."""
-    from edgebench.identity import caller_identity
     from edgebench.results.results import load
     from edgebench.slowdown.computed import Computed, workload_of
     from edgebench.slowdown.context import DeviceData

@@ -18,7 +18,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from edgebench.cache import KeptAnswers
 from edgebench.caller_process import CallError, run_as_caller
 from edgebench.errors import EdgebenchError, MachineError, WorkloadError
 from edgebench.extras import missing_library_error
@@ -36,12 +35,6 @@ TASKS = {
 }
 #: The last words of a program whose import failed.
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")
-#: Layer tables of networks that are known by name.
-_KEPT_LAYERS = KeptAnswers(
-    "layers",
-    ("layers",),
-    ("torch", "torchvision", "timm", "transformers", "safetensors"),
-)
 
 
 def prepare_networks(
@@ -114,24 +107,14 @@ def describe_networks(
     """Make the networks' layer tables as a manifest has them, without weights on disk.
 
     ``references``: those of the networks that are not known by name, as JSON; their code runs as
-    the caller. Where all are known by name, the tables are kept for the next call.
+    the caller.
 
     Raises:
         WorkloadError: no such network, module or function, or it can't be described.
         MachineError: no torch.
     """
     request = {"networks": list(networks), "references": dict(references or {}), "image": image}
-    failed = "no layer table could be made"
-    if references:
-        return _answer("describe", request, identity, failed)
-    question = json.dumps(request, sort_keys=True).encode()
-    kept = _KEPT_LAYERS.find(question)
-    # Under sudo the files are the caller's.
-    if layers := None if kept is None else _last_json(kept):
-        return layers
-    answer = _answer("describe", request, identity, failed)
-    _KEPT_LAYERS.keep(question, json.dumps(answer, sort_keys=True).encode())
-    return answer
+    return _answer("describe", request, identity, "no layer table could be made")
 
 
 def code_of_trainings(

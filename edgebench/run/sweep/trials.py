@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from edgebench.boards.board import parse_storage
-from edgebench.cache import cache_folder
 from edgebench.cgroups.kernel_checks import check_limit
 from edgebench.cgroups.parent import refused_limit
 from edgebench.errors import MachineError, UnsafePathError
 from edgebench.extras import need
-from edgebench.identity import Identity
+from edgebench.identity import Identity, cache_folder
 from edgebench.layers.names import CUDA
 from edgebench.measures.machine.accelerators import why_no_cuda
 from edgebench.measures.machine.environment import capture
