@@ -78,7 +78,7 @@ def call_as_caller(
         )
     with process:
         try:
-            reply = _read(process, limit_s)
+            reply, _ = _outputs(process, limit_s)
         finally:
             _end(process)
     return _answer(reply, process.returncode)
@@ -123,10 +123,9 @@ def run_as_caller(
 
 def _outputs(process: subprocess.Popen[bytes], limit_s: float) -> tuple[bytes, bytes]:
     """Return what it printed until it ended; what it left running may keep the pipes open."""
-    assert process.stdout
-    assert process.stderr
     deadline, output, errors = time.monotonic() + limit_s, bytearray(), bytearray()
-    pipes = {process.stdout.fileno(): output, process.stderr.fileno(): errors}
+    ends = ((process.stdout, output), (process.stderr, errors))
+    pipes = {pipe.fileno(): data for pipe, data in ends if pipe}
     with selectors.DefaultSelector() as selector:
         for pipe in pipes:
             selector.register(pipe, selectors.EVENT_READ)
@@ -167,21 +166,6 @@ class CallError(Exception):
         super().__init__(what)
         #: That of the OSError that it raised.
         self.errno = errno
-
-
-def _read(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
-    assert process.stdout
-    deadline, reply = time.monotonic() + limit_s, bytearray()
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        while selector.select(max(0.0, deadline - time.monotonic())):
-            chunk = os.read(process.stdout.fileno(), 1 << 16)
-            if not chunk:
-                return bytes(reply)
-            reply += chunk
-            if len(reply) > _MOST_BYTES:
-                raise CallError(f"its answer has more than {_MOST_BYTES >> 20} MiB")
-    raise CallError(f"not read within {limit_s:g} s")
 
 
 def _answer(reply: bytes, returncode: int) -> Any:

@@ -96,12 +96,11 @@ class OneTest:
         self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: Any
     ) -> None:
         """Keep a warning of the test; those of the start were reported by the pytest outside."""
-        kind = warning_message.category
         if when != "runtest":
             return
         sent = {
             "message": str(warning_message.message),
-            "category": [kind.__module__, kind.__qualname__],
+            "category": warning_message.category.__qualname__,
             "filename": warning_message.filename,
             "lineno": warning_message.lineno,
         }

@@ -49,42 +49,25 @@ _NUMBERS = count()
 
 
 class ChildWarning(msgspec.Struct, frozen=True):
-    """A warning as the other process sent it. ``category``: its module and its name."""
+    """A warning as the other process sent it. ``category``: the name of its class."""
 
     message: str
-    category: tuple[str, str]
+    category: str
     filename: str
     lineno: int
     nodeid: str
 
 
 def _warn_again(item: pytest.Item, sent: Sequence[ChildWarning]) -> None:
-    """Report each warning as if it came up in this process.
+    """Report each warning as if it came up here, its category in words.
 
-    The name of a category was chosen by a process with fewer rights: nothing is imported for it,
-    and what is no warning is not called.
+    A process with fewer rights chose the category: nothing is imported or called for it.
     """
     for warning in sent:
-        module, kind = warning.category
-        category = getattr(sys.modules.get(module), kind, None)
-        if not (isinstance(category, type) and issubclass(category, Warning)):
-            category = type(kind, (UserWarning,), {"__module__": module})
-        try:
-            message = category(warning.message)
-        except Exception:
-            # It takes more than a message.
-            message = UserWarning(warning.message)
-        again = warnings.WarningMessage(
-            message=message, category=category, filename=warning.filename, lineno=warning.lineno
-        )
-        item.ihook.pytest_warning_recorded.call_historic(
-            kwargs={
-                "warning_message": again,
-                "when": "runtest",
-                "nodeid": warning.nodeid,
-                "location": None,
-            }
-        )
+        message = UserWarning(f"{warning.category}: {warning.message}")
+        again = warnings.WarningMessage(message, UserWarning, warning.filename, warning.lineno)
+        about = {"when": "runtest", "nodeid": warning.nodeid, "location": None}
+        item.ihook.pytest_warning_recorded.call_historic(kwargs={"warning_message": again, **about})
 
 
 _KEY = pytest.StashKey[tuple[Session, ExitStack]]()

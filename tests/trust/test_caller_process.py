@@ -57,7 +57,7 @@ def test_what_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_ends_at_its_limit(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    with pytest.raises(CallError, match="not read within"):
+    with pytest.raises(CallError, match="did not end within"):
         call_as_caller(SHELL, f"cat {fifo}", None, limit_s=1)
     # Without a reader a FIFO can't be opened for writing.
     deadline = time.monotonic() + 200
