@@ -1,53 +1,6 @@
 """edgebench: run a neural network under real memory limits and see what it costs.
 
-The words of this project. Each means one thing, in code, messages and docs:
-
-scenario
-    A TOML file that says what to run.
-sweep
-    Everything that one scenario runs on one device.
-point
-    One combination of workload settings and limits.
-trial
-    One execution of one point, in one fresh process and one fresh cgroup.
-round
-    One full pass inside a trial: every layer loaded and executed; in training
-    one step, from its data to the update.
-block
-    One repeat of every point, in an order drawn at random from the seed.
-limit
-    The most memory the kernel lets the trial hold in RAM; ``max`` is unlimited.
-phase
-    ``import``, ``init`` (build the graph, make the input), ``load`` (disk to
-    resident tensors), ``first`` (first execution after a load), ``execute``
-    (later, warm executions). In training ``data`` (make the batch), ``forward``,
-    ``backward``, ``step`` (update the parameters), and after it ``test``.
-layer
-    One *call* of a leaf module; a module used twice is two layers.
-base
-    The footprint of the runtime before any model exists.
-peak
-    A high-water mark. It always says whose: kernel's, sampled, process's, heap's.
-storage
-    The disk that swap and weights are read from, with its speed: as it is, or
-    held to a declared one.
-board
-    A preset of limits named after a small computer: memory, cores, storage, swap.
-demand
-    What a trial needs when nothing limits it. A peak equal to the limit is
-    *saturated* and is never shown as demand.
-slowdown
-    Time at a limit / time unlimited; same phase, same device, same settings.
-viable
-    The trial finishes at that limit. A limit at which it is killed is a
-    result, not an error.
-accelerator
-    What computes beside the processor, with an allocator of its own: a GPU. A
-    *device* is a whole machine, never an accelerator.
-outcome
-    ``ok``, ``oom-killed`` (the kernel killed a process of it for memory, whichever),
-    ``accelerator-oom`` (the accelerator had no memory left to give), ``timeout``,
-    ``failed`` (the workload's own error), ``harness-error`` or ``interrupted``.
+docs/glossary.md explains the words of this project.
 """
 
 from __future__ import annotations

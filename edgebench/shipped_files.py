@@ -23,21 +23,13 @@ def shipped_folder(name: str) -> Path:
 
 
 def with_page_paths(text: str) -> str:
-    """Return the text with each page of the documentation, as ``docs/boards.md``, where it lies.
+    """Return the text with each page of the documentation, as ``docs/boards.md``, where it lies."""
 
-    Pages below the current folder are named from there.
-    """
-    return _PAGE.sub(_place, text)
+    def place(match: re.Match[str]) -> str:
+        page = shipped_folder("docs") / match[0].removeprefix("docs/")
+        return str(page) if page.is_file() and not Path(match[0]).is_file() else match[0]
 
-
-def _place(match: re.Match[str]) -> str:
-    page = shipped_folder("docs") / match[0].removeprefix("docs/")
-    if not page.is_file():
-        return match[0]
-    try:
-        return str(page.relative_to(Path.cwd()))
-    except (ValueError, FileNotFoundError):
-        return str(page)
+    return _PAGE.sub(place, text)
 
 
 #: Their folder; a scenario of that name below the working folder comes first.

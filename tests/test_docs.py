@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ import click
 import pytest
 from terminal import Terminal
 
-import edgebench
 from edgebench.answers.warnings import WarningKind
 from edgebench.cli.verbs import VERBS
 
@@ -151,32 +149,6 @@ def test_what_pages_name_exists():
     """Verbs, flags, scenarios, scripts, links and files on a page are there."""
     faults = [f"{page.relative_to(ROOT)}: {fault}" for page in PAGES for fault in page_faults(page)]
     assert faults == []
-
-
-def test_the_glossary_has_the_packages_words():
-    """Each word of the package's docstring has an entry in the glossary."""
-    assert edgebench.__doc__
-    words = re.findall(r"^([a-z]+)$", edgebench.__doc__, re.MULTILINE)
-    entries = re.findall(r"^### (.+)$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
-    assert len(words) > 10
-    assert set(words) <= set(entries)
-
-
-@pytest.mark.process
-def test_the_site_links_a_words_first_use(tmp_path: Path):
-    """On the built site the first use of a word, and no other, leads to its entry."""
-    (tmp_path / "conf.py").write_text((ROOT / "docs" / "conf.py").read_text())
-    shutil.copytree(ROOT / "docs" / "_ext", tmp_path / "_ext")
-    (tmp_path / "glossary.md").write_text("# Glossary\n\n## Words\n\n### limit\nThe most memory.\n")
-    (tmp_path / "index.md").write_text(
-        "# A limit\n\n`limit` is code. Limits bite; a limit kills; [a limit](glossary.md).\n\n"
-        "```{toctree}\nglossary\n```\n"
-    )
-    out = tmp_path / "site"
-    words = [sys.executable, "-m", "sphinx", "-q", "-W", str(tmp_path), str(out)]
-    subprocess.run(words, check=True, capture_output=True)
-    html = (out / "index.html").read_text()
-    assert re.findall(r'<a[^>]*title="limit"[^>]*>([^<]+)<', html) == ["Limits"]
 
 
 @pytest.mark.process

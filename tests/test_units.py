@@ -12,6 +12,7 @@ from edgebench.units import (
     DURATION_HELP,
     MIB,
     SIZE_HELP,
+    SWAP_HELP,
     format_duration,
     format_limit,
     format_size,
@@ -103,6 +104,15 @@ def test_what_is_no_duration_is_refused(text: str):
         parse_duration(text)
     assert refused.value.what == f"{text!r} is not a duration"
     assert refused.value.remedy == DURATION_HELP
+
+
+@pytest.mark.parametrize(
+    "text", ["disk:1G", "lots", "nope", "max", "zram:", "zram:max", "", "-1G", "0%", "0s", True, 3]
+)
+def test_other_words_for_swap_are_refused_with_the_choices(text: str | int):
+    with pytest.raises(UsageError) as refused:
+        parse_swap(text)
+    assert refused.value.remedy == SWAP_HELP
 
 
 @pytest.mark.parametrize(

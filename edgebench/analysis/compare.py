@@ -6,8 +6,7 @@ how many comparisons were made, says chance would seldom do that. All times toge
 question. Repeats are trials: rounds within a trial share one process and are none. The tests are in
 :mod:`edgebench.analysis.comparison`.
 
-The same scenario on several devices (:func:`device_rows`): seconds and slowdown at each limit, and
-which device is enough.
+The same scenario on several devices (:func:`device_rows`): seconds and slowdown at each limit.
 """
 
 from __future__ import annotations
@@ -308,20 +307,6 @@ class DevicesRow:
         return next((point for point in self.points if point.device == device), None)
 
 
-@dataclass(frozen=True)
-class EnoughAnswer:
-    """Whether a device is fast enough for a workload.
-
-    ``limit_label`` is its tightest limit that still is; None: none is. ``seconds`` is what it takes
-    there.
-    """
-
-    device: str
-    workload: str
-    limit_label: str | None = None
-    seconds: float | None = None
-
-
 def device_rows(sweeps: Sequence[Sweep]) -> list[DevicesRow]:
     """List the limits that at least two devices have, in the order of the first one's points.
 
@@ -353,21 +338,3 @@ def device_rows(sweeps: Sequence[Sweep]) -> list[DevicesRow]:
             remedy="run one scenario on each: edgebench fleet SCENARIO",
         )
     return shared
-
-
-def enough_answers(rows: Sequence[DevicesRow], within_s: float) -> list[EnoughAnswer]:
-    """Find which devices take at most ``within_s`` for each workload; these come first."""
-    answers = []
-    for workload in dict.fromkeys(row.workload for row in rows):
-        workload_rows = [row for row in rows if row.workload == workload]
-        of_devices = []
-        for device in dict.fromkeys(point.device for row in workload_rows for point in row.points):
-            fast = [
-                (point.limit_bytes or math.inf, row.limit_label, point.seconds.median)
-                for row in workload_rows
-                if (point := row.of(device)) and point.finished and point.seconds
-                if point.seconds.median <= within_s
-            ]
-            of_devices.append(EnoughAnswer(device, workload, *(min(fast)[1:] if fast else ())))
-        answers += sorted(of_devices, key=lambda answer: answer.seconds is None)
-    return answers

@@ -41,9 +41,9 @@ _OF_NETWORKS, _OF_PROGRAMS = (*NETWORK_KEYS, "warm"), ("files", "reset")
 @options.place_options
 @click.option("--budget", metavar="DURATION", default="5m", help="Time for all of it.")
 @click.option("--lossy", is_flag=True, help="Also try what changes results, as a smaller batch.")
-@click.option("--timeout", metavar="DURATION", default="2m", help="Time limit of a trial.")
-@options.files_option
-@options.reset_option
+@options.flag("timeout", default="2m")
+@options.flag("files")
+@options.flag("reset")
 @options.network_options
 @click.option(
     "--warm",

@@ -24,15 +24,6 @@ from edgebench.units import format_size
 if TYPE_CHECKING:
     from edgebench.boards.board import Board, Source, StoragePreset
 
-#: Where the numbers of a row are from, as a board's file names them.
-_OF = {
-    "RAM": ("ram", "gpu_memory"),
-    "left for programs": ("visible_ram", "idle_memory"),
-    "cores": ("cores", "core"),
-    "swap": ("swap",),
-    "system": ("system", "kernel", "cgroup"),
-}
-
 
 @click.command()
 @click.argument("name", required=False, shell_complete=offer_boards)
@@ -88,9 +79,7 @@ def _print_board(board: Board, as_json: bool) -> None:
     print_headline(headline(board.title, f"leaves {format_size(board.left_bytes)}"))
     print_fields(_rows(board))
     print_headline("sources")
-    for n, source in enumerate(board.sources, start=1):
-        print_lines([f"[{n}] {source.title}, seen {source.seen}:"])
-        click.echo(f"    {source.address}")
+    _print_sources(board.sources)
     print_next(f"edgebench minimum resnet18 --board {board.name}")
 
 
@@ -98,25 +87,21 @@ def _rows(board: Board) -> Iterator[tuple[str, str]]:
     gpu = f", {format_size(board.gpu_bytes)} of it the GPU's" if board.gpu_bytes else ""
     kernel = f"Linux {board.kernel}" if board.kernel else ""
     cgroup = f"cgroup version {board.cgroup}" if board.cgroup else ""
-    texts = {
-        "RAM": format_size(board.ram_bytes) + gpu,
-        "left for programs": board.left_words,
-        "cores": f"{board.cores} ({board.core})" if board.core else str(board.cores),
-        "swap": board.swap or "unknown: emulated without",
-        "system": ", ".join(filter(None, (board.system, kernel, cgroup))) or "unknown",
-    }
-    for row, text in texts.items():
-        yield row, text + _numbers(board.sources, _OF[row])
+    yield "RAM", format_size(board.ram_bytes) + gpu
+    yield "left for programs", board.left_words
+    yield "cores", f"{board.cores} ({board.core})" if board.core else str(board.cores)
+    yield "swap", board.swap or "unknown: emulated without"
+    yield "system", ", ".join(filter(None, (board.system, kernel, cgroup))) or "unknown"
     for n, name in enumerate(board.storage):
-        keys = [f"speeds.{name}.{key}" for key in ("read", "write", "read_iops", "write_iops")]
         use = "" if n else "; emulated with this"
-        yield f"storage {name}", board.speed_of(name).label + use + _numbers(board.sources, keys)
+        yield f"storage {name}", board.speed_of(name).label + use
 
 
-def _numbers(sources: Sequence[Source], keys: Sequence[str]) -> str:
-    """`` [1, 3]``: which sources tell of these keys."""
-    found = [str(n) for n, source in enumerate(sources, start=1) if set(source.of) & set(keys)]
-    return f" [{', '.join(found)}]" if found else ""
+def _print_sources(sources: Sequence[Source]) -> None:
+    """Print each source, with the keys that it tells of."""
+    for source in sources:
+        print_lines([f"{', '.join(source.of)}: {source.title}, seen {source.seen}:"])
+        click.echo(f"  {source.address}")
 
 
 def _print_storage(presets: Sequence[StoragePreset], as_json: bool) -> None:
@@ -127,7 +112,5 @@ def _print_storage(presets: Sequence[StoragePreset], as_json: bool) -> None:
     print_table(Table(("storage", "speeds"), rows, ("storage", "speeds")))
     for preset in presets:
         print_headline(f"{preset.name}: {preset.title}")
-        for source in preset.sources:
-            print_lines([f"{', '.join(source.of)}: {source.title}, seen {source.seen}:"])
-            click.echo(f"  {source.address}")
+        _print_sources(preset.sources)
     print_next("edgebench measure --storage sd-a1 --swap 2G -- python3 train.py")

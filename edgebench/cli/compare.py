@@ -16,7 +16,7 @@ from edgebench.answers.comparison import (
     regression_words,
 )
 from edgebench.answers.table import Table, factor, seconds
-from edgebench.cli.options import json_option, offer_sweeps, verbose_option
+from edgebench.cli.options import json_option, verbose_option
 from edgebench.cli.output import (
     print_headline,
     print_json,
@@ -27,8 +27,7 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.errors import RegressionError, UsageError
-from edgebench.text import printable
-from edgebench.units import parse_duration, parse_share
+from edgebench.units import parse_share
 
 if TYPE_CHECKING:
     from edgebench.analysis.compare import DevicePoint, DevicesRow
@@ -37,9 +36,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("a", type=click.Path(path_type=Path), shell_complete=offer_sweeps)
-@click.argument("b", type=click.Path(path_type=Path), required=False, shell_complete=offer_sweeps)
-@click.argument("others", nargs=-1, type=click.Path(path_type=Path), shell_complete=offer_sweeps)
+@click.argument("a", type=click.Path(path_type=Path))
+@click.argument("b", type=click.Path(path_type=Path), required=False)
+@click.argument("others", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--threshold", metavar="SHARE", default="5%", help="Ignore changes up to this fraction."
 )
@@ -48,16 +47,8 @@ if TYPE_CHECKING:
 @click.option(
     "--devices", is_flag=True, help="Compare devices: the newest sweep of each, of one scenario."
 )
-@click.option("--within", metavar="DURATION", help="With --devices: what is fast enough, as 500ms.")
 @click.option(
     "--all", "all_rows", is_flag=True, help="Also list what did not change, or can't be told."
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "github"]),
-    default="text",
-    help="github: Markdown for a step's summary, and an annotation if something got worse.",
 )
 @verbose_option("the least change that these repeats show, and the repeats needed to show less")
 @json_option("every comparison")
@@ -70,8 +61,6 @@ def compare(
     verbose: bool,
     as_json: bool,
     devices: bool,
-    within: str | None,
-    form: str,
     **across: bool,
 ) -> None:
     """Compare sweep B with the earlier sweep A, point by point; or several devices (--devices).
@@ -82,7 +71,7 @@ def compare(
     """
     if devices:
         paths = [path for path in (a, b, *others) if path is not None]
-        compare_devices(paths, within, as_json)
+        compare_devices(paths, as_json)
         return
     if b is None or others:
         raise UsageError(
@@ -90,7 +79,7 @@ def compare(
             where="A B",
             remedy="edgebench compare A B; of several devices: edgebench compare --devices results",
         )
-    _compare_two(a, b, threshold, all_rows, verbose, "json" if as_json else form, across)
+    _compare_two(a, b, threshold, all_rows, verbose, as_json, across)
 
 
 def _compare_two(
@@ -99,7 +88,7 @@ def _compare_two(
     threshold: str,
     all_rows: bool,
     verbose: bool,
-    form: str,
+    as_json: bool,
     across: dict[str, bool],
 ) -> None:
     from edgebench.analysis.compare import compare_sweeps
@@ -112,13 +101,10 @@ def _compare_two(
         )
     sweeps = [load(latest(path)).sweeps[0] for path in (a, b)]
     compared = compare_sweeps(sweeps[0], sweeps[1], threshold=share, **across)
-    if form == "json":
+    if as_json:
         print_warnings(compared.warnings)
         ends = {"a": sweeps[0].path, "b": sweeps[1].path}
         print_json({**ends, "regressions": len(compared.regressions), **asdict(compared)})
-    elif form == "github":
-        print_github(sweeps, compared, all_rows)
-        print_warnings(compared.warnings)
     else:
         print_comparisons(sweeps, compared, all_rows, verbose)
         print_warnings(compared.warnings, None if verbose else "--verbose")
@@ -128,7 +114,7 @@ def _compare_two(
             where=str(sweeps[1].path),
             remedy=f"edgebench show {typed_path(sweeps[1].path)}",
         )
-    if form == "text":
+    if not as_json:
         print_next(f"edgebench show {typed_path(sweeps[1].path)}")
 
 
@@ -163,44 +149,18 @@ def _shown_rows(compared: SweepComparison, all_rows: bool) -> list[PointComparis
     return [row for row in compared.rows if is_short or row.verdict not in _UNCHANGED]
 
 
-def print_github(sweeps: Sequence[Sweep], compared: SweepComparison, all_rows: bool) -> None:
-    """Print Markdown for a step's summary or a comment; a regression is annotated."""
-    from edgebench.report.markdown import escaped, table_lines
-
-    rows = _shown_rows(compared, all_rows)
-    lines = ["### edgebench", "", escaped(comparison_headline(compared)), ""]
-    lines += table_lines(comparison_table(rows, compared.rows)) if rows else []
-    ends = zip(("old", "new"), sweeps, strict=True)
-    lines.append("; ".join(f"{name}: {escaped(sweep.name)}" for name, sweep in ends))
-    click.echo("\n".join(lines))
-    if compared.regressions or compared.is_slower_overall:
-        # A percent sign begins an escape there.
-        words = regression_words(compared).replace("%", "%25")
-        click.echo(f"::error title=edgebench::{printable(words)}", err=True)
-
-
-def compare_devices(paths: Sequence[Path], within: str | None, as_json: bool) -> None:
+def compare_devices(paths: Sequence[Path], as_json: bool) -> None:
     """Compare the newest sweep of each device; see ``docs/verbs/compare.md``."""
-    from edgebench.analysis.compare import device_rows, enough_answers
+    from edgebench.analysis.compare import device_rows
 
     sweeps = _newest(paths)
     rows = device_rows(sweeps)
-    within_s = parse_duration(within) if within else None
-    answers = enough_answers(rows, within_s) if within_s is not None else []
     if as_json:
         folders = {sweep.device: sweep.path for sweep in sweeps}
-        listed = {"rows": list(map(asdict, rows)), "enough": list(map(asdict, answers))}
-        print_json({"sweeps": folders, **listed})
+        print_json({"sweeps": folders, "rows": list(map(asdict, rows))})
         return
     print_lines(f"{sweep.device}: {sweep.name}" for sweep in sweeps)
     _print_rows(rows, [sweep.device for sweep in sweeps])
-    if answers:
-        titles = ("device", "fast enough down to", "takes", "workload")
-        cells = []
-        for one in answers:
-            takes = "" if one.seconds is None else seconds(one.seconds)
-            cells.append([one.device, one.limit_label or "not at any limit", takes, one.workload])
-        print_table(Table(titles, cells, ("device", "fast enough down to", "workload")))
     print_next(f"edgebench show {typed_path(sweeps[0].path)}")
 
 

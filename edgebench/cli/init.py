@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
-import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,19 +14,7 @@ from edgebench.cli.output import print_headline, print_next, shown_path, typed_p
 from edgebench.errors import UsageError
 from edgebench.processes import find_program
 
-if TYPE_CHECKING:
-    from edgebench.scenario.new_scenario import NewScenario
-
 _KINDS = ("inference", "training", "command")
-
-
-def _print_schema(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
-    if not asked:
-        return
-    from edgebench.scenario.new_scenario import scenario_schema
-
-    click.echo(json.dumps(scenario_schema(), indent=2, ensure_ascii=False))
-    context.exit()
 
 
 @click.command(cls=NetworkOrCommand, options_metavar="[OPTIONS]")
@@ -56,30 +41,20 @@ def _print_schema(context: click.Context, parameter: click.Parameter, asked: boo
     type=click.Path(dir_okay=False, path_type=Path),
     help="The file to write [default: named after NETWORK or COMMAND].",
 )
-@click.option(
-    "--schema",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_schema,
-    help="Print the JSON Schema of scenarios, for an editor, and exit.",
-)
 @click.pass_context
 def init(context: click.Context, /, network: str | None, out: Path | None, **flags: Any) -> None:
     """Write a scenario for NETWORK or COMMAND, with a comment on each key, ready to run.
 
-    On a terminal, what no flag says is asked, with a default for each. An existing file is never
-    overwritten.
+    An existing file is never overwritten.
     """
-    from edgebench.scenario.new_scenario import scenario_text
+    from edgebench.scenario.new_scenario import NEW_LIMITS, NEW_SWAP, NewScenario, scenario_text
     from edgebench.scenario.points import points
 
     command = context.meta.get("command", ())
-    asks = sys.stdin.isatty() and sys.stderr.isatty()
-    if not network and not command and asks:
-        network, command = _asked_for_workload()
-    wanted = _wanted(network, command, flags["kind"])
-    wanted = _with_limits(wanted, flags["memory"], flags["swap"], asks)
+    swap = flags["swap"] or (NEW_SWAP if os.geteuid() == 0 else "system")
+    _check_words(network, command, flags["kind"])
+    kind = "command" if command else flags["kind"] or "inference"
+    wanted = NewScenario(kind, network, command, flags["memory"] or NEW_LIMITS, swap)
     file = out or Path(f"{wanted.stem}.toml")
     if file.exists():
         raise _exists(file)
@@ -91,15 +66,12 @@ def init(context: click.Context, /, network: str | None, out: Path | None, **fla
     print_next(f"edgebench run {typed_path(file)}")
 
 
-def _asked_for_workload() -> tuple[str | None, tuple[str, ...]]:
-    """Return what to run: one word is a network, several are a command."""
-    words = shlex.split(click.prompt("Network (resnet18), or command (python3 train.py)", err=True))
-    return (words[0], ()) if len(words) == 1 else (None, tuple(words))
+def _check_words(network: str | None, command: tuple[str, ...], kind: str | None) -> None:
+    """Check that they name one network, or one command.
 
-
-def _wanted(network: str | None, command: tuple[str, ...], kind: str | None) -> NewScenario:
-    from edgebench.scenario.new_scenario import NewScenario
-
+    Raises:
+        UsageError: neither or both are given, or a kind that doesn't fit.
+    """
     if network and command:
         raise UsageError(
             f"both a network ({network}) and a command ({shlex.join(command)}) are given",
@@ -116,31 +88,11 @@ def _wanted(network: str | None, command: tuple[str, ...], kind: str | None) -> 
         raise UsageError(
             f"{network} is read as a network", remedy=f"edgebench init -- {shlex.quote(network)}"
         )
-    if command:
-        return NewScenario("command", command=command)
-    return NewScenario(kind or "inference", network)
 
 
 def _is_program(word: str) -> bool:
     script = Path(word).suffix in (".py", ".sh")
     return ":" not in word and (script or find_program(word) is not None)
-
-
-def _with_limits(
-    wanted: NewScenario, memory: tuple[str, ...], swap: str | None, asks: bool
-) -> NewScenario:
-    """Limits and swap as flags say; else as answered; else the usual ones."""
-    if not memory:
-        memory = tuple(wanted.memory)
-        if asks:
-            words = "Memory limits (sizes, or shares of what it needs)"
-            answer = click.prompt(words, ", ".join(memory), err=True)
-            memory = tuple(answer.replace(",", " ").split())
-    if swap is None:
-        usual = wanted.swap if os.geteuid() == 0 else "system"
-        words = "Swap (none, a size, zram:1G, system)"
-        swap = click.prompt(words, usual, err=True) if asks else usual
-    return replace(wanted, memory=memory, swap=str(swap))
 
 
 def _exists(file: Path) -> UsageError:

@@ -20,7 +20,7 @@ from edgebench.answers.table import Table, size_cells
 from edgebench.answers.trials import layer_name, layer_warnings, layers_headline, layers_table
 from edgebench.boards.board import AS_IS, emulation_words, storage_words
 from edgebench.cli import options
-from edgebench.cli.options import board_option, offer_networks, with_board
+from edgebench.cli.options import flag, offer_networks, with_board
 from edgebench.cli.output import (
     figures_or_reason,
     print_figures,
@@ -35,6 +35,7 @@ from edgebench.cli.output import (
 from edgebench.errors import UsageError
 from edgebench.extras import need
 from edgebench.results.workload_key import brief_names
+from edgebench.scenario.flags import PLACE_KEYS
 from edgebench.units import format_limit
 
 if TYPE_CHECKING:
@@ -45,17 +46,8 @@ if TYPE_CHECKING:
 
 #: Options that are used only to measure.
 _MEASURING = (
-    "swap",
-    "storage",
-    "board",
-    "image",
-    "input",
-    "threads",
-    "rounds",
-    "repeats",
-    "plan",
-    "results",
-    "fresh",
+    *(*PLACE_KEYS, "image", "input"),
+    *("threads", "rounds", "repeats", "plan", "results", "fresh"),
 )
 #: Options that choose among the workloads of a sweep that is read.
 _CHOOSING = ("schedule", "loader", "batch")
@@ -64,30 +56,16 @@ _CHOOSING = ("schedule", "loader", "batch")
 @click.command()
 @click.argument("network", required=False, shell_complete=offer_networks)
 @options.memory_option
-@options.swap_option
-@options.storage_option
-@board_option
-@options.schedule_option
-@options.loader_option
-@options.batch_option
-@options.image_option
-@options.input_option
-@click.option("--threads", type=int, help="Number of threads [default: the engine's choice].")
-@click.option(
-    "--rounds",
-    type=int,
-    default=2,
-    help="Rounds in one process; times are of those after the first, the start.",
-)
-@click.option(
-    "--repeats", type=int, help="Trials at each limit, or walks [default: 3; with --plan walk 1]."
-)
-@click.option(
-    "--plan",
-    metavar="PLAN",
-    default="grid",
-    help="Fresh trials at each limit (grid), or a living process whose limit moves (walk).",
-)
+@options.place_options
+@flag("schedule")
+@flag("loader")
+@flag("batch")
+@flag("image")
+@flag("input")
+@flag("threads")
+@flag("rounds")
+@flag("repeats", help="Trials at each limit, or walks [default: 3; with --plan walk 1].")
+@flag("plan")
 @options.results_option
 @options.fresh_option
 @click.option(
@@ -125,8 +103,12 @@ def layers(
 
     sort, every, verbose = (asked.pop(name) for name in ("sort", "every", "verbose"))
     given = {n for n in asked if options.is_given(context, n)}
-    summary = _measure(with_board(context, asked)) if source is None else None
-    loaded = load(summary.folder if summary else latest(_readable(source, given)))
+    if source is None:
+        summary = _measure(with_board(context, asked))
+        loaded = load(summary.folder)
+    else:
+        options.refuse_given(context, _MEASURING, "measuring", "; leave it out, or --from")
+        summary, loaded = None, load(latest(source))
     tables, warnings = layer_cost_tables(loaded)
     if source is not None:
         chosen = {name: asked[name] for name in _CHOOSING if name in given}
@@ -196,17 +178,6 @@ def _measure(asked: dict[str, Any]) -> SweepSummary:
     with shown_progress() as progress:
         where = SweepOptions(asked["results"], fresh=asked["fresh"], again=True)
         return run_sweep(scenario, where, progress)
-
-
-def _readable(source: Path | None, given: set[str]) -> Path:
-    useless = [f"--{name}" for name in _MEASURING if name in given]
-    if useless:
-        raise UsageError(
-            f"with --from nothing is measured, so {' and '.join(useless)} has no effect",
-            remedy=f"leave {'it' if len(useless) == 1 else 'them'} out, or --from",
-        )
-    assert source is not None
-    return source
 
 
 def _needs(loaded: Results) -> dict[str, str]:

@@ -14,11 +14,8 @@ import click
 from edgebench.answers.trials import trial_fields, trial_headline
 from edgebench.answers.warnings import is_warm, trial_warnings, warning_lines
 from edgebench.cli.options import (
-    board_option,
-    files_option,
+    flag,
     json_option,
-    storage_option,
-    swap_option,
     verbose_option,
     with_board,
 )
@@ -38,21 +35,16 @@ _MOST = 4
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--memory", metavar="SIZE", default="max", help="Limit, as 300M; max: no limit.")
-@swap_option
-@files_option
-@storage_option
-@board_option
+@flag("swap")
+@flag("files")
+@flag("storage")
+@flag("board")
 @click.option("--cores", type=click.IntRange(min=1), help="Number of CPU cores it may use.")
 @click.option(
     "--cpu-quota", type=click.FloatRange(min=0.01), help="CPU time it may use, in cores, as 1.5."
 )
-@click.option("--timeout", metavar="DURATION", help="Kill it after this time, as 90s or 10m.")
-@click.option(
-    "--for",
-    "stop_after",
-    metavar="DURATION",
-    help="Stop a program that never ends, with all that it started, as 20s. It counts as finished.",
-)
+@flag("timeout", help="Kill it after this time, as 90s or 10m.")
+@flag("stop_after")
 @click.option(
     "--interval",
     metavar="DURATION",

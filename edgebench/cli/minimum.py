@@ -20,6 +20,7 @@ from edgebench.cli.options import offer_networks, search_settings
 from edgebench.cli.output import print_json, print_lines, print_next, shown_path, typed_path
 from edgebench.cli.show import print_answer, print_doubts
 from edgebench.errors import EdgebenchError, MachineError, MemoryBudgetError, UsageError
+from edgebench.layers.names import NETWORKS
 from edgebench.layers.references import is_model_file
 from edgebench.processes import find_program
 from edgebench.results.spread import SLIGHT
@@ -68,19 +69,9 @@ class NetworkOrProgram(options.NetworkOrCommand):
     type=click.FloatRange(min=0, min_open=True),
     help="Give the least limit at which a program prints at least X lines per second.",
 )
-@click.option(
-    "--throughput-pattern",
-    metavar="REGEX",
-    help="Instead of lines, a rate that the program prints: a regular expression with one group, "
-    "as '([\\d.]+) tokens/s'.",
-)
-@options.files_option
-@click.option(
-    "--for",
-    "stop_after",
-    metavar="DURATION",
-    help="Stop a program that never ends; it counts as finished.",
-)
+@options.flag("throughput_pattern")
+@options.flag("files")
+@options.flag("stop_after")
 @click.option(
     "--soak",
     metavar="DURATION",
@@ -90,13 +81,12 @@ class NetworkOrProgram(options.NetworkOrCommand):
 @click.option(
     "--within", metavar="SIZE", help="Only try this limit; exit code 4 if it needs more, for CI."
 )
-@options.reset_option
+@options.flag("reset")
 @click.option(
     "--budget", metavar="DURATION", help="Stop searching after this time [default: about 1m]."
 )
-@click.option(
-    "--timeout",
-    metavar="DURATION",
+@options.flag(
+    "timeout",
     help="Time limit of a trial [default: 2m; at a limit, about 3 times a program's unlimited "
     "time].",
 )
@@ -164,11 +154,6 @@ def _kept(
         progress = _FolderProgress(shown, changes, partial(_time_words, search.asked))
         try:
             yield progress
-        except UsageError as error:
-            name = search.asked.get("network", "")
-            if find_program(name) and not is_model_file(name):
-                raise UsageError(error.what, remedy=with_dashes((name,))) from None
-            raise
         except (KeyboardInterrupt, MachineError):
             # Also where only the clean-up failed: what was measured is printed first.
             stack.close()
@@ -185,29 +170,18 @@ def _kept(
 def _time_words(asked: Mapping[str, Any], record: TrialRecord) -> str | None:
     """Return how long the search may take by its first trial; None where that is not long."""
     from edgebench.run.search.search import MOST_NETWORK_TRIALS, usual_budget_s
-    from edgebench.run.walk.pace import start_of_rounds
 
     seconds = record.wall_s or 0.0
-    if asked["within"] or record.outcome != "ok":
+    is_bounded = asked["within"] or asked.get("soak") or asked.get("budget")
+    if is_bounded or record.outcome != "ok":
         return None
+    most_s, sooner = MOST_NETWORK_TRIALS * seconds, ""
     if "command" in asked:
-        most_s = usual_budget_s(seconds)
-        if asked["soak"] or asked["budget"] or most_s <= _LONG_S:
-            return None
-        return (
-            f"one run takes {format_duration(seconds)}, so the search may take up to "
-            f"{format_duration(most_s)}: --budget 1m ends it earlier, with a wider answer"
-        )
-    most_s = MOST_NETWORK_TRIALS * seconds
+        most_s, sooner = usual_budget_s(seconds), " (--budget 1m: a wider answer sooner)"
     if most_s <= _LONG_S:
         return None
-    start_s = start_of_rounds(record)
-    start = f", {format_duration(start_s)} of them until its first round ends" if start_s else ""
-    return (
-        f"one trial takes {format_duration(seconds)}{start}; each limit is tried in a fresh process"
-        f", in {MOST_NETWORK_TRIALS} at most: if none is slower, that takes up to "
-        f"{format_duration(most_s)}"
-    )
+    took, most = format_duration(seconds), format_duration(most_s)
+    return f"one run takes {took}, so the search may take up to {most}{sooner}"
 
 
 class _FolderProgress:
@@ -262,7 +236,8 @@ def _search(context: click.Context, network: tuple[str, ...], settings: dict[str
     from edgebench.run.trial.command import own_input
 
     command: tuple[str, ...] | None = context.meta.get("command")
-    if command is None and len(network) > 1:
+    is_program = len(network) == 1 and network[0] not in NETWORKS and find_program(network[0])
+    if command is None and (len(network) > 1 or (is_program and not is_model_file(network[0]))):
         raise UsageError(f"{' '.join(network)!r} is not one network", remedy=with_dashes(network))
     if (command is not None and network) or not (command or network):
         raise UsageError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -12,15 +12,74 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from edgebench.boards.board import AS_IS
 from edgebench.errors import UsageError
+from edgebench.scenario.flags import FLAGS, NETWORK_KEYS, PLACE_KEYS
 from edgebench.text import printable
 from edgebench.units import format_size, parse_swap
 
-#: The newest sweeps are offered; there may be hundreds.
-_MOST_SWEEPS = 20
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_Offer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+_RESET = "--reset 'rm -f out.bin'"
+
+
+def _offer(known: Callable[[], Iterable[str]]) -> _Offer:
+    """Return what a shell offers: known names, or a file's where none begins so."""
+
+    def offer(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        items = [CompletionItem(name) for name in known() if name.startswith(incomplete)]
+        return items or [CompletionItem(incomplete, type="file")]
+
+    return offer
+
+
+def _networks() -> Iterable[str]:
+    from edgebench.layers.names import NETWORKS
+
+    return NETWORKS
+
+
+def _boards() -> Iterable[str]:
+    from edgebench.boards.board import board_names
+
+    return board_names()
+
+
+def _scenarios() -> Iterable[str]:
+    from edgebench.shipped_files import shipped_names
+
+    return shipped_names()
+
+
+offer_networks, offer_boards, offer_scenarios = map(_offer, (_networks, _boards, _scenarios))
+
+
+def _split(
+    context: click.Context, option: click.Parameter, texts: tuple[str, ...]
+) -> tuple[str, ...]:
+    return tuple(part.strip() for text in texts for part in text.split(",") if part.strip())
+
+
+def _described(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> object:
+    from edgebench.layers.input_specs import named_inputs
+
+    return named_inputs(texts)
+
+
+_READ: dict[str, dict[str, Any]] = {
+    "memory": {"callback": _split},
+    "input": {"callback": _described},
+    "board": {"shell_complete": offer_boards},
+}
+
+
+def flag(key: str, **changes: Any) -> Callable[[_Command], _Command]:
+    """Return the option of a scenario's key; ``changes``: what the verb has of its own."""
+    known = FLAGS[key]
+    settings: dict[str, Any] = {"metavar": known.metavar, "type": known.kind, "help": known.help}
+    settings |= {"multiple": known.repeated, "default": known.default, **_READ.get(key, {})}
+    return click.option(known.option, known.name, **{**settings, **changes})
+
+
 results_option = click.option(
     "--results",
     type=click.Path(file_okay=False, path_type=Path),
@@ -32,134 +91,49 @@ device_option = click.option(
     metavar="NAME",
     help="Name of this device in the results folder [default: its host name and board].",
 )
-swap_option = click.option(
-    "--swap",
-    metavar="SWAP",
-    default="none",
-    help="Swap it may use: none, a size as 2G (a temporary swap file), zram:1G, or system.",
-)
-storage_option = click.option(
-    "--storage",
-    metavar="SPEED",
-    default=AS_IS,
-    help="Speed to hold swap and weights to, as read=90MB/s,read_iops=2000; a kind of storage, as "
-    "sd-a1; or as-is. With disk=ram they are on a disk in memory, whatever the machine's own does.",
-)
-other_storage_option = click.option(
-    "--storage",
-    metavar="SPEED",
-    help="Hold swap and weights to this speed instead of the scenario's, as read=50MB/s; or as-is.",
-)
-other_plan_option = click.option(
-    "--plan",
-    metavar="PLAN",
-    help="Follow this plan instead of the scenario's: grid (fresh trials at all limits), or walk.",
-)
-
-
-def _split(
-    context: click.Context, option: click.Parameter, texts: tuple[str, ...]
-) -> tuple[str, ...]:
-    return tuple(part.strip() for text in texts for part in text.split(",") if part.strip())
-
-
-memory_option = click.option(
-    "--memory",
-    multiple=True,
-    metavar="LIMITS",
-    callback=_split,
-    help="Limits, as 200M,75% (of demand); may be repeated.",
-)
-schedule_option = click.option(
-    "--schedule",
-    metavar="NAME",
-    help="Order of loading and executing layers [default: bulk; of a file of another engine than "
-    "torch, whole].",
-)
-loader_option = click.option(
-    "--loader",
-    metavar="NAME",
-    help="How weights are loaded: copy or mmap [default: copy; of a .tflite file mmap, as its "
-    "model_path does].",
-)
-batch_option = click.option("--batch", type=int, default=1, help="Images in one input.")
-image_option = click.option(
-    "--image", type=int, help="Width and height of the input in pixels [default: the network's]."
-)
-files_option = click.option(
-    "--file",
-    "files",
-    metavar="PATH",
-    multiple=True,
-    help="Weights that a program reads: evicted from the page cache before each trial; may be "
-    "repeated. Those that its command names are evicted anyway.",
-)
-reset_option = click.option(
-    "--reset", metavar="COMMAND", help="Run this before each trial, to undo what the last changed."
-)
 fresh_option = click.option(
     "--fresh", is_flag=True, help="Measure anew: neither show a finished search nor go on with one."
 )
-_OF_SEARCHES = (results_option, device_option, fresh_option)
-_RESET = "--reset 'rm -f out.bin'"
-
-
-def offer_networks(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Return the known networks, with a file's name where the word begins like a path."""
-    from edgebench.layers.names import NETWORKS
-
-    items = [CompletionItem(name) for name in NETWORKS if name.startswith(incomplete)]
-    return items or [CompletionItem(incomplete, type="file")]
-
-
-def offer_boards(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Return the boards' names; a file's name where none begins so."""
-    from edgebench.boards.board import board_names
-
-    items = [CompletionItem(name) for name in board_names() if name.startswith(incomplete)]
-    return items or [CompletionItem(incomplete, type="file")]
-
-
-def offer_scenarios(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Names of shipped scenarios; a file's name where none begins so."""
-    from edgebench.shipped_files import shipped_names
-
-    items = [CompletionItem(name) for name in shipped_names() if name.startswith(incomplete)]
-    return items or [CompletionItem(incomplete, type="file")]
-
-
-def offer_sweeps(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Return the newest sweeps at or below ``results`` or the folder typed so far, newest first."""
-    from edgebench.errors import ResultsError
-    from edgebench.results.sweep_reader import sweep_folders
-
-    typed = Path(incomplete)
-    below = typed if typed.is_dir() else typed.parent
-    try:
-        newest = reversed(sweep_folders(Path("results") if below == Path() else below))
-    except ResultsError:
-        newest = iter(())
-    items = [str(path) for path in newest if str(path).startswith(incomplete)]
-    if not items:
-        return [CompletionItem(incomplete, type="dir")]
-    return [CompletionItem(path) for path in items[:_MOST_SWEEPS]]
-
-
-board_option = click.option(
-    "--board",
-    metavar="NAME",
-    shell_complete=offer_boards,
-    help="Board to emulate, as raspberry-pi-4-4g: its memory, cores, storage and swap, but for "
-    "those given; see edgebench boards.",
+#: What a sweep's folder, or a folder of several, is called on the command line.
+results_argument = click.argument(
+    "results", type=click.Path(path_type=Path), default=Path("results")
 )
+read_results_option = click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    help="Folder of a sweep, of a device's sweeps, or of all devices.",
+)
+memory_option = flag("memory")
+
+
+def network_options(command: _Command) -> _Command:
+    """Return the command with the options of how a network is run."""
+    return _with(map(flag, NETWORK_KEYS), command)
+
+
+def place_options(command: _Command) -> _Command:
+    """Return the command with the options of where a trial runs."""
+    return _with(map(flag, PLACE_KEYS), command)
+
+
+def search_options(command: _Command) -> _Command:
+    """Return the command with where a search is kept, which it gets as ``where``."""
+
+    @functools.wraps(command)
+    def called(results: Path, device: str | None, fresh: bool, **settings: Any) -> Any:
+        from edgebench.run.sweep.sweep import SweepOptions
+
+        return command(where=SweepOptions(results, device, fresh, again=True), **settings)
+
+    return _with((results_option, device_option, fresh_option), cast("_Command", called))
+
+
+def _with(added: Iterable[Callable[[_Command], _Command]], command: _Command) -> _Command:
+    # As decorators one below the other are: the help has the first one first.
+    for option in reversed([*added]):
+        command = option(command)
+    return command
 
 
 def is_given(context: click.Context, name: str) -> bool:
@@ -201,82 +175,6 @@ def with_board(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     for line in lines:
         click.echo(printable(line), err=True)
     return {**given, **{name: value for name, value in emulated.items() if name not in kept}}
-
-
-#: What a sweep's folder, or a folder of several, is called on the command line.
-results_argument = click.argument(
-    "results",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    shell_complete=offer_sweeps,
-)
-read_results_option = click.option(
-    "--results",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    shell_complete=offer_sweeps,
-    help="Folder of a sweep, of a device's sweeps, or of all devices.",
-)
-
-
-def _described(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> object:
-    from edgebench.layers.input_specs import named_inputs
-
-    return named_inputs(texts)
-
-
-input_option = click.option(
-    "--input",
-    metavar="SPEC",
-    multiple=True,
-    callback=_described,
-    help="What the network takes: 'NAME=int64 1x128 <1000'; repeat for several "
-    "[default: as the model says, or one image].",
-)
-
-
-_OF_NETWORKS = (
-    schedule_option,
-    loader_option,
-    batch_option,
-    image_option,
-    click.option(
-        "--prompt", type=click.IntRange(min=1), help="Tokens that a language model is given."
-    ),
-    click.option(
-        "--new-tokens", type=click.IntRange(min=2), help="Tokens of text that it generates."
-    ),
-    input_option,
-)
-
-
-def network_options(command: _Command) -> _Command:
-    """Return the flags of :data:`~edgebench.scenario.flags.NETWORK_KEYS`."""
-    return _with(_OF_NETWORKS, command)
-
-
-def place_options(command: _Command) -> _Command:
-    """Where a trial runs: its swap, its storage, the board that is emulated."""
-    return _with((swap_option, storage_option, board_option), command)
-
-
-def search_options(command: _Command) -> _Command:
-    """Where a search is kept, and ``--fresh``; the verb gets them as ``where``."""
-
-    @functools.wraps(command)
-    def called(results: Path, device: str | None, fresh: bool, **settings: Any) -> Any:
-        from edgebench.run.sweep.sweep import SweepOptions
-
-        return command(where=SweepOptions(results, device, fresh, again=True), **settings)
-
-    return _with(_OF_SEARCHES, cast("_Command", called))
-
-
-def _with(added: Sequence[Callable[[_Command], _Command]], command: _Command) -> _Command:
-    # As decorators one below the other are: the help has the first one first.
-    for option in reversed(added):
-        command = option(command)
-    return command
 
 
 def refuse_given(context: click.Context, keys: Iterable[str], where: str, hint: str = "") -> None:

@@ -10,9 +10,8 @@ import click
 
 from edgebench.answers.table import Table, headline, size
 from edgebench.cli.options import (
-    input_option,
+    flag,
     json_option,
-    offer_sweeps,
     results_option,
     verbose_option,
 )
@@ -36,12 +35,10 @@ _MOST_LAYERS = 12
 
 
 @click.command()
-@click.argument(
-    "source", metavar="[RESULTS | NETWORK]", default="results", shell_complete=offer_sweeps
-)
+@click.argument("source", metavar="[RESULTS | NETWORK]", default="results")
 @click.option("--trial", metavar="ID", help="Only this trial's point [default: all points].")
 @click.option("--network", metavar="NAME", help="Only this network's trials and layers.")
-@input_option
+@flag("input")
 @results_option
 @verbose_option("how each strategy measures, and the layers' peaks")
 @json_option("ledgers and layers")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,11 +15,7 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.cli.show import print_sweep
-from edgebench.errors import EdgebenchError
 from edgebench.extras import need
-
-if TYPE_CHECKING:
-    from edgebench.results.sweep_reader import Sweep
 
 
 @click.command()
@@ -68,31 +63,4 @@ def report(
     for path in files:
         click.echo(f"{'figure' if path.suffix == '.svg' else 'report'}: {shown_path(path)}")
     print_warnings(made.left_out, None if verbose else "--verbose")
-    print_next(_next(loaded.sweeps[0]))
-
-
-def _next(sweep: Sweep) -> str:
-    """Compare it with the last sweep of the same name before it, if that can be; else see it."""
-    from edgebench.results.sweep_reader import sweep_folders
-
-    def name(one: Path) -> str:
-        return one.name.partition("-")[2].rpartition("-")[0]
-
-    path = sweep.path
-    beside = [one for one in sweep_folders(path.parent) if one.parent == path.parent]
-    earlier = [one for one in beside if name(one) == name(path) and one.name < path.name]
-    if not earlier or not name(path) or not _is_comparable(max(earlier), sweep):
-        return f"edgebench plot {typed_path(path)}"
-    return f"edgebench compare {typed_path(max(earlier))} {typed_path(path)}"
-
-
-def _is_comparable(earlier: Path, sweep: Sweep) -> bool:
-    """Whether ``compare`` takes both as they are: they have points of one storage in common."""
-    from edgebench.analysis.compare import shared_points
-    from edgebench.results.sweep_reader import read_sweep
-
-    try:
-        shared_points(read_sweep(earlier), sweep, across_storage=False)
-    except EdgebenchError:
-        return False
-    return True
+    print_next(f"edgebench plot {typed_path(loaded.path)}")

@@ -14,10 +14,9 @@ from edgebench.answers.warnings import warned, warning_lines
 from edgebench.boards.board import AS_IS
 from edgebench.cli.options import (
     device_option,
+    flag,
     json_option,
     offer_scenarios,
-    other_plan_option,
-    other_storage_option,
     results_option,
     verbose_option,
 )
@@ -45,8 +44,16 @@ if TYPE_CHECKING:
 @click.argument("scenario", metavar="SCENARIO", shell_complete=offer_scenarios)
 @results_option
 @device_option
-@other_storage_option
-@other_plan_option
+@flag(
+    "storage",
+    default=None,
+    help="Hold swap and weights to this speed instead of the scenario's, as read=50MB/s; or as-is.",
+)
+@flag(
+    "plan",
+    default=None,
+    help="Follow this plan instead of the scenario's: grid (fresh trials at all limits), or walk.",
+)
 @click.option("--dry-run", is_flag=True, help="Only check SCENARIO and show what it would run.")
 @click.option("--fresh", is_flag=True, help="Start a new sweep even if an unfinished one exists.")
 @verbose_option("a line for each trial, and the harness's own time")

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from edgebench.errors import UsageError
+from edgebench.scenario.flags import TYPED
 from edgebench.scenario.keys import tag_of
 from edgebench.text import did_you_mean
 
@@ -28,24 +29,6 @@ _SHOULD_BE = {
     "model_attributes_type": "should be a table",
     "string_pattern_mismatch": "names folders: only a-z, 0-9 and '-', 64 at most",
     "finite_number": "should be a finite number",
-}
-#: Key of a scenario → the argument or flag that sets it, of any verb.
-FLAGS = {
-    "workload.network": "NETWORK",
-    "workload.command": "COMMAND",
-    **{
-        f"workload.{key}": f"--{key.replace('_', '-')}"
-        for key in (
-            *("schedule", "loader", "batch", "image", "input", "rounds", "threads", "prompt"),
-            *("new_tokens", "optimizer", "precision", "checkpointing", "shape", "steps", "loss"),
-            *("data", "classes", "throughput_pattern"),
-        )
-    },
-    "workload.stop_after": "--for",
-    "workload.files": "--file",
-    "repeats": "--repeats",
-    "timeout": "--timeout",
-    **{f"limits.{key}": f"--{key}" for key in ("memory", "swap", "storage", "board", "plan")},
 }
 #: Where a fault of several keys is: on the command line there is no such place.
 _TABLES = ("the file", "workload", "limits")
@@ -108,7 +91,7 @@ class Fault:
         line = f"line {self.line}, " if self.line else ""
         return f"{line}{self.key}: {self.says}"
 
-    def typed(self, flags: Mapping[str, str] = FLAGS) -> str:
+    def typed(self, flags: Mapping[str, str] = TYPED) -> str:
         """Return the sentence with the flags that set the keys."""
         names = {key.rpartition(".")[2]: flag for key, flag in flags.items() if flag[0] == "-"}
         says = "".join(p.typed(names) if isinstance(p, Named) else p for p in self.parts)
@@ -117,7 +100,7 @@ class Fault:
         return says if place in _TABLES else f"{place}: {says}"
 
 
-def flag_error(faults: Iterable[Fault], verb: str, flags: Mapping[str, str] = FLAGS) -> UsageError:
+def flag_error(faults: Iterable[Fault], verb: str, flags: Mapping[str, str] = TYPED) -> UsageError:
     """Return the error that says them in flags.
 
     The help is named unless each says what to write.
@@ -135,12 +118,13 @@ def file_error_words(faults: Sequence[Fault], path: object) -> str:
 
 def faults_of(error: ValidationError, model: type[BaseModel], data: Any, text: str) -> list[Fault]:
     """Every fault of a refused scenario, in the file's order."""
-    lines = _Lines(text)
-    faults = []
+    lines, faults = _key_lines(text), []
     for details in error.errors(include_url=False):
         path = _path(details["loc"], data)
         words = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-        line = lines.of(path, details.get("input"))
+        # That of the last part, or of the nearest key that holds it.
+        keys = (tuple(map(str, path[:length])) for length in range(len(path), 0, -1))
+        line = next((lines[key] for key in keys if key in lines), None)
         faults.append(Fault(words.lstrip(".") or "the file", line, *_says(details, model)))
     return sorted(faults, key=lambda fault: fault.line or 0)
 
@@ -216,36 +200,17 @@ def tables_in(annotation: Any) -> list[type[BaseModel]]:
     return [table for part in get_args(annotation) for table in tables_in(part)]
 
 
-class _Lines:
-    """Where each key of a TOML text stands; good enough for pointing at, not a parser."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text.splitlines()
-        self._keys: dict[tuple[str, ...], int] = {}
-        table: tuple[str, ...] = ()
-        for number, line in enumerate(self._text, start=1):
-            if header := _HEADER.match(line):
-                table = _parts(header[1])
-                self._keys.setdefault(table, number)
-            elif key := _KEY.match(line):
-                self._keys.setdefault((*table, *_parts(key[1])), number)
-
-    def of(self, path: Path, value: object) -> int | None:
-        """Return the line of the path's last part, or of the nearest key that holds it."""
-        for length in range(len(path), 0, -1):
-            if number := self._keys.get(tuple(str(part) for part in path[:length])):
-                return self._within(number, path[length:], value)
-        return None
-
-    def _within(self, first: int, rest: Path, value: object) -> int:
-        """Return the line, from the key's own to before the next key, that shows what is meant."""
-        if not rest:
-            return first
-        last = min((n for n in self._keys.values() if n > first), default=len(self._text) + 1)
-        shown = re.escape(str(value if isinstance(rest[-1], int) else rest[-1]))
-        whole = re.compile(rf"(?<![\w.%-]){shown}(?![\w.%-])")
-        lines = range(first, last)
-        return next((n for n in lines if whole.search(self._text[n - 1])), first)
+def _key_lines(text: str) -> dict[tuple[str, ...], int]:
+    """Return where each key of a TOML text stands; good enough to point at, not a parser."""
+    lines: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            table = _parts(header[1])
+            lines.setdefault(table, number)
+        elif key := _KEY.match(line):
+            lines.setdefault((*table, *_parts(key[1])), number)
+    return lines
 
 
 def _parts(dotted: str) -> tuple[str, ...]:

@@ -1,9 +1,6 @@
-"""New scenarios: from a verb's flags, or as the text that ``init`` writes; and their JSON Schema.
+"""New scenarios: from a verb's flags, or as the text that ``init`` writes.
 
-The text has every key that its reader may want to change, with what it does. By the schema an
-editor completes keys and explains them. It is made from the tables, but knows nothing of what they
-check with code: it accepts every scenario that edgebench does, and some that ``run --dry-run``
-refuses.
+The text has every key that its reader may want to change, with what it does.
 """
 
 from __future__ import annotations
@@ -18,16 +15,15 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic.json_schema import GenerateJsonSchema
 
 from edgebench.boards.board import parse_storage
 from edgebench.errors import UsageError
 from edgebench.layers.names import COPY, NETWORKS
 from edgebench.scenario.faults import faults_of, flag_error
-from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS, PROGRAM_KEYS
+from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS, PROGRAM_KEYS, TYPED
 from edgebench.scenario.inference import loaders_of
-from edgebench.scenario.keys import KINDS, OneOf, as_axis, network_name
-from edgebench.scenario.limits import GRID, WALK, storage_label
+from edgebench.scenario.keys import network_name
+from edgebench.scenario.limits import GRID, WALK
 from edgebench.scenario.scenario import SCHEMA, Scenario, scenario_of
 from edgebench.shipped_files import with_page_paths
 from edgebench.workloads.engines.engine import engine_of, file_engine
@@ -41,13 +37,6 @@ else:
 
 #: Limits and swap where none are given: down to where most programs are slow or killed.
 NEW_LIMITS, NEW_SWAP = ("85%", "70%", "55%", "40%"), "2G"
-_FLAGS = {
-    "name": "--out",
-    "workload.network": "NETWORK",
-    "workload.command": "COMMAND",
-    "limits.memory": "--memory",
-    "limits.swap": "--swap",
-}
 #: From here the comments begin, where a key and its value leave room.
 _COMMENT_COLUMN = 31
 _Line = tuple[str, object, str]
@@ -110,7 +99,7 @@ def scenario_text(wanted: NewScenario, file: Path) -> tuple[str, Scenario]:
         raise UsageError("the command is not UTF-8 text", remedy="edgebench init --help") from None
     except ValidationError as error:
         faults = faults_of(error, Scenario, tables, text)
-        raise flag_error(faults, "init", _FLAGS) from error
+        raise flag_error(faults, "init", {**TYPED, "name": "--out"}) from error
 
 
 def _workload(wanted: NewScenario) -> list[_Line]:
@@ -171,60 +160,6 @@ def _toml(value: object) -> str:
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key} = {_toml(own)}' for key, own in value.items())} }}"
     return json.dumps(value, ensure_ascii=False)
-
-
-_Schema = dict[str, Any]
-#: What a file holds where a size, a share or a duration is parsed.
-_WRITTEN: _Schema = {"type": ["string", "number"]}
-_ENTRY = re.compile(r"^ {8}(\w+): (.+(?:\n {12}.+)*)", re.MULTILINE)
-#: Defaults and bounds are of parsed values.
-_LEFT_OUT = ("title", "default", "ge", "le")
-
-
-def scenario_schema() -> _Schema:
-    """Return the schema, as JSON holds it."""
-    made: _Schema = _of_file(Scenario.model_json_schema(schema_generator=_Generator))
-    return {"$schema": GenerateJsonSchema.schema_dialect, "title": "edgebench scenario", **made}
-
-
-class _Generator(GenerateJsonSchema):
-    """Where a value is parsed, the schema is of what is parsed."""
-
-    def function_before_schema(self, schema: Any) -> _Schema:
-        check = schema["function"]["function"]
-        parsed = super().function_before_schema(schema)
-        if isinstance(check, OneOf):
-            names = {"enum": list(check.choices)}
-            # A network or a data set may be the user's own.
-            return names if type(check) is OneOf else {"anyOf": [names, {"type": "string"}]}
-        if check is as_axis:
-            return {"anyOf": [parsed["items"], {**parsed, "minItems": 1}]}
-        if parsed.get("type") in ("array", "object"):
-            return parsed
-        table = [{"type": "object"}] if check is storage_label else []
-        return {"anyOf": [parsed, _WRITTEN, *table]} if "$ref" in parsed or table else _WRITTEN
-
-    def model_schema(self, schema: Any) -> _Schema:
-        made = super().model_schema(schema)
-        text = schema["cls"].__doc__ or ""
-        made["description"] = text.partition("\n")[0]
-        about = dict(_ENTRY.findall(text))
-        for name, one in made.get("properties", {}).items():
-            if name in about:
-                one["description"] = " ".join(about[name].split()).replace("``", "`")
-            if examples := one.pop("examples", ()):
-                one["examples"] = [tomllib.loads(f"x = {text}")["x"] for text in examples]
-            if one.get("enum") == list(KINDS):
-                one["enum"] = one["examples"]
-        return made
-
-
-def _of_file(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [_of_file(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {key: _of_file(one) for key, one in schema.items() if key not in _LEFT_OUT}
 
 
 def scenario_from_flags(

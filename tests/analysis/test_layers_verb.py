@@ -88,7 +88,7 @@ def test_the_figure_is_drawn_where_plot_draws_it(made: Path):
         (["lenet", "--swap", "much"], "--swap: 'much' is not a swap setting"),
         (["lenet", "--rounds", "0"], "--rounds: "),
         (["lenet", "--batch", "0"], "--batch: "),
-        (["lenet", "--from", "results", "--rounds", "2"], "so --rounds has no effect"),
+        (["lenet", "--from", "results", "--rounds", "2"], "--rounds is for measuring only"),
     ],
 )
 def test_words_that_are_off_are_told_before_anything_runs(words: list[str], says: str):

@@ -63,11 +63,6 @@ def test_what_was_tried_and_what_to_type(capsys: pytest.CaptureFixture[str]):
     assert "lack of time" not in printed(replace(FOUND, out_of_time=()), capsys)
 
 
-def test_nothing_is_tried_where_the_limit_costs_nothing(capsys: pytest.CaptureFixture[str]):
-    idle = replace(FOUND, pressed=False, best=None, tried=(), out_of_time=())
-    assert "no remedy was tried" in printed(idle, capsys)
-
-
 def test_a_board_is_sized_with_libraries(capsys: pytest.CaptureFixture[str]):
     found = replace(FOUND, limit_bytes=228 << 20, needed_bytes=400 << 20, library_bytes=100 << 20)
     text = printed(found, capsys, "raspberry-pi-zero-2w")

@@ -10,12 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_sweep import Shape, make
 
 from edgebench.cli.verbs import VERBS
 
 pytestmark = pytest.mark.process
-SMALL = Shape(networks={"lenet": 3}, limits=(None,), repeats=1, rounds=1)
 #: What `edgebench --help` tells to type, by shell.
 HELP = re.compile(r"^ +(bash|zsh|fish)  (.+)$", re.MULTILINE)
 
@@ -64,10 +62,3 @@ def test_networks_are_completed_and_files_where_none_begins_so(tmp_path: Path):
     assert offered(tmp_path, "layers", "resnet1") == ["resnet101", "resnet152", "resnet18"]
     assert offered(tmp_path, "minimum", "lene") == ["lenet"]
     assert offered(tmp_path, "minimum", "./my")[0] == "compopt default"
-
-
-def test_sweeps_are_completed(tmp_path: Path):
-    sweep = make(tmp_path / "results", SMALL).relative_to(tmp_path)
-    assert offered(tmp_path, "show", "") == [str(sweep)]
-    assert offered(tmp_path, "show", f"{sweep.parent}/") == [str(sweep)]
-    assert offered(tmp_path, "report", "nowhere")[0] == "compopt dirnames"

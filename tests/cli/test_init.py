@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from terminal import Terminal
 
 from edgebench.cli.init import init
 from edgebench.cli.run import run
@@ -104,21 +103,6 @@ def test_mistakes_are_named(here: Path, words: list[str], says: str):
     assert isinstance(done.exception, UsageError)
     assert says in str(done.exception)
     assert not list(here.iterdir())
-
-
-@pytest.mark.process
-def test_on_a_terminal_it_asks(here: Path):
-    terminal = Terminal(["init"], 80, 24)
-    for question, answer in (("Network", "python3 train.py"), ("Memory", "200M 90%"), ("Swap", "")):
-        terminal.read(30, until=question)
-        terminal.type(f"{answer}\n")
-    assert terminal.close() == 0, terminal.text
-    loaded = load_scenario(here / "train.toml")
-    assert loaded.workload.kind == "command"
-    assert {one.label for one in loaded.limits.settings()} == {"max", "200M", "90%"}
-    quiet = Terminal(["init", "resnet18", "--memory", "75%", "--swap", "none"], 80, 24)
-    assert quiet.close() == 0, quiet.text
-    assert (here / "resnet18.toml").exists()
 
 
 def test_a_full_disk_leaves_no_empty_file(here: Path):

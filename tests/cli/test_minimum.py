@@ -69,23 +69,6 @@ def test_a_program_that_never_ends(tmp_path: Path):
     assert found["give_bytes"] is not None
 
 
-@pytest.mark.long
-@pytest.mark.swap
-def test_with_swap_it_gets_slow_before_it_is_killed(tmp_path: Path):
-    code = "b = bytearray(80 << 20)\nn = len(b) // 4096\nfor _ in range(40): b[::4096] = bytes(n)\n"
-    done = minimum(
-        tmp_path,
-        *("--json", "--swap", "256M", "--slowdown", "3", "--budget", "40s", "--confirm", "0"),
-        *("--", sys.executable, "-c", code),
-    )
-    found = json.loads(done.stdout)
-    limits = [row for row in found["rows"][1:] if row["limit_bytes"] < 80 << 20]
-    # Without swap every one of these would have been killed.
-    assert any(row["ended"] != "killed" for row in limits)
-    assert found["slowdown"] == 3
-    assert any(row["slower"] for row in found["rows"][1:])
-
-
 def test_in_ci(tmp_path: Path):
     fits = minimum(
         tmp_path, "--within", "200M", "--confirm", "1", "--", sys.executable, "-c", _HOLD, "60"
@@ -142,10 +125,10 @@ def test_a_program_that_leaves_a_file_is_warned_of(tmp_path: Path):
 @pytest.mark.parametrize(
     ("subject", "given", "seconds", "words"),
     [
-        (("a",), {}, 12.0, "one run takes 12.0 s, so the search may take up to 2 min"),
+        (("a",), {}, 12.0, "12.0 s, so the search may take up to 2 min"),
         (("a",), {}, 2.0, None),
         (("a",), {"budget": "1m"}, 12.0, None),
-        ("lenet", {}, 12.0, "at most: if none is slower, that takes up to 4 min 48 s"),
+        ("lenet", {}, 12.0, "12.0 s, so the search may take up to 4 min 48 s"),
         ("lenet", {}, 2.0, None),
         ("lenet", {"within": "80M"}, 12.0, None),
     ],

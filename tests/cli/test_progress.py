@@ -5,14 +5,12 @@ from __future__ import annotations
 import io
 import re
 import sys
-import time
 from pathlib import Path
 
 import made_records
 import pytest
 from msgspec.structs import replace
 from rich.console import Console
-from terminal import Terminal
 
 from edgebench.cli.progress import LineProgress, LiveProgress
 from edgebench.records import Doubt, LimitSetting, Outcome, TrialRecord
@@ -126,19 +124,3 @@ def test_a_log_has_a_line_for_each_trial(tmp_path: Path):
     assert "needs" in done.stdout
     assert "12 trials, " in done.stdout.splitlines()[0]
     assert re.search(r"^ +30 MiB +0/3 +killed$", done.stdout, re.MULTILINE)
-
-
-@pytest.mark.own_cgroup
-def test_a_terminal_gets_a_table_that_goes(tmp_path: Path):
-    words = ["run", str(scenario_in(tmp_path, 0.3)), "--results", str(tmp_path / "results")]
-    begun = time.monotonic()
-    terminal = Terminal(words, 80, 24)
-    assert terminal.close() == 0, terminal.text
-    took_s = time.monotonic() - begun
-    table, _, left = terminal.text.rpartition("\x1b[?25h")
-    assert "/12" in table
-    assert "1.00x" in table
-    # Drawn in place: the cursor goes up again and again, at each trial and once a second.
-    assert 3 < table.count("\x1b[1A") < 10 * (2 * 12 + took_s) + 100
-    assert "/12" not in left
-    assert "needs" in left

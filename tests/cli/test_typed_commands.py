@@ -11,12 +11,7 @@ import pytest
 from made_sweep import Shape, make
 from terminal import Terminal
 
-from edgebench.cli.doctor import _print_checks
-from edgebench.cli.output import as_typed
-from edgebench.run.doctor import CheckResult
 from tests.own_path import call
-
-_TYPED = "echo 11 | sudo tee /sys/module/page_reporting/parameters/page_reporting_order"
 
 
 @pytest.mark.process
@@ -25,11 +20,6 @@ def test_a_folder_with_a_space_is_quoted(tmp_path: Path):
     done = call("show", "my results", folder=tmp_path)
     (line,) = (one for one in done.stderr.splitlines() if one.startswith("next: "))
     assert shlex.split(line)[-1] in (str(path), str(path.relative_to(tmp_path)))
-
-
-def test_a_remedy_that_is_typed_is_one_line(capsys: pytest.CaptureFixture[str]):
-    _print_checks([CheckResult("free memory", "warn", "slow", f"{_TYPED}\n(or wait)")], False)
-    assert f"        {as_typed(_TYPED)}" in capsys.readouterr().out.splitlines()
 
 
 @pytest.mark.process

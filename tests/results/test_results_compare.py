@@ -54,17 +54,6 @@ def test_a_regression_is_found_and_told(tmp_path: Path):
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-def test_a_regression_is_told_to_github(tmp_path: Path):
-    a, b = make_sweep(tmp_path), make_sweep(tmp_path, make=slower)
-    done = run_compare(a, b, "--format", "github")
-    assert isinstance(done.exception, RegressionError)
-    rows = [line for line in done.stdout.splitlines() if "| slower |" in line]
-    assert len(rows) == 3
-    (annotated,) = [line for line in done.stderr.splitlines() if line.startswith("::error")]
-    assert "%" not in annotated.replace("%25", "")
-    assert "::" not in run_compare(b, a, "--format", "github").output
-
-
 def test_a_change_of_all_times_is_found_where_no_single_one_shows_it(tmp_path: Path):
     chance = random.Random(8)
 

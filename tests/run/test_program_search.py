@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from made_sweep import Shape, make
-from msgspec.structs import replace
 
 from edgebench.errors import UsageError
 from edgebench.records import TrialRecord
 from edgebench.results.limit_to_give import given_bracket, viable_bracket
-from edgebench.results.results import load
-from edgebench.results.rounds import trial_times
 from edgebench.run.search.minimum import search_of
 from edgebench.run.search.search import PRECISION, LimitSearch, needs_of
 from edgebench.run.trial import output_rate
 from edgebench.run.trial.output_rate import NO_NUMBER, TOO_LONG, OutputRate
-from edgebench.run.walk.pace import start_of_rounds
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.units import MIB
 
@@ -161,16 +155,6 @@ def test_one_limit_is_tried_until_it_fails():
         planned = planned + planner.further(planned, records)
     assert len(planned) == 3
     assert planner.tried(planned, records)[0].killed
-
-
-def test_the_start_has_the_import_in_it(tmp_path: Path):
-    """Below a limit the import may take longest; a program without rounds has no such start."""
-    made = load(make(tmp_path, Shape(limits=(None,), repeats=1))).sweeps[0].records[0]
-    first_s = trial_times(made)["start"]
-    assert start_of_rounds(made) == pytest.approx(0.4 + 0.05 + first_s)
-    alone = [phase for phase in made.phases if phase.round < 1]
-    assert start_of_rounds(replace(made, phases=alone)) is None
-    assert start_of_rounds(replace(made, phases=[])) is None
 
 
 def test_lines_per_second_leave_out_the_start(monkeypatch: pytest.MonkeyPatch):

@@ -32,7 +32,6 @@ from edgebench.run.walk.pace import (
     median_pace,
     pace_of_program,
     pace_of_rounds,
-    start_of_rounds,
     visited,
 )
 from edgebench.run.walk.records import walk_records
@@ -198,14 +197,6 @@ def test_what_a_visit_comes_to_is_of_its_last_rounds() -> None:
     assert visited(rounds(*seconds), counts(*reads)) == Visited(2.075, int(201.5 * MIB))
     assert visited(rounds(5.0), counts(7)) == Visited(5.0, 7 * MIB)
     assert visited([], counts(7)) == Visited()
-
-
-def test_a_start_is_all_before_the_second_round() -> None:
-    """3 s of imports, 0.5 s of building, a round of 9 s."""
-    before = [PhaseSum(-1, None, "import", 3.0), PhaseSum(-1, "lenet", "init", 0.5)]
-    begun = record(phases=[*before, *rounds(9.0, 2.0)])
-    assert (start_of_rounds(begun), pace_of_rounds(begun)) == (12.5, 2.0)
-    assert start_of_rounds(record(phases=[*before, *rounds(9.0)])) is None
 
 
 @pytest.mark.parametrize(

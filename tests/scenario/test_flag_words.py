@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgebench.errors import UsageError
-from edgebench.scenario.faults import FLAGS
+from edgebench.scenario.flags import TYPED
 from edgebench.scenario.new_scenario import layer_scenario
 from edgebench.scenario.scenario import Scenario
 
@@ -49,4 +49,4 @@ def test_every_flag_stands_for_a_key_of_some_scenario() -> None:
     kinds = [kind.__origin__ for kind in workloads.__args__]  # type: ignore[union-attr]
     known |= {f"workload.{key}" for kind in kinds for key in kind.model_fields}
     known |= {f"workload.{i.alias}" for kind in kinds for i in kind.model_fields.values()}
-    assert set(FLAGS) <= known
+    assert set(TYPED) <= known

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from scenario_making import COMMAND, INFERENCE, load_text, with_key
 from edgebench.cli.run import run
 from edgebench.errors import ScenarioError, UsageError
 from edgebench.scenario.new_scenario import with_storage
-from edgebench.scenario.preview import MachineCapacity, preview, this_machine
+from edgebench.scenario.preview import MachineCapacity, preview
 from edgebench.scenario.scenario import load_scenario
 from edgebench.shipped_files import SHIPPED
 
@@ -59,12 +58,9 @@ def test_what_cannot_bite_here_is_a_warning(
     assert says in warning
 
 
-@pytest.mark.parametrize("line", ["cores = 4", "cpu_quota = 3.5", 'swap = "8G"', 'memory = ["4G"]'])
-def test_what_fits_is_not_warned_of(tmp_path: Path, line: str) -> None:
-    assert warned(tmp_path, with_key(COMMAND, "limits", line)) == []
-
-
-def test_swap_of_the_machine_is_found(tmp_path: Path) -> None:
+def test_what_fits_is_not_warned_of(tmp_path: Path) -> None:
+    for line in ("cores = 4", "cpu_quota = 3.5", 'swap = "8G"', 'memory = ["4G"]'):
+        assert warned(tmp_path, with_key(COMMAND, "limits", line)) == []
     text = with_key(COMMAND, "limits", 'swap = "system"')
     assert warned(tmp_path, text, system_swap=True, root=False) == []
 
@@ -95,15 +91,6 @@ def test_a_command_that_is_not_there(tmp_path: Path) -> None:
     assert warned(tmp_path, with_key(named, "workload", line)) == []
 
 
-def test_this_machine_is_what_the_kernel_tells() -> None:
-    total = Path("/proc/meminfo").read_text().split("MemTotal:")[1].split()[0]
-    seen = this_machine()
-    assert seen.ram_bytes == pytest.approx(int(total) * 1024, rel=0.01)
-    assert seen.cores >= 1
-    assert seen.free_bytes > 0
-    assert 0 < seen.free_ram_bytes <= seen.ram_bytes
-
-
 def test_a_strategy_that_is_not_installed_is_foreseen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,18 +99,6 @@ def test_a_strategy_that_is_not_installed_is_foreseen(
     warning = warned(tmp_path, with_key(COMMAND, "memory", 'strategies = ["massif"]'))[-1]
     assert "strategy massif will be left out" in warning
     assert "apt-get install valgrind" in warning
-
-
-def test_check_as_json(tmp_path: Path) -> None:
-    """The JSON on stdout has points, trials and warnings, and nothing else is with it."""
-    file = tmp_path / "own.toml"
-    file.write_text(with_key(COMMAND, "limits", 'memory = ["100T", "64M"]'))
-    done = CliRunner().invoke(run, [str(file), "--json", "--dry-run"], catch_exceptions=False)
-    told = json.loads(done.stdout)
-    assert (told["schema"], told["name"], told["trials"]) == (1, "tiny", 9)
-    assert [point["limits"]["label"] for point in told["points"]] == ["max", "100T", "64M"]
-    assert "has no effect" in told["warnings"][0]
-    assert "has no effect" in done.stderr
 
 
 @pytest.mark.process

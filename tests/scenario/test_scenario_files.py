@@ -20,57 +20,33 @@ def test_a_scenario_is_read_with_defaults(tmp_path: Path) -> None:
     assert scenario.text == INFERENCE
 
 
-def test_durations_and_sizes_carry_units(tmp_path: Path) -> None:
-    text = with_key(INFERENCE, "", 'timeout = "1.5m"')
-    text = with_key(text, "sampler", 'interval = "2ms"')
-    scenario = load_text(tmp_path, with_key(text, "limits", 'swap = "1G"'))
-    assert (scenario.timeout_s, scenario.sampler.interval_s) == (90, 0.002)
-    assert scenario.limits.swap.settings() == [("file", 1024**3)]
-
-
 @pytest.mark.parametrize(
     ("table", "line", "key", "says"),
     [
         ("", "repeets = 3", "repeets", "no such key; did you mean 'repeats'?"),
         ("", "zzz = 3", "zzz", "the keys here are schema, name"),
         ("", 'name = "Tiny"', "name", "a-z, 0-9 and '-'"),
-        ("", 'name = "../up"', "name", "a-z, 0-9 and '-'"),
-        ("", 'name = ""', "name", "a-z, 0-9 and '-'"),
-        ("", 'name = "x\\n"', "name", "a-z, 0-9 and '-'"),
         ("", f'name = "{"x" * 65}"', "name", "64 at most"),
-        ("", "seed = -1", "seed", "greater than or equal to 0"),
         ("", "seed = 4294967296", "seed", "less than 4294967296"),
         ("", "seed = 1.5", "seed", "whole number"),
-        ("", "seed = true", "seed", "whole number"),
         ("", "repeats = 0", "repeats", "greater than or equal to 1; for example 3"),
-        ("", 'repeats = "3"', "repeats", "whole number"),
         ("", 'timeout = "0s"', "timeout", "not a duration"),
         ("", 'timeout = "3 hr"', "timeout", "did you mean '3h'?"),
-        ("", "timeout = inf", "timeout", "not a duration"),
         ("", "timeout = true", "timeout", "neither text in quotes nor a number"),
         ("workload", 'network = "resnet81"', "workload.network", "did you mean 'resnet18'?"),
         ("workload", 'network = ["lenet", "x"]', "workload.network[1]", "no network 'x'"),
         ("workload", "network = []", "workload.network", "empty list"),
         ("workload", 'network = ["lenet", "lenet"]', "workload.network", "is listed twice"),
-        ("workload", "network = 3", "workload.network", "no network 3"),
         ("workload", 'pipeline = ["lenet"]', "workload", "can't both be given"),
         ("workload", 'schedule = "linaer"', "workload.schedule", "did you mean 'linear'?"),
-        ("workload", 'schedule = "x"', "workload.schedule", "one of linear, bulk, partial"),
         ("workload", 'loader = "map"', "workload.loader", "did you mean 'mmap'?"),
-        ("workload", "batch = [1, 0]", "workload.batch[1]", "greater than or equal to 1"),
-        ("workload", "image = 3", "workload.image", "greater than or equal to 16"),
-        ("workload", "warm = -1", "workload.warm", "greater than or equal to 0"),
-        ("workload", "workers = 65", "workload.workers", "less than or equal to 64"),
-        ("workload", 'page_cache = "col"', "workload.page_cache", "did you mean 'cold'?"),
         ("workload", 'kind = "inferense"', "workload.kind", "did you mean 'inference'?"),
         ("workload", 'cpmmand = ["a"]', "workload.cpmmand", "the keys here are kind, network"),
         ("workload", 'checkpoint = "x.pt"', "workload.checkpoint", "should be a table"),
         ("workload", 'checkpoint = {lenet = "no.pt"}', "workload.checkpoint.lenet", "no file"),
         ("limits", "cores = 0", "limits.cores", "greater than or equal to 1"),
-        ("limits", "cpu_quota = 0", "limits.cpu_quota", "greater than or equal to 0.01"),
         ("limits", 'memry = "1G"', "limits.memry", "did you mean 'memory'?"),
         ("limits", "target = 0.1", "limits", 'write plan = "walk"'),
-        ("sampler", 'interval = "1ns"', "sampler.interval", "not a duration"),
         ("sampler", 'interval = "1us"', "sampler.interval", "0.0001"),
         ("sampler", 'stat_interval = "0.5ms"', "sampler", "stat_interval is shorter than interval"),
     ],
@@ -118,12 +94,6 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     assert told.index("repeats") < told.index("workload.schedule") < told.index("limits.cores")
 
 
-def test_the_line_of_an_entry_in_a_long_list(tmp_path: Path) -> None:
-    text = with_key(INFERENCE, "limits", 'memory = [\n  "64M",\n  "0%",\n]')
-    line = text.splitlines().index('  "0%",') + 1
-    assert f"line {line}, limits.memory[1]: " in refusal(tmp_path, text)
-
-
 def test_what_is_missing_is_named_with_an_example(tmp_path: Path) -> None:
     told = refusal(tmp_path, "")
     assert "schema: is missing; write schema = 1" in told
@@ -131,28 +101,10 @@ def test_what_is_missing_is_named_with_an_example(tmp_path: Path) -> None:
     assert "workload: is missing; write a [workload] table" in told
 
 
-@pytest.mark.parametrize("table", ["workload = 3", "workload = []", "[[workload]]"])
-def test_a_table_must_be_a_table(tmp_path: Path, table: str) -> None:
-    told = refusal(tmp_path, f'schema = 1\nname = "x"\n{table}\n')
-    assert "line 3, workload: " in told
-    assert "should be a table" in told
-
-
-def test_a_workload_without_networks_is_refused(tmp_path: Path) -> None:
-    text = INFERENCE.replace('network = ["alexnet", "lenet"]\n', "")
-    assert 'write network = "alexnet"' in refusal(tmp_path, text)
-
-
 def test_a_newer_schema_is_refused_by_name(tmp_path: Path) -> None:
     told = refusal(tmp_path, INFERENCE.replace("schema = 1", "schema = 2"))
     assert "schema 2" in told
     assert "upgrade edgebench" in told
-
-
-@pytest.mark.parametrize("given", ['"1"', "true", "0.5"])
-def test_a_schema_must_be_a_number(tmp_path: Path, given: str) -> None:
-    told = refusal(tmp_path, INFERENCE.replace("schema = 1", f"schema = {given}"))
-    assert "line 1, schema: " in told
 
 
 @pytest.mark.parametrize("text", ["name = tiny", "[workload", "a = 1\na = 2", "x = {a = 1"])

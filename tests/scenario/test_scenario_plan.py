@@ -77,14 +77,6 @@ def test_without_shares_the_unlimited_are_mixed_in() -> None:
     assert len(firsts) > 4
 
 
-def test_orders_differ_between_blocks_and_seeds() -> None:
-    made = [Point(f"p{n}", {}, LimitSetting(str(n), n << 20)) for n in range(1, 20)]
-    planned = plan(made, 3, 1)
-    orders = [tuple(t.point_id for t in planned if t.block == block) for block in range(3)]
-    other = tuple(t.point_id for t in plan(made, 1, 2))
-    assert len({*orders, other}) == 4
-
-
 def test_the_matrix_of_a_scenario(tmp_path: Path) -> None:
     text = with_key(INFERENCE, "workload", 'schedule = ["linear", "bulk"]')
     text = with_key(text, "workload", 'loader = ["copy", "mmap"]')

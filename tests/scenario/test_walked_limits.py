@@ -94,22 +94,6 @@ def test_what_an_unlimited_round_reads_hides_no_knee() -> None:
     assert knee.low_bytes <= 337 * MIB < knee.high_bytes
 
 
-def test_every_visit_on_the_way_down_comes_from_above() -> None:
-    visits, _ = walked(step(337))
-    for before, visit in itertools.pairwise(visits):
-        if visit.direction == "down" and before.memory_bytes is not None:
-            assert before.memory_bytes > (visit.memory_bytes or 0)
-    assert visits[-1].memory_bytes is None
-
-
-def test_one_point_of_the_plateau_is_enough() -> None:
-    many = [size * MIB for size in (500, 400, 300, 280, 260, 240, 220, 200)]
-    visits, knee = walked(step(337), limits=many)
-    assert ways(visits, "down")[:5] == [500, 400, 300, 280, 200]
-    assert knee
-    assert knee.known_to <= 0.03
-
-
 def test_it_goes_up_until_both_ways_agree() -> None:
     visits, _ = walked(step(237))
     assert ways(visits, "up") == [300, 400]
@@ -141,12 +125,6 @@ def test_where_nothing_is_counted_the_scenarios_limits_are_all() -> None:
         while True:
             visits.append(steps.send(Visited(1.0)))
     assert [(visit.memory_bytes or 0) // MIB for visit in visits] == [0, 500, 400, 300, 200, 0]
-
-
-def test_a_knee_above_the_widest_limit_is_not_looked_for() -> None:
-    visits, knee = walked(step(600))
-    assert knee is None
-    assert ways(visits, "down") == [500, 400, 200]
 
 
 @pytest.mark.parametrize("target", [0.0001, 0.002])

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from edgebench.knee import settled
 from edgebench.records import FINAL_OUTCOMES, PhaseSum, RoundCounts, TrialRecord
-from edgebench.results.rounds import START, STEADY, reads_of, steadiness, trial_times
+from edgebench.results.rounds import reads_of, steadiness, trial_times
 from edgebench.run.walk.walk import Visited
-from edgebench.spans import BEFORE_ROUNDS
 from edgebench.throughput import reads_throughput
 
 if TYPE_CHECKING:
@@ -32,15 +31,6 @@ def pace_of_program(record: TrialRecord) -> float | None:
     if reads_throughput(record.settings):
         return 1 / record.throughput_per_s if record.throughput_per_s else None
     return pace_of_rounds(record)
-
-
-def start_of_rounds(record: TrialRecord) -> float | None:
-    """Seconds of the import, the building and the first round; None where no round comes later."""
-    times = trial_times(record)
-    if STEADY not in times:
-        return None
-    before = sum(phase.wall_s for phase in record.phases if phase.phase in BEFORE_ROUNDS)
-    return before + times[START]
 
 
 def median_pace(trials: Sequence[TrialRecord], pace: Pace) -> float | None:
