@@ -34,8 +34,8 @@ import report
 from observer.effect_table import Kept, table
 from observer.watched_process import Arm, Bench, Words
 
-from edgebench.cache import cache_folder
 from edgebench.cgroups.kernel_checks import check_limit
+from edgebench.identity import cache_folder
 from edgebench.measures.machine.system_files import SystemFiles, swap_devices
 from edgebench.run.trial.session import Session, open_session
 from edgebench.scenario.scenario import scenario_of
