@@ -11,7 +11,6 @@ limits    the same unread, by its limit
 seldom    the same where some tries are killed, by how seldom it is read (``--tries 40``)
 settings  the same unread, by cores, rest between rounds and kind of swap
 kinds     the smallest program unread, under each kind of lists that the kernel has
-cost      CPU time of a reader of ``memory.stat``
 
 Needs root, a C compiler, and swap (a file is made where there is none free). A section's rows
 replace those of the same section in ``results/NAME.json``.

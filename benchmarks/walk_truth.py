@@ -3,7 +3,7 @@
 Both in one sweep, in a random order, so that the machine's drift is in both; with a declared
 storage speed. Told of each workload: the median difference of steady rounds, and the largest one
 where a limit slows 1.5 times or more. Limits at which the way up differs from the way down by more
-than a tenth are told apart: there both answers are true. The figure draws what rounds read.
+than a tenth are told apart: there both answers are true.
 
     python benchmarks/walk_truth.py [--quick] [--networks A,B] [--schedules A,B] [--loaders A,B]
                                     [--limits N] [--repeats N] [--results FOLDER]
@@ -11,7 +11,7 @@ than a tenth are told apart: there both answers are true. The figure draws what 
 All of it takes hours, so it can be made in parts: what is told is of all such sweeps in the
 results folder, and ``--repeats 0`` runs none. One network with one schedule, one loader, four
 limits and one repeat takes minutes. ``--quick`` (a small network, two limits) shows that it works,
-and writes nothing that is kept: its figure goes into the sweep's folder.
+and writes nothing that is kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ import report
 
 from edgebench.cli.progress import shown_progress
 from edgebench.errors import ResultsError
-from edgebench.report.figures import style
 from edgebench.results.results import Results, load
 from edgebench.results.rounds import STEADY, round_stages, steadiness
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
@@ -49,7 +48,6 @@ SCHEDULES = ("bulk", "linear")
 LOADERS = ("copy", "mmap")
 _READ, _REFAULTS = "io_read_bytes", ("refault_anon", "refault_file")
 ROOT = Path(__file__).parents[1]
-FIGURE = ROOT / "docs" / "figures"
 NAME = "walk-truth"
 STORAGE = "read=400MB/s,disk=ram"
 #: The same, bytes/s.
@@ -63,8 +61,6 @@ SLOWED, SLOWED_BYTES = 1.5, 8 * MIB
 WIDEST = "110%"
 #: A fresh trial's rounds: its start, and enough to repeat.
 ROUNDS = 6
-#: A round that reads less is drawn here.
-_LEAST_MIB = 1.0
 
 Key = tuple[Any, ...]
 _WORKLOAD = ("network", "schedule", "loader")
@@ -275,32 +271,6 @@ def scatter(rows: Sequence[dict[str, Any]], name: str) -> float | None:
     return statistics.median(abs(b / a - 1) for a, b in pairs) if pairs else None
 
 
-def draw(rows: Sequence[dict[str, Any]], folder: Path) -> None:
-    """What a steady round reads, by walks against fresh trials: a point a workload and limit."""
-    looks = {False: ("outside the hysteresis", "o"), True: ("inside it", "^")}
-    colours = dict(zip(looks, style.limit_colours(2), strict=True))
-    with style.figure_style():
-        words = f"bytes read by a steady round at one limit, storage {STORAGE}"
-        figure = style.new_figure("A walk's rounds read what fresh trials read", words, "", 4.2)
-        axes = figure.subplots()
-        for inside, (name, mark) in looks.items():
-            pairs = [_read_mib(row) for row in rows if row["hysteresis"] == inside]
-            fresh, walked = zip(*pairs, strict=True) if pairs else ((), ())
-            face = "none" if inside else colours[inside]
-            axes.plot(fresh, walked, mark, ms=5, color=colours[inside], mfc=face, label=name)
-        ends = [max(_LEAST_MIB, min(axes.get_xlim())), max(axes.get_xlim())]
-        axes.plot(ends, ends, lw=1, color="0.6", zorder=0, label="the same")
-        axes.set(xscale="log", yscale="log", xlabel="fresh trials (MiB)", ylabel="walk (MiB)")
-        axes.set_aspect("equal")
-        style.legend_beside(axes)
-        print(*style.save_figure(figure, folder, "walk_truth"))
-
-
-def _read_mib(row: dict[str, Any]) -> tuple[float, ...]:
-    ways = (row["each_fresh_bytes"], row["each_walked_bytes"])
-    return tuple(max(statistics.median(each) / MIB, _LEAST_MIB) for each in ways)
-
-
 def asked() -> tuple[Asked, bool, Path]:
     """What the command line says: what to compare, whether quickly, and where sweeps are."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -356,11 +326,10 @@ def counter(samples: pd.DataFrame) -> np.ndarray | None:
 
 
 def main() -> None:
-    """Run what is asked for, tell and write how both ways differ, and draw it."""
+    """Run what is asked for, tell and write how both ways differ."""
     wanted, quick, results = asked()
     run(wanted, results)
-    swept = load(results)
-    ways = Ways.of(swept)
+    ways = Ways.of(load(results))
     rows = ways.rows()
     for row in rows:
         words = "inside hysteresis" if row["hysteresis"] else ""
@@ -380,7 +349,6 @@ def main() -> None:
         most = max(len(row["each_walked_s"]) for row in rows if row["limit"] == WIDEST)
         says = f"Walks against fresh trials, up to {most} of each, storage {STORAGE}."
         report.write("walk_truth", says, header, lines, {"told": told, "rows": rows})
-    draw(rows, swept.sweeps[-1].path if quick else FIGURE)
 
 
 def _key(row: dict[str, Any]) -> Key:

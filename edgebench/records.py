@@ -438,10 +438,8 @@ class TrialRecord(Struct, frozen=True, gc=False):
 
     Args:
         schema: version of the record.
-        trial: id within the sweep, from ``0001``.
-        point: id of its point.
-        block: which repeat of all points, from 0.
-        repeat: which repeat of this point, from 0.
+        trial, point: ids within the sweep, of the trial (from ``0001``) and of its point.
+        block, repeat: which repeat of all points, and of this one, from 0.
         settings: the workload's settings, ``kind`` among them; of ``advise`` also ``remedy`` and
             ``env``.
         limits: the requested limits.
@@ -451,10 +449,9 @@ class TrialRecord(Struct, frozen=True, gc=False):
         strategy: memory strategy of a separate trial. None: a timed trial.
         machine: which machine of a fleet made it. None: no fleet.
         direction: of a walk, ``down`` or ``up``. None: no walk, or no limit.
-        reason: why it did not end ``ok``, with phase and layer. None: it did.
+        reason: why it did not end ``ok``. None: it did.
         ended_in: what it was doing when its limit ended it. None: no limit did, or no events.
-        exit_code: of the workload's first process. None: a signal ended it.
-        signal: what ended that process. None: it exited.
+        exit_code, signal: with which the workload's first process ended; the other is null.
         wall_s: from the process's start to its end. None: never started.
         cpu_s: CPU time of all processes in the cgroup.
         user_s, system_s: of it, outside and inside the kernel, which swaps.
@@ -465,26 +462,23 @@ class TrialRecord(Struct, frozen=True, gc=False):
         saturated: usage reached the limit, so the peak is not the demand.
         sampled_peak_bytes: highest sampled usage.
         swap_peak_bytes: most swap used. None: no swap accounting.
-        other_swap_bytes: by how much other swap areas grew meanwhile. None: no swap of its own.
-        demand_bytes: what it needs without a limit, without libraries. None: limited, or not
-            ``ok``.
+        other_swap_bytes: how much other swap areas grew meanwhile. None: no swap of its own.
+        demand_bytes: what it needs, without libraries. None: limited, or not ``ok``.
         demand_source: what that was computed from; with ``mapped_file`` it contains libraries that
             the trial was charged for.
         undroppable_bytes: the part of the demand that only swap can hold. None: no demand.
-        library_bytes: most pages of code that its processes had mapped, whoever was charged. None:
-            limited, not ``ok``, or too short to be looked at.
+        library_bytes: most code that its processes had mapped, whoever was charged. None: limited,
+            not ``ok``, or too short to be looked at.
         base_bytes: usage after the runtime's import. None: no phase ``import``.
         gnu_time_maxrss_bytes: GNU time's largest resident set of one process. None: GNU time was
             killed too.
         gnu_time: all that GNU time reported.
-        major_faults: page faults that read from disk or swap.
-        minor_faults: other page faults.
+        major_faults, minor_faults: page faults that read from disk or swap, and others.
         swapped_in_bytes, swapped_out_bytes: read from swap, written to it.
         refault_anon, refault_file: pages that were read again soon after they were evicted.
         io_read_bytes, io_write_bytes: read from block devices, written to them.
         oom_kills: processes of the cgroup that the kernel killed for lack of memory.
-        killed_with_swap_free: at least half of its swap was free at the kill. None: no kill, or
-            unknown.
+        killed_with_swap_free: at least half of its swap was free then. None: no kill, or unknown.
         limit_hits: how often usage reached the limit.
         collections_s: time of long garbage collections within rounds. None: no events.
         throughput_per_s: rate that a command prints, or tokens of decoding. None: not asked for, or
@@ -494,8 +488,7 @@ class TrialRecord(Struct, frozen=True, gc=False):
         watched: how it was watched. None: an older record; ``memory.stat`` was read every 10 ms.
         kill: memory and swap at the first kill. None: no kill at the trial's own limit.
         outside: what it left behind. None: no command or function.
-        growth: whether its memory still grew when it was stopped. None: it was not stopped, or
-            limited.
+        growth: whether memory still grew when it was stopped. None: it was not stopped, or limited.
         storage: how disks were held to a speed. None: as they are.
         files: the files that a program used. None: no program, or none seen.
         swap_ram: RAM that its swap took in zram or zswap. None: swap on a disk, or no limit.

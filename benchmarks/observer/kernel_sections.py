@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
-from observer.attempts import MIB, Arm, Bench, Ended, Look, attempt, in_turns, reading
+from observer.attempts import MIB, Arm, Bench, Ended, Look, attempt, in_turns
 from observer.kill_trace import lines_of, printed_lists, tracing
 from scipy.stats import fisher_exact
 
-from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.swap import SwapControl
 
@@ -168,29 +166,6 @@ def kinds(bench: Bench) -> list[dict[str, Any]]:
     return rows
 
 
-def cost(bench: Bench) -> list[dict[str, Any]]:
-    """Share of one core over five seconds of a group in which a program sleeps."""
-    cgroup = bench.parent.create(f"{os.getpid()}-observer-cost", accounting=False)
-    sleeper = subprocess.Popen(join_command(cgroup, ["sleep", "60"], None, None))
-    rows = []
-    try:
-        for every_ms in (10, 100, 1000):
-            with reading(cgroup.path / "memory.stat", every_ms) as reader:
-                before = _cpu_s(reader)
-                time.sleep(5)
-                rows.append({"what": str(Look("memory.stat", every_ms)),
-                             "core_share": (_cpu_s(reader) - before) / 5})  # fmt: skip
-    finally:
-        sleeper.kill()
-        sleeper.wait()
-        cgroup.remove()
-    return rows
-
-
-def _cpu_s(pid: int | None) -> float:
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
-
-
 def lists(bench: Bench) -> list[dict[str, Any]]:
     """Lists as the kernel prints them at a kill; what reclaim did in vain before it."""
     for _ in range(20):
@@ -205,5 +180,5 @@ def lists(bench: Bench) -> list[dict[str, Any]]:
     raise SystemExit("none of 20 tries was killed")
 
 
-_ALL = (files, interval, lists, pages, rounds, limits, seldom, settings, kinds, cost)
+_ALL = (files, interval, lists, pages, rounds, limits, seldom, settings, kinds)
 SECTIONS = {section.__name__: section for section in _ALL}

@@ -234,8 +234,8 @@ class LimitAxes(TomlTable):
         memory_high: sizes and shares from which on the kernel throttles and reclaims
             (``memory.high``; refused on cgroup version 1); not with a walk. Default: ``"max"``.
         plan: every limit ``repeats`` times, or a walk.
-        target: a walk ends when it knows the knee, where rounds begin to read memory again, to this
-            share of the limit, 0.002 to 0.5. Default: 0.03.
+        target: a walk ends when it knows the knee to this share of the limit, 0.002 to 0.5.
+            Default: 0.03.
         starts: limits where fresh trials beside a walk measure the start; ``["max"]``: none.
             Default: all of ``memory``.
     """
