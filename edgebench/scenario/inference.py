@@ -92,17 +92,17 @@ class InferenceWorkload(TomlTable):
         onednn: TensorFlow's operators use oneDNN. Default: true.
         xla: TensorFlow compiles the network with XLA, in its first execution. Default: false.
         malloc_trim: PyTorch: free pages of the heap are given back after each round, within its
-            time (malloc_trim(3)). Default: false.
+            time. Default: false.
         accelerator: where PyTorch computes; not with ``new_tokens`` or the schedules ``stream`` and
             ``admission``. Default: ``"none"``.
         interop_threads: PyTorch: threads for operators that run beside each other. Default:
             PyTorch's choice.
-        huge_pages: false: the process gets no transparent huge pages (prctl(2)). Default: as the
-            kernel gives them.
+        huge_pages: false: the process gets no transparent huge pages. Default: as the kernel gives
+            them.
         precision: PyTorch: type of weights, input and activations; ``int8``: weights of linear
             layers. Not with ``loader = "mmap"`` or the schedule ``stream``. Default: as in the
             files.
-        page_advice: what the kernel is told of weights at the borders of layers (madvise(2)); with
+        page_advice: what the kernel is told of weights at the borders of layers; with
             ``loader = "mmap"`` and ``schedule = "bulk"`` alone. Default: nothing.
         schedule: when layers are loaded and executed, see below. Default:
             ``"linear"``; of files ``"whole"``.
