@@ -26,7 +26,6 @@ from edgebench.cli.show import show
 from edgebench.errors import EdgebenchError, ResultsError, UsageError
 from edgebench.measures.gnu_time import GnuTime, read_report
 from edgebench.measures.strategies.massif import parse_massif
-from edgebench.measures.strategies.tcmalloc import parse_dump
 from edgebench.records import is_number
 from edgebench.results.results import load
 from edgebench.scenario.scenario import load_scenario
@@ -52,11 +51,6 @@ fuzz = settings(
 fuzz_sweep = settings(fuzz, max_examples=8 * max(1, _MORE))
 chances = st.integers(0, 2**32).map(random.Random)
 SCENARIO = (Path(__file__).parents[2] / "scenarios" / "quickstart.toml").read_bytes()
-DUMP = (
-    b"heap profile:   1234:  5678 [  2345:   9876] @ heapprofile\n"
-    b"     1: 65536 [     1:    65536] @ 0x7f11 0x7f02\n\nMAPPED_LIBRARIES:\n"
-    b"7f00-7fff r-xp 00000000 fe:00 123 /usr/lib/libtorch.so\n"
-)
 MASSIF = (
     b"desc: --time-unit=ms\ncmd: ./program\ntime_unit: ms\n#-----------\nsnapshot=0\n#-----------\n"
     b"time=120\nmem_heap_B=1000\nmem_heap_extra_B=24\nmem_stacks_B=0\nheap_tree=peak\n"
@@ -201,8 +195,7 @@ def text_of(file: Path) -> str:
 #: Readers of a file, and one that is sound.
 READERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
     "scenario": (load_scenario, SCENARIO),
-    "heap dump": (lambda file: parse_dump(text_of(file), "any"), DUMP),
-    "massif": (lambda file: parse_massif(text_of(file), "any"), MASSIF),
+    "massif": (lambda file: parse_massif(text_of(file)), MASSIF),
     "counters": (counters_of, b"total_rss 5\nsome avg10=0.0 total=7\n8:0 Read 4096\n12\n"),
     "mounts": (lambda file: parse_mounts(text_of(file)), MOUNTS),
     "paths": (lambda file: parse_own_paths(text_of(file)), b"4:memory:/docker/abc\n0::/x\n"),

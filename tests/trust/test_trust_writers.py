@@ -73,6 +73,7 @@ ALLOWED = {
     ("report/figures/__init__.py", "chdir"): "to / and back, while a library is imported",
     ("report/figures/style.py", "savefig"): _MEMORY,
     ("cli/export.py", "to_parquet"): _MEMORY,
+    ("cli/predict.py", "to_json"): "plain data of an answer",
     ("cgroups/sampler_process.py", "ZipFile"): "into an open file",
     ("workloads/training/data_sources.py", "TemporaryDirectory"): "a new name and folder, 0700",
     ("measures/strategies/engines.py", "write_text"): _WORKER,
