@@ -43,7 +43,7 @@ STORE = Path(__file__).parent / "numbers"
 KEPT = ROOT / "results" / "vm-2core-24g"
 MADE = "made-"
 #: Kept sweeps by the end of their names, and all made-up ones: what is fitted and predicted.
-FITTED = ("quickstart-d0533d", "quickstart-0491e2", "training-limits-54d2ba")
+FITTED = ("quickstart-d0533d", "quickstart-grid-2bf09a", "training-limits-54d2ba")
 #: Shares of demand at which each workload of these is predicted.
 PREDICTED = ("90%", "60%", "40%")
 PAIRS = {
@@ -51,7 +51,7 @@ PAIRS = {
     "made-slower": "made-kills",
 }
 #: Kept sweeps whose layers and ledgers are frozen, and all made-up ones: those of others are long.
-DETAILED = ("quickstart-0491e2",)
+DETAILED = ("quickstart-grid-2bf09a",)
 #: So many networks of a sweep have their layers frozen.
 LAYERED = 1
 FRAMES = ("trials", "phases", "networks")

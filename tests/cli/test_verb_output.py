@@ -21,7 +21,7 @@ from edgebench.cli.output import (
 
 ROOT = Path(__file__).parents[2]
 DEVICE = Path("results") / "vm-2core-24g"
-QUICK = str(DEVICE / "20261121T103950Z-quickstart-0491e2")
+QUICK = str(DEVICE / "20261129T064840Z-quickstart-grid-2bf09a")
 CONVOLUTIONS = str(DEVICE / "20261121T153055Z-conv-batch-934c2e")
 CELLS = 80
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")

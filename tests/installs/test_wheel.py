@@ -141,7 +141,7 @@ def test_it_measures_a_program(base: Path, made: tuple[Path, str], tmp_path: Pat
 def test_with_extras_it_reports(made: tuple[Path, str], tmp_path: Path):
     """A kept sweep is shown and reported, and what it says to type next can be typed."""
     python = install_lightly(tmp_path / "full", EXTRAS, made[0])
-    sweep = ROOT / "results" / "vm-2core-24g" / "20261121T103950Z-quickstart-0491e2"
+    sweep = ROOT / "results" / "vm-2core-24g" / "20261129T064840Z-quickstart-grid-2bf09a"
     told = answer(python, tmp_path, "report", str(sweep), "-o", "r.html")
     assert "alexnet" in told
     assert (tmp_path / "r.html").is_file()

@@ -122,7 +122,7 @@ def test_csv_is_exact_and_whole_numbers_are_whole(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "name", ["20261121T103950Z-quickstart-0491e2", "20261128T010948Z-training-limits-54d2ba"]
+    "name", ["20261129T064840Z-quickstart-grid-2bf09a", "20261128T010948Z-training-limits-54d2ba"]
 )
 def test_csv_of_trials_is_the_frame(name: str):
     path = Path(__file__).parents[2] / "results" / "vm-2core-24g" / name

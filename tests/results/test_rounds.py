@@ -24,7 +24,7 @@ from edgebench.results.rounds import (
     trial_times,
 )
 
-QUICKSTART = Path("results/vm-2core-24g/20261121T103950Z-quickstart-0491e2")
+QUICKSTART = Path("results/vm-2core-24g/20261129T064840Z-quickstart-grid-2bf09a")
 
 
 def timed(*times_s: float, **changes: Any) -> TrialRecord:
