@@ -61,15 +61,16 @@ def test_no_round_is_the_whole_trial():
 
 
 def test_a_kept_sweep_has_both_answers():
-    """The quick start's ResNet-18 starts later at every limit, and then is hardly slowed."""
+    """ResNet-18 starts later at every limit, and then is hardly slowed."""
     results = load(QUICKSTART)
     points = [p for p in point_facts(results.sweeps[0]) if p.settings["networks"] == ["resnet18"]]
     limited = [point for point in points if point.limits.label != "max"]
-    assert min(point.slowdowns["start"] for point in limited) > 2.2
+    assert min(point.slowdowns["start"] for point in limited) > 1.9
     assert max(point.slowdowns["steady"] for point in limited) < 1.25
     assert all(point.slowdowns["total"] == point.slowdowns["steady"] for point in limited)
     trials, phases = results.trials, results.phases
-    assert (trials["start_s"] > trials["steady_s"]).mean() > 0.9
+    timed = trials.dropna(subset="start_s")
+    assert (timed["start_s"] > timed["steady_s"]).all()
     assert trials["rounds_repeat"].isna().all()
     assert set(phases[phases["round"] == 0]["stage"]) == {"start"}
     assert phases[phases["phase"] == "import"]["stage"].isna().all()
