@@ -217,8 +217,8 @@ def least_read_bytes(settings: Mapping[str, Any], tables: Tables, limit_bytes: f
     return float(again * max(0.0, sum(sizes.values()) - limit_bytes))
 
 
-#: 20 measured edges of ten networks lie within the first of what unlimited trials needed, and within
-#: the second of what follows from layer tables.
+#: 20 measured edges of ten networks lie within the first of what unlimited trials needed, and
+#: within the second of what follows from layer tables.
 MEASURED_MARGIN, TABLE_MARGIN = 0.03, 0.08
 
 

@@ -27,8 +27,8 @@ CELLS = 80
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 #: The words of a verb, and how its first line begins.
 VERBS = [
-    (("show", QUICK), "alexnet   needs 463 MiB   give 254 MiB + 2 GiB swap   26x below 185 MiB"),
-    (("compare", QUICK, QUICK), "1.00x over 75 times"),
+    (("show", QUICK), "alexnet   needs 469 MiB   give ?   14x below 188 MiB"),
+    (("compare", QUICK, QUICK), "1.00x over 60 times"),
     (("reconcile", QUICK, "--network", "resnet18"), "1 point"),
     (("show", CONVOLUTIONS, "--study"), "Time and memory of a convolution per image"),
     (("run", "quickstart", "--dry-run"), "quickstart   valid   "),
@@ -37,7 +37,7 @@ VERBS = [
     (("predict", "alexnet", "--results", QUICK, "--memory", "300M"), "alexnet"),
     (
         ("layers", "alexnet", "--from", QUICK, "--no-figure"),
-        "alexnet at 185 MiB   6.62 s a round, 26.0x (+6.43 s)   needs 463 MiB",
+        "alexnet at 188 MiB   3.59 s a round, 13.8x (+3.35 s)   needs 469 MiB",
     ),
 ]
 

@@ -16,7 +16,12 @@ from edgebench.results.point_facts import PointFacts, point_facts
 from edgebench.results.results import load
 from edgebench.results.sweep_reader import Sweep
 
-KEPT = Path(__file__).parents[2] / "results" / "vm-2core-24g" / "20261129T064840Z-quickstart-grid-2bf09a"
+KEPT = (
+    Path(__file__).parents[2]
+    / "results"
+    / "vm-2core-24g"
+    / "20261129T064840Z-quickstart-grid-2bf09a"
+)
 AT_40 = "alexnet · bulk · copy · batch 1 at 40%, file swap"
 
 
