@@ -206,7 +206,7 @@ class StorageReport(Struct, frozen=True, gc=False):
         disks: each disk's ``number``, ``name``, ``place`` (a path on it), ``read_ahead_kb``,
             ``requests``, ``scheduler``, ``rotational``.
         proof: what each disk did before the first such trial, by ``direction`` and ``pattern``:
-            ``own`` and ``held``, each with ``bps``, ``iops`` and ``latency_s`` (median).
+            ``own`` and ``held``, each with ``bps`` and ``iops``.
         not_held: what the declared speed does not hold here → why.
     """
 

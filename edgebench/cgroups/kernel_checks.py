@@ -1,13 +1,7 @@
-"""What this machine's cgroups support, and what its kernel does, before anything is measured.
+"""What this machine's cgroups support, and whether its kernel enforces limits.
 
-Small programs under a limit show whether the kernel enforces memory limits: systemd has silently
-ignored them, and a container may show files that nothing enforces. A program that allocates more
-than its limit must be killed, and one that allocates less must not.
-
-They also show whether reading ``memory.stat`` changes what it kills: since Linux 6.12, reclaim in a
-cgroup uses the list sizes of the last statistics update, which the kernel makes every two seconds
-and at each read of ``memory.stat``. A cgroup whose pages have all become active since then is
-killed although its swap is free (docs/explanation/observer-effect.md).
+systemd has silently ignored limits, and a container may show files that nothing enforces. So a
+program that allocates more than its limit must be killed, and one that allocates less must not.
 """
 
 from __future__ import annotations
@@ -16,10 +10,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from edgebench.cgroups.interface import Cgroup, Limits
@@ -49,20 +41,6 @@ _LIMIT = 64 << 20
 #: What the two programs allocate.
 _BELOW, ABOVE_BYTES = 32 << 20, 96 << 20
 _TIMEOUT_S = 30.0
-#: Together above the limit; the first part below it, with room for the interpreter.
-_SIZE, _MORE = 48 << 20, 40 << 20
-#: The most swap that the program needs.
-SWAP_BYTES = 64 << 20
-_NOT_ALLOWED = 3
-#: Its only loop: faster than the program can fill what is left of its limit.
-_READER = """
-import os, sys
-fd = os.open(sys.argv[1], os.O_RDONLY)
-print(flush=True)
-while os.getppid() == int(sys.argv[2]):
-    os.pread(fd, 65536, 0)
-"""
-
 #: Private anonymous memory, one byte a page written, so no malloc decides how much is used.
 _ALLOCATOR = """
 import mmap, sys
@@ -150,9 +128,9 @@ def check_limit(parent: ParentCgroup) -> int:
     cgroup = parent.create(f"{os.getpid()}-proof", accounting=False)
     try:
         limit = cgroup.set_limits(Limits(memory_bytes=_LIMIT, swap_bytes=0)).memory_bytes or 0
-        if (code := run_in(cgroup, ["-c", _ALLOCATOR, str(_BELOW)], _TIMEOUT_S)) != 0:
+        if (code := allocate(cgroup, _BELOW)) != 0:
             raise _failed(cgroup, _BELOW, f"ended with {code}, and should have succeeded")
-        code = run_in(cgroup, ["-c", _ALLOCATOR, str(ABOVE_BYTES)], _TIMEOUT_S)
+        code = allocate(cgroup, ABOVE_BYTES)
         if code != -signal.SIGKILL:
             ended = "did not end" if code is None else f"ended with {code}"
             raise _failed(cgroup, ABOVE_BYTES, f"{ended}, and should have been killed")
@@ -161,16 +139,17 @@ def check_limit(parent: ParentCgroup) -> int:
         cgroup.remove()
 
 
-def run_in(cgroup: Cgroup, words: Sequence[str], timeout_s: float) -> int | None:
-    """Run a small Python program in the cgroup; return its exit status, None if it timed out."""
+def allocate(cgroup: Cgroup, size_bytes: int) -> int | None:
+    """Touch so much memory in the cgroup; return the exit status, None if it timed out."""
+    words = [sys.executable, "-I", "-S", "-c", _ALLOCATOR, str(size_bytes)]
     process = subprocess.Popen(
-        join_command(cgroup, [sys.executable, "-I", "-S", *words], None, None),
+        join_command(cgroup, words, None, None),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        return process.wait(timeout_s)
+        return process.wait(_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         return None
     finally:
@@ -186,63 +165,3 @@ def _failed(cgroup: Cgroup, size_bytes: int, how: str) -> CgroupError:
         where=str(cgroup.path),
         remedy=_REMEDY,
     )
-
-
-@dataclass(frozen=True)
-class StatEffect:
-    """How many of ``tries`` programs the kernel killed without a reader, and as many with one."""
-
-    tries: int
-    killed_unread: int
-    killed_read: int
-
-    @property
-    def reading_saves(self) -> bool:
-        """Whether reading ``memory.stat`` prevents kills on this machine."""
-        return self.killed_unread > self.killed_read
-
-
-def measure_stat_effect(parent: ParentCgroup, tries: int = 4) -> StatEffect:
-    """Run the program alternately without and with a reader of ``memory.stat``; takes some seconds.
-
-    The machine needs :data:`SWAP_BYTES` of free swap.
-
-    Raises:
-        CgroupError: no cgroup, no ``memory.stat``, or the kernel doesn't let the program mark its
-            pages.
-    """
-    script = str(Path(__file__).with_name("probes.py"))
-    killed = {False: 0, True: 0}
-    for number in range(2 * tries):
-        is_read = number % 2 == 1
-        # A new cgroup each time: the state of an old one's statistics is not known.
-        cgroup = parent.create(f"{os.getpid()}-stale-{number}", accounting=False)
-        try:
-            cgroup.set_limits(Limits(memory_bytes=_LIMIT, swap_bytes=SWAP_BYTES))
-            with _reader(cgroup) if is_read else nullcontext():
-                code = run_in(cgroup, [script, "pages", str(_SIZE), str(_MORE)], _TIMEOUT_S)
-            if code is None:
-                raise CgroupError("the test program did not end", where=str(cgroup.path))
-            if code == _NOT_ALLOWED:
-                raise CgroupError("process_vm_readv is not allowed here", where=str(cgroup.path))
-            killed[is_read] += bool(cgroup.read().oom_kills)
-        finally:
-            cgroup.remove()
-    return StatEffect(tries, killed[False], killed[True])
-
-
-@contextmanager
-def _reader(cgroup: Cgroup) -> Iterator[None]:
-    stat = cgroup.hot_files().stat
-    if stat is None:
-        raise CgroupError("this kernel has no memory.stat", where=str(cgroup.path))
-    words = [sys.executable, "-I", "-S", "-c", _READER, str(stat), str(os.getpid())]
-    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-    assert process.stdout
-    try:
-        process.stdout.readline()
-        yield
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()

@@ -56,9 +56,10 @@ _MARGIN = 1.25
 _ATTEMPTS = 3
 _PAGE = 4096
 _LARGEST_REQUEST = 128 << 10
-#: Requests under way at once; one at a time tells how long a page fault waits.
+#: Requests under way at once.
 _DEPTH = 4
-_LEAST_S, _MOST_S, _LATENCY_S = 0.6, 3.0, 0.3
+#: How long a disk is read as it is, and how long at least and at most where it is held.
+_FREE_S, _LEAST_S, _MOST_S = 0.3, 0.6, 3.0
 #: Enough to know a rate to some percent.
 _ENOUGH_REQUESTS = 60
 
@@ -205,11 +206,10 @@ def copy_files(request: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What a disk did: bytes and requests a second, and the median time of a request."""
+    """What a disk did: bytes and requests a second."""
 
     bps: float
     iops: float
-    latency_s: float | None
 
 
 def probe(
@@ -227,7 +227,7 @@ def probe(
         cgroup.hold_disks((limit,) if limit else ())
         with _opened(file) as fd:
             script = str(Path(__file__).with_name("probes.py"))
-            command = [sys.executable, "-I", "-S", script, "disk", str(fd), *words]
+            command = [sys.executable, "-I", "-S", script, str(fd), *words]
             done = subprocess.run(
                 join_command(cgroup, command, None, None),
                 stdin=subprocess.DEVNULL,
@@ -275,37 +275,30 @@ class SpeedProof:
     Args:
         direction: ``read`` or ``write``.
         pattern: ``sequential`` or ``random``.
-        request_bytes, depth: the size of a request, and how many are under way at once.
+        request_bytes: the size of a request.
         own: the disk as it is.
         held: the disk held to the declared speed.
-        declared_bps: what the declared speed allows such requests; None: any.
+        declared_bps: what the declared speed allows such requests.
     """
 
     direction: str
     pattern: str
     request_bytes: int
-    depth: int
     own: ProbeResult
     held: ProbeResult
-    declared_bps: float | None
-
-    @property
-    def binding(self) -> bool:
-        """Whether the disk by itself is clearly faster, so that what holds it is measured."""
-        return self.declared_bps is not None and self.own.bps >= self.declared_bps * _MARGIN
+    declared_bps: float
 
     @property
     def off(self) -> float:
-        """How far the held speed is from the declared one, as a share; 0 where it may be."""
-        if self.declared_bps is None:
-            return 0.0
+        """How far the held speed is from the declared one, as a share; 0 where it may be.
+
+        Where the disk by itself is hardly faster, it may be what is slow.
+        """
         error = self.held.bps / self.declared_bps - 1
-        return abs(error) if self.binding else max(0.0, error)
+        return abs(error) if self.own.bps >= self.declared_bps * _MARGIN else max(0.0, error)
 
     def is_slow(self, bps: int | None, iops: int | None) -> bool:
         """Return whether the disk by itself does less than is declared."""
-        if self.declared_bps is None:
-            return False
         if self.pattern == "sequential":
             return bps is not None and self.own.bps < bps
         return iops is not None and self.own.iops < iops
@@ -313,7 +306,7 @@ class SpeedProof:
     def fault(self, bps: int | None, iops: int | None) -> float:
         """Return 0 for a proof that is good enough for this declared speed, else how bad it is."""
         if self.is_slow(bps, iops):
-            return 2 + (self.declared_bps or 0.0) / max(1.0, self.own.bps)
+            return 2 + self.declared_bps / max(1.0, self.own.bps)
         return self.off if self.off > TOLERANCE else 0.0
 
 
@@ -360,29 +353,23 @@ def _measure(
     bps: int | None,
     iops: int | None,
 ) -> list[SpeedProof]:
-    request = _LARGEST_REQUEST
+    largest = _LARGEST_REQUEST
     if bps is not None:
-        request = min(request, bps // _ENOUGH_REQUESTS // _PAGE * _PAGE)
-    # The last way is for its latency alone: one request at a time is slower than most disks can be.
-    ways = [("sequential", request, _DEPTH), ("random", _PAGE, _DEPTH), ("random", _PAGE, 1)]
-    allowed: list[float | None] = []
+        largest = min(largest, bps // _ENOUGH_REQUESTS // _PAGE * _PAGE)
+    ways = {"sequential": largest, "random": _PAGE}
+    declared: dict[str, float] = {}
     free_words, held_words = [direction], [direction]
-    for pattern, size, depth in ways:
+    for pattern, size in ways.items():
         rates = [rate * each for rate, each in ((bps, 1), (iops, size)) if rate is not None]
-        rate = float(min(rates)) if depth > 1 else None
-        allowed.append(rate)
-        held_s = _LATENCY_S
-        if rate is not None:
-            held_s = min(_MOST_S, max(_LEAST_S, _ENOUGH_REQUESTS * size / rate))
-        free_words.append(f"{pattern}:{size}:{depth}:{_LATENCY_S}")
-        held_words.append(f"{pattern}:{size}:{depth}:{held_s}")
+        declared[pattern] = float(min(rates))
+        held_s = min(_MOST_S, max(_LEAST_S, _ENOUGH_REQUESTS * size / declared[pattern]))
+        free_words.append(f"{pattern}:{size}:{_DEPTH}:{_FREE_S}")
+        held_words.append(f"{pattern}:{size}:{_DEPTH}:{held_s}")
     free = probe(parent, None, file, free_words)
     held = probe(parent, limit, file, held_words)
     return [
-        SpeedProof(direction, pattern, size, depth, own, limited, rate)
-        for (pattern, size, depth), own, limited, rate in zip(
-            ways, free, held, allowed, strict=True
-        )
+        SpeedProof(direction, pattern, size, own, limited, declared[pattern])
+        for (pattern, size), own, limited in zip(ways.items(), free, held, strict=True)
     ]
 
 
@@ -393,7 +380,7 @@ def _error(
     if not proof.is_slow(bps, iops):
         return CgroupError(
             f"{limit.name} is not held to the declared speed ({limit.speed.label}): "
-            f"{proof.pattern} {verb} should reach {round_speed(proof.declared_bps or 0.0)} and "
+            f"{proof.pattern} {verb} should reach {round_speed(proof.declared_bps)} and "
             f"reach {round_speed(proof.held.bps)} ({proof.off:.0%} off); "
             f"by itself {round_speed(own.bps)}",
             where=limit.name,

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -37,7 +37,7 @@ from edgebench.measures.machine.system_files import (
     usable_ram_bytes,
     whole_disk,
 )
-from edgebench.units import format_duration, format_size
+from edgebench.units import format_size
 
 if TYPE_CHECKING:
     from edgebench.cgroups.kernel_checks import Finding
@@ -62,10 +62,6 @@ GPU_REMEDY = (
 _RAM_WARN_BYTES = 1 << 30
 
 RAM_REMEDY = "end other programs, or keep to limits below what is available"
-OBSERVER_REMEDY = (
-    "end monitors that read memory.stat many times a second, and repeat trials near the least "
-    "limit (edgebench minimum --confirm 10): docs/explanation/observer-effect.md"
-)
 #: Below these a sweep can't keep its results; or its weights and a swap file of 2 GiB.
 _DISK_WARN_BYTES = 4 << 30
 
@@ -238,40 +234,6 @@ def enforcement_check(target: CheckTarget) -> Observation:
     return Observation(f"{format_size(ABOVE_BYTES)} touched under a limit of {limit}: oom-killed")
 
 
-@registered_check("observer effect")
-def observer_check(target: CheckTarget) -> Observation:
-    """Tell whether this kernel kills although swap is free, unless ``memory.stat`` is read."""
-    from edgebench.cgroups.kernel_checks import SWAP_BYTES, measure_stat_effect
-    from edgebench.cgroups.swap import SwapControl
-
-    if target.parent is None:
-        raise UnreadableError("can't be tried without a cgroup")
-    free = sum(swap["size_bytes"] - swap["used_bytes"] for swap in _own_swap(target.machine))
-    if free < SWAP_BYTES and os.geteuid() != 0:
-        raise UnreadableError("can't be tried without free swap")
-    try:
-        with ExitStack() as stack:
-            if free < SWAP_BYTES and target.parent.ownership:
-                swap = stack.enter_context(SwapControl(target.parent.ownership))
-                # A swap file's first page is not swap.
-                swap.use("file", SWAP_BYTES + (1 << 20))
-            seen = measure_stat_effect(target.parent)
-    except EdgebenchError as error:
-        raise UnreadableError(f"can't be tried: {error.what}") from error
-    return Observation(
-        f"killed with swap free: {seen.killed_unread} of {seen.tries} unread, "
-        f"{seen.killed_read} of {seen.tries} while memory.stat is read",
-        OBSERVER_REMEDY if seen.reading_saves else None,
-    )
-
-
-def _own_swap(machine: SystemFiles) -> list[dict[str, Any]]:
-    try:
-        return swap_devices(machine)
-    except UnreadableError:
-        return []
-
-
 @registered_check("RAM")
 def ram_check(target: CheckTarget) -> Observation:
     """RAM that a trial could have: what is free, below the limits of the cgroups above."""
@@ -306,7 +268,9 @@ def swap_check(target: CheckTarget) -> Observation:
     sbin = os.pathsep.join([os.environ.get("PATH", os.defpath), "/sbin", "/usr/sbin"])
     can_make = os.geteuid() == 0 and shutil.which("mkswap", path=sbin) is not None
     file = "can be made" if can_make else "can't be made (needs root and mkswap)"
-    devices = _own_swap(target.machine)
+    devices: list[dict[str, Any]] = []
+    with suppress(UnreadableError):
+        devices = swap_devices(target.machine)
     own = ", ".join(f"{swap['kind']} of {format_size(swap['size_bytes'])}" for swap in devices)
     says = f"machine's own: {own or 'none'}; a temporary swap file {file}"
     return Observation(says, None if can_make else SWAP_REMEDY)
@@ -483,13 +447,11 @@ def storage_check(target: CheckTarget) -> Observation:
             seen = prove_storage(parent, limit, file)
     except EdgebenchError as error:
         raise UnreadableError(f"{disk.name} can't be held to a speed: {error.what}") from error
-    own = {proof.pattern: proof.own for proof in seen if proof.depth > 1}
+    own = {proof.pattern: proof.own for proof in seen}
     most = format_speed(max(1, int(own["sequential"].bps // _SHOWN_BPS)) * _SHOWN_BPS)
-    latencies = [proof.own.latency_s for proof in seen if proof.depth == 1]
-    alone = format_duration(latencies[0]) if latencies and latencies[0] else "unknown time"
     return Observation(
         f"reads of {disk.name} can be held, to {most} and {own['random'].iops:.0f} requests "
-        f"of 4 KiB a second at most; one such request takes {alone}"
+        "of 4 KiB a second at most"
     )
 
 

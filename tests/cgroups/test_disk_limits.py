@@ -146,16 +146,14 @@ def test_a_process_that_waits_for_a_held_disk_is_killed_at_once(
 @pytest.mark.own_cgroup
 @pytest.mark.root
 def test_a_held_disk_is_proved(parent: ParentCgroup, limit: DiskLimit, file: Path) -> None:
-    """Both ways of reading are within the tolerance of 10 MB/s; the latency is known."""
+    """Both ways of reading are within the tolerance of 10 MB/s."""
     slow = DiskLimit(limit.number, limit.name, parse_storage("read=10MB/s"))
     proofs = prove_storage(parent, slow, file)
-    assert [(p.direction, p.pattern, p.depth) for p in proofs] == [
-        ("read", "sequential", 4),
-        ("read", "random", 4),
-        ("read", "random", 1),
+    assert [(p.direction, p.pattern) for p in proofs] == [
+        ("read", "sequential"),
+        ("read", "random"),
     ]
     assert all(proof.off <= TOLERANCE for proof in proofs)
-    assert all(proof.held.latency_s and proof.own.latency_s for proof in proofs)
     assert not list(parent.path.glob(f"edgebench-{os.getpid()}-storage"))
 
 
@@ -167,7 +165,7 @@ def test_requests_and_writes_are_proved_too(
     slow = DiskLimit(limit.number, limit.name, parse_storage("read_iops=100,write=10MB/s"))
     proofs = prove_storage(parent, slow, file)
     assert {proof.direction for proof in proofs} == {"read", "write"}
-    random = next(p for p in proofs if p.pattern == "random" and p.declared_bps)
+    random = next(p for p in proofs if p.pattern == "random")
     assert random.held.iops == pytest.approx(100, rel=TOLERANCE)
 
 
