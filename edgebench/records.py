@@ -245,10 +245,10 @@ class FilesReport(Struct, frozen=True, gc=False):
 
 
 class SwapRamReport(Struct, frozen=True, gc=False):
-    """RAM that a trial's swap took, in zram or zswap: no cgroup is charged for it.
+    """RAM that a trial's swap took in zram: no cgroup is charged for it.
 
     Args:
-        kind: ``zram`` or ``zswap``.
+        kind: ``zram``; older versions: ``zswap``, too.
         peak_bytes: most RAM that it took.
         limit_least_bytes: the limit as it was lowered for it. None: it was not.
         ran_out: whether the harness ended the trial because both did not fit.
@@ -491,7 +491,7 @@ class TrialRecord(Struct, frozen=True, gc=False):
         growth: whether memory still grew when it was stopped. None: it was not stopped, or limited.
         storage: how disks were held to a speed. None: as they are.
         files: the files that a program used. None: no program, or none seen.
-        swap_ram: RAM that its swap took in zram or zswap. None: swap on a disk, or no limit.
+        swap_ram: RAM that its swap took in zram. None: swap on a disk, or no limit.
         walk: of which walk this is a limit. None: the limit did not move.
         working_set: pages that steady rounds use. None: no walk, or not its first record.
         accelerator: its memory, and copies. None: it computed on the processor.

@@ -65,12 +65,12 @@ def test_a_disk_in_memory_is_part_of_the_storage() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("read=90", "'90' has no unit"),
+        ("read=90", "'90' is not a speed"),
         ("disk=tape", "'tape' is not a disk to choose"),
         ("sd-a1,read=9MB/s", "changes the speed of a storage that has a name"),
         ("sd-a1,fast", "'fast' is not a storage speed"),
         ("read=0MB/s", "is not between 1MB/s and 1000GB/s"),
-        ("read=90MB", "no unit of speed"),
+        ("read=90MB", "is not a speed"),
         ("read=-5MB/s", "is not a speed"),
         ("read=", "is not a speed"),
         ("read_iops=0", "is not between 10 and"),

@@ -40,7 +40,7 @@ SPEED_HELP = 'write a speed with its unit: "90MB/s" (powers of 1000) or "90MiB/s
 _UNITS = {"B": 1}
 _UNITS |= {unit: 1000**n for n, unit in enumerate(("kB", "MB", "GB"), start=1)}
 _UNITS |= {unit: 1024**n for n, unit in enumerate(("KiB", "MiB", "GiB"), start=1)}
-_SPEED = re.compile(r"^\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z]*)(/s)?\s*$")
+_SPEED = re.compile(rf"\s*([0-9]{{1,18}}(?:\.[0-9]{{1,18}})?)\s*({'|'.join(_UNITS)})/s\s*")
 #: A preset's; speeds have an equals sign, and a number alone is none.
 _NAME = re.compile(r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")
 #: Slower than any disk; a check of lower speeds would take minutes. Faster than any.
@@ -155,15 +155,10 @@ def parse_speed(text: object) -> int:
     Raises:
         UsageError: no number, no unit, not a second's; or out of range.
     """
-    match = _SPEED.match(str(text))
+    match = _SPEED.fullmatch(str(text))
     if not match:
         raise UsageError(f"{text!r} is not a speed", remedy=SPEED_HELP)
-    number, unit, per_second = match.groups()
-    if not unit or unit not in _UNITS or not per_second:
-        lacks = "has no unit" if not unit else f"{unit + (per_second or '')!r} is no unit of speed"
-        what = f"{text!r} {lacks}" if not unit else f"{text!r}: {lacks}"
-        raise UsageError(what, remedy=SPEED_HELP)
-    bps = round(float(number) * _UNITS[unit])
+    bps = round(float(match[1]) * _UNITS[match[2]])
     if not _LEAST_BPS <= bps <= _MOST_BPS:
         what = f"{text!r} is not between {format_speed(_LEAST_BPS)} and {format_speed(_MOST_BPS)}"
         raise UsageError(what, remedy=f'give such a speed, or leave it out: "{AS_IS}"')

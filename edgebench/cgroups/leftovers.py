@@ -17,7 +17,6 @@ import errno
 import fcntl
 import json
 import os
-import resource
 import stat
 import subprocess
 import tempfile
@@ -43,8 +42,6 @@ from edgebench.swap_areas import read_swap_areas
 _SUFFIX = ".claims"
 #: Until its process has locked it.
 _NEW = ".new"
-#: A trial opens up to 30 at a time; the rest is for clearing up.
-_LEAST_DESCRIPTORS = 64
 #: How state files name what several harnesses may change: the controllers of a cgroup.
 CONTROLLERS = "controllers"
 #: The leaf cgroup of version 2 that harnesses are in while trials run.
@@ -110,33 +107,14 @@ def _locked_file(folder: Path | None) -> tuple[int, Path]:
             return fd, path
 
 
-def check_descriptors() -> None:
-    """Check that enough files can be opened for a trial, and to remove all that was created for it.
-
-    Raises:
-        MachineError: too few; says how to allow more.
-    """
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        free = max(0, limit - len(list(Path("/proc/self/fd").iterdir())))
-    except OSError:
-        free = 0
-    if free < _LEAST_DESCRIPTORS:
-        raise MachineError(
-            f"a trial needs {_LEAST_DESCRIPTORS} open files, and only {free} more can be opened",
-            remedy="ulimit -n 1024",
-        )
-
-
 class Ownership:
     """What this process has created and not yet removed. A context manager.
 
     Raises:
-        MachineError: nothing can be recorded, or too few files can be opened.
+        MachineError: nothing can be recorded.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        check_descriptors()
         self._fd, self.path = _locked_file(folder)
         self._may_remove_folder = folder is None
 

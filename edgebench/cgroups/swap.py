@@ -1,14 +1,12 @@
 """Swap for a sweep: none, a temporary file, zram, or the machine's own, which is never changed.
 
-Swap also takes RAM: what lies compressed in zram, or in zswap's pool. No cgroup is charged for
-pages in zram. Of zswap, version 2 charges them to the group whose pages they are (``zswap`` in
-``memory.stat``); version 1 charges nobody, and shows only the sum of all. Linux:
-Documentation/admin-guide/blockdev/zram.rst, mm/zswap.c, mm/memcontrol.c.
+No cgroup is charged for the RAM that pages in zram take (Linux:
+Documentation/admin-guide/blockdev/zram.rst). zswap's is charged on version 2, and on version 1 not
+told by group; ``doctor`` warns of it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
@@ -33,8 +31,6 @@ ANOTHER_SWAP = "ask for a smaller swap, or for another kind"
 NO_SYSTEM_SWAP = 'swapon one of your own, or use swap = { kind = "file", size = "2G" }'
 #: In ``mm_stat`` of zram: the data that lies in it, and all that it takes, its free room included.
 _HELD, _USED = 0, 2
-#: The same of zswap's pool in ``/proc/meminfo`` (Linux 5.19).
-_POOL = ("Zswapped:", "Zswap:")
 _ALL = "of all programs, since whose pages they are is not shown"
 
 
@@ -190,13 +186,8 @@ class SwapControl:
         self.off()
 
 
-def can_make_swap() -> bool:
-    """Return whether this process may make swap files and zram."""
-    return os.geteuid() == 0
-
-
 def _need_root(what: str) -> None:
-    if not can_make_swap():
+    if os.geteuid() != 0:
         raise MachineError(f"{what} can be set up by root only", remedy=NOT_ROOT)
 
 
@@ -229,7 +220,7 @@ class SwapRam:
     """RAM that swap takes beside a cgroup's charge.
 
     Args:
-        kind: ``zram`` or ``zswap``.
+        kind: ``zram``.
         read: what lies there now; None where that can't be read any more.
         doubt: what is not known of it; empty for nothing.
     """
@@ -239,28 +230,30 @@ class SwapRam:
     doubt: str = ""
 
 
-def swap_ram(state: SwapState, version: int, root: Path = Path("/")) -> SwapRam | None:
+def swap_ram(state: SwapState, root: Path = Path("/")) -> SwapRam | None:
     """Find what RAM a trial with this swap takes beside its charge; None: nothing.
 
     Args:
         state: the swap that it has.
-        version: of the cgroups.
         root: where the machine's files are.
     """
-    if state.kind == "none":
-        return None
     if state.kind == "zram" and state.device:
         device = state.device.name
         return SwapRam("zram", lambda: _in_zram(root, [device]))
     areas = read_swap_areas(root / "proc/swaps") or {}
     devices = [path.name for path in areas if path.name.startswith("zram")]
-    if state.kind == "system" and devices:
-        return SwapRam("zram", _growth(lambda: _in_zram(root, devices)), _ALL)
-    if version == 1:
-        with contextlib.suppress(OSError):
-            if (root / "sys/module/zswap/parameters/enabled").read_bytes().strip() == b"Y":
-                return SwapRam("zswap", _growth(lambda: _in_zswap(root)), _ALL)
-    return None
+    if state.kind != "system" or not devices:
+        return None
+    before = _in_zram(root, devices)
+
+    def growth() -> Compressed | None:
+        now = _in_zram(root, devices)
+        if now is None or before is None:
+            return None
+        held, taken = now.held_bytes - before.held_bytes, now.taken_bytes - before.taken_bytes
+        return Compressed(max(0, held), max(0, taken))
+
+    return SwapRam("zram", growth, _ALL)
 
 
 def _in_zram(root: Path, devices: list[str]) -> Compressed | None:
@@ -272,24 +265,3 @@ def _in_zram(root: Path, devices: list[str]) -> Compressed | None:
         )
     except (OSError, ValueError, IndexError):
         return None
-
-
-def _in_zswap(root: Path) -> Compressed | None:
-    with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
-        lines = map(str.split, (root / "proc/meminfo").read_text(errors="replace").splitlines())
-        sizes = {words[0]: int(words[1]) << 10 for words in lines if words[0] in _POOL}
-        return Compressed(*(sizes[name] for name in _POOL))
-    return None
-
-
-def _growth(read: Callable[[], Compressed | None]) -> Callable[[], Compressed | None]:
-    before = read()
-
-    def growth() -> Compressed | None:
-        now = read()
-        if now is None or before is None:
-            return None
-        held, taken = now.held_bytes - before.held_bytes, now.taken_bytes - before.taken_bytes
-        return Compressed(max(0, held), max(0, taken))
-
-    return growth

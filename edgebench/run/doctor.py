@@ -33,7 +33,6 @@ from edgebench.measures.machine.system_files import (
     disk_of,
     ram_bytes,
     swap_devices,
-    top_disk,
     usable_ram_bytes,
     whole_disk,
 )
@@ -362,7 +361,8 @@ def disk_observation(machine: SystemFiles, path: Path) -> Observation:
     )
     if found["read_ahead_kb"] <= _FAR_KB:
         return Observation(says)
-    return Observation(says, READ_AHEAD_REMEDY.format(disk=top_disk(machine, path)))
+    top = found["disk"].partition(" on ")[0]
+    return Observation(says, READ_AHEAD_REMEDY.format(disk=top))
 
 
 @registered_check("disk under weights")

@@ -100,7 +100,7 @@ def test_a_wrong_name_is_answered_with_the_nearest():
         (SMALLEST.replace("cores = 2", "cores = 0"), "cores = 0 is not a count"),
         (SMALLEST + 'storage = ["floppy"]\n', "no storage 'floppy'"),
         (SMALLEST + 'swap = "tape:1G"\n', "no swap of kind 'tape'"),
-        (SMALLEST + '[speeds.sd-a1]\nread = "90"\n', "has no unit"),
+        (SMALLEST + '[speeds.sd-a1]\nread = "90"\n', "is not a speed"),
         (SMALLEST + '[[sources]]\ntitle = "a page"\n', "a source has the keys"),
         (SMALLEST + "speeds = 3\n", "no board"),
     ],

@@ -15,7 +15,7 @@ from edgebench.cgroups import leftovers
 from edgebench.cgroups import parent as parent_module
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
-from edgebench.cgroups.leftovers import LEAF, Ownership, restore_controllers
+from edgebench.cgroups.leftovers import LEAF, Ownership
 from edgebench.cgroups.parent import DelegatedFolder, enable_controllers, find_base
 from edgebench.errors import CgroupError
 from tests.cgroups.conftest import Run
@@ -75,23 +75,6 @@ def test_root_in_a_cgroup_of_systemd_s(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(CgroupError, match="not delegated") as caught:
         find_base(folder, tmp_path)
     assert "systemd-run --scope" in str(caught.value.remedy)
-
-
-def test_it_is_left_as_it_was(tmp_path: Path, state: Path):
-    root = plain(tmp_path / "root", controllers="memory pids", subtree_control="pids")
-    with Ownership(state) as ownership:
-        enable_controllers(find_base(root, tmp_path), ownership)
-        assert (root / "cgroup.subtree_control").read_text() == "+memory"
-        (root / "cgroup.subtree_control").write_text("memory pids")
-    assert (root / "cgroup.subtree_control").read_text() == "-memory"
-
-
-def test_what_is_restored_is_told(tmp_path: Path):
-    """What was on before is not named; where nothing changed nothing is said."""
-    root = plain(tmp_path / "root", controllers="memory pids", subtree_control="memory pids")
-    assert restore_controllers(root, "pids") == f"switched memory off in {root}"
-    (root / "cgroup.subtree_control").write_text("pids")
-    assert restore_controllers(root, "pids") is None
 
 
 @pytest.mark.parametrize("refused", ["cpu", "memory", "pids"])
@@ -164,14 +147,6 @@ def test_another_harness_of_another_session_steps_aside_too(tmp_path: Path, stat
         with Ownership(state) as ownership:
             enable_controllers(find_base(base, tmp_path), ownership)
             assert (base / LEAF / "cgroup.procs").read_text() == str(other.pid)
-
-
-def test_a_process_is_moved_by_its_number(tmp_path: Path):
-    """Written where the kernel takes it; where it can't be, it stays, and that is no error."""
-    leftovers.move_process(7, tmp_path)
-    assert (tmp_path / "cgroup.procs").read_text() == "7"
-    leftovers.move_process(8, tmp_path / "gone")
-    assert not (tmp_path / "gone").exists()
 
 
 def test_who_is_in_the_way_is_named(tmp_path: Path, ownership: Ownership):

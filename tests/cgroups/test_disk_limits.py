@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.boards.board import AS_IS_REMEDY, StorageSpeed, parse_storage
+from edgebench.boards.board import StorageSpeed, parse_storage
 from edgebench.cgroups.files import DiskLimit, lift_disk_limits, set_disk_limits
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
@@ -100,21 +100,6 @@ def test_a_speed_that_the_kernel_ignores_is_refused(tmp_path: Path) -> None:
     file.symlink_to("/dev/null")
     with pytest.raises(CgroupError, match="is not held: asked for read_iops=77"):
         set_disk_limits(2, tmp_path, [other])
-
-
-@pytest.mark.own_cgroup
-@pytest.mark.root
-def test_lifting_leaves_nothing_held(cgroup: Cgroup, limit: DiskLimit) -> None:
-    for path in cgroup.join_files():
-        lift_disk_limits(path.parent)
-    texts = [
-        file.read_text()
-        for path in cgroup.join_files()
-        for pattern in ("blkio.throttle.*_device", "io.max")
-        for file in path.parent.glob(pattern)
-    ]
-    assert texts
-    assert not any(limit.number in text for text in texts)
 
 
 @pytest.mark.own_cgroup
@@ -217,19 +202,6 @@ def test_version_1_has_a_file_for_each_speed(tmp_path: Path) -> None:
         set_disk_limits(1, tmp_path, [limit])
     assert refused.value.where == str(tmp_path)
     assert "the blkio controller available" in str(refused.value.remedy)
-
-
-def test_a_speed_that_can_not_be_written_is_told(tmp_path: Path) -> None:
-    """With the words and the kernel's own; storage as it is remains."""
-    (tmp_path / "io.max").mkdir()
-    with pytest.raises(CgroupError) as refused:
-        set_disk_limits(2, tmp_path, [DiskLimit("8:0", "sda", StorageSpeed(read_bps=5))])
-    words = "the kernel refused to hold a disk to '8:0 rbps=5 wbps=max riops=max wiops=max': "
-    assert refused.value.what == f"{words}Is a directory"
-    assert (refused.value.where, refused.value.remedy) == (
-        str(tmp_path / "io.max"),
-        AS_IS_REMEDY,
-    )
 
 
 def test_version_2_lifts_all_four_speeds(tmp_path: Path) -> None:

@@ -14,10 +14,7 @@ from edgebench.cgroups.files import (
     PAGE,
     UNLIMITED,
     check_applied,
-    check_cores,
     cpu_quota_above,
-    file_of,
-    has,
     is_busy,
     memory_high_above,
     memory_limit_above,
@@ -28,28 +25,6 @@ from edgebench.cgroups.interface import Limits
 from edgebench.errors import CgroupError
 
 MIB = 1 << 20
-
-
-@pytest.mark.parametrize(
-    ("name", "file", "value", "text"),
-    [
-        ("memory_max", "memory.max", 4096, "4096"),
-        ("memory_max", "memory.max", None, "max"),
-        ("swap_max", "memory.swap.max", 0, "0"),
-        ("cpu_max", "cpu.max", 1.5, "150000 100000"),
-        ("cpu_max", "cpu.max", None, "max 100000"),
-        ("pids_max", "pids.max", 10, "10"),
-        ("oom_group", "memory.oom.group", True, "1"),
-        ("cpus", "cpuset.cpus", {0, 1, 3}, "0-1,3"),
-    ],
-)
-def test_values_go_there_and_back(tmp_path: Path, name: str, file: str, value: object, text: str):
-    files = unified_files(tmp_path)
-    assert not has(files, name)
-    put(files, name, value)
-    assert file_of(files, name) == tmp_path / file
-    assert (tmp_path / file).read_text() == text
-    assert getattr(files, name) == value
 
 
 def test_a_refusal_names_file_and_value():
@@ -70,15 +45,6 @@ def test_a_limit_is_rounded_down_to_whole_pages(tmp_path: Path, got: int | None,
     with pytest.raises(CgroupError, match="8192 bytes was not applied") as refused:
         check_applied(8192, got, tmp_path)
     assert refused.value.where == str(tmp_path)
-
-
-def test_cores_that_this_process_may_not_use_are_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 2})
-    check_cores((0, 2))
-    check_cores(None)
-    with pytest.raises(CgroupError, match=r"cores \[1, 3\]") as refused:
-        check_cores((3, 0, 1))
-    assert refused.value.remedy == "choose from [0, 2]"
 
 
 #: Version, limits → what is written in which file. On version 1 memory + swap is the sum, and
@@ -134,29 +100,6 @@ def test_each_limit_is_written_in_its_file(
     assert {name: (tmp_path / name).read_text() for name in written} == written
     kills = ("memory.oom_control", "0") if version == 1 else ("memory.oom.group", "1")
     assert (tmp_path / kills[0]).read_text() == kills[1]
-
-
-def test_cores_are_written_where_there_is_a_file_of_them(tmp_path: Path) -> None:
-    cgroup = plain_cgroup(tmp_path, 2, cpuset__cpus="0-3\n")
-    cgroup.set_limits(Limits(cores=(0, 2, 3)))
-    assert (tmp_path / "cpuset.cpus").read_text() == "0,2-3"
-    cgroup.set_limits(Limits())
-    assert (tmp_path / "cpuset.cpus").read_text().strip() == ""
-
-
-@pytest.mark.parametrize(
-    ("limits", "lowest"),
-    [
-        (Limits(), None),
-        (Limits(memory_high_bytes=80), 80),
-        (Limits(64, memory_high_bytes=80), 64),
-        (Limits(90, memory_high_bytes=80), 80),
-    ],
-)
-def test_memory_is_held_at_the_lower_of_limit_and_throttle(
-    limits: Limits, lowest: int | None
-) -> None:
-    assert limits.lowest_bytes == lowest
 
 
 @pytest.mark.parametrize(

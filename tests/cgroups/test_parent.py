@@ -139,44 +139,12 @@ def test_the_finding_words_the_refusal(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.own_cgroup
-def test_the_findings_of_a_real_machine(parent: ParentCgroup):
-    found = {finding.name: finding for finding in check_support()}
-    assert found["cgroup"].ok
-    assert all(finding.ok is not False for finding in found.values())
-    assert not list(parent.path.glob(f"edgebench-{os.getpid()}-look"))
-
-
-@pytest.mark.own_cgroup
 def test_the_ceiling_is_the_tightest_limit_above(cgroup: Cgroup, python: Run):
     from edgebench.cgroups.interface import Limits
 
     cgroup.set_limits(Limits(256 << 20))
     kind = ParentCgroup(cgroup.version, {"memory": cgroup.path})
     assert kind.ceiling_bytes == 256 << 20
-
-
-@pytest.mark.own_cgroup
-def test_a_quota_above_is_described(parent: ParentCgroup, monkeypatch: pytest.MonkeyPatch):
-    asked: list[tuple[object, ...]] = []
-    file = parent.path / "memory.high"
-    monkeypatch.setattr(
-        parent_module,
-        "cpu_quota_above",
-        lambda *words: asked.append(words) or 1.25,
-    )
-    monkeypatch.setattr(parent_module, "memory_high_above", lambda path: (4096, file))
-    assert ParentCgroup(parent.version, {"memory": parent.path}).describe()["cpu_quota"] is None
-    assert not asked
-    if "cpu" not in parent.bases:
-        pytest.skip("the cpu controller is not available here")
-    described = parent.describe()
-    assert asked == [(parent.version, parent.bases["cpu"])]
-    assert described["cpu_quota"] == 1.25
-    assert (described["throttle_bytes"], described["throttle_file"]) == (4096, str(file))
-    assert described["version"] == parent.version
-    assert described["path"] == str(parent.path)
-    assert described["controllers"] == sorted(parent.bases)
-    assert described["cores"] == len(os.sched_getaffinity(0))
 
 
 @pytest.fixture

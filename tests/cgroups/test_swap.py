@@ -16,7 +16,7 @@ from tool_fakes import Tools, areas
 
 from edgebench.cgroups import swap
 from edgebench.cgroups.leftovers import Ownership, claims, clear_leftovers
-from edgebench.cgroups.swap import Compressed, SwapControl, SwapState, _in_zswap
+from edgebench.cgroups.swap import SwapControl, SwapState
 from edgebench.errors import MachineError
 
 MIB = 1 << 20
@@ -46,35 +46,13 @@ os.kill(os.getpid(), 9)
         (None, []),
     ],
 )
-def test_a_swap_file_is_made_on_first_and_removed(
-    tools: Tools,
-    ownership: Ownership,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    found: dict[str, int] | None,
-    flags: list[str],
+def test_swap_is_filled_before_all_other(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch, found: dict[str, int] | None, flags: list[str]
 ) -> None:
-    """0600 in a folder of 0700, at full size, at a priority above all others'; then gone."""
     read = (lambda: None) if found is None else areas(**found)
     monkeypatch.setattr(swap, "read_swap_areas", read)
-    monkeypatch.setattr(swap, "_SPARE_BYTES", 0)
-    control = SwapControl(ownership, tmp_path)
-    assert control.state == SwapState("none")
-    state = control.use("file", MIB)
-    file = state.device
-    assert file is not None
-    assert state == SwapState("file", file, MIB) == control.state
-    assert tools.called == [["mkswap", str(file)], ["swapon", *flags, str(file)]]
-    assert {where for _, where in tools.told} == {file}
-    assert file.stat().st_size == MIB
-    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    held = [("temp-folder", str(file.parent)), ("swap-file", str(file))]
-    assert claims(ownership.path) == held
-    assert control.use("file", MIB) is state
-    control.off()
-    assert (control.state, file.parent.exists()) == (SwapState("none"), False)
-    assert claims(ownership.path) == []
-    control.off()
+    swap._swap_on(Path("/file"))
+    assert tools.called == [["mkswap", "/file"], ["swapon", *flags, "/file"]]
 
 
 def test_zram_is_sized_switched_on_and_removed(
@@ -252,24 +230,3 @@ def test_a_swap_that_could_not_be_switched_on_leaves_nothing(
         assert control.state == SwapState("none")
     assert "util-linux" in str(caught.value.remedy)
     assert not list(folder.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("meminfo", "pool"),
-    [
-        (b"MemTotal: 5000 kB\nZswap: 300 kB\nZswapped: 1000 kB\nSwap: 7 kB\n", (1024000, 307200)),
-        (b"Zswapped: 12 kB\nPages\xe9: 9 kB\nZswap: 5 kB\n", (12288, 5120)),
-        # Before Linux 5.19 only one of them, or neither, is there.
-        (b"Zswapped: 12 kB\nSwapTotal: 9 kB\n", None),
-        (b"Zswap: many kB\nZswapped: 12 kB\n", None),
-        (b"Zswap:\nZswapped: 12 kB\n", None),
-        (None, None),
-    ],
-)
-def test_the_pool_of_zswap_is_read_in_bytes(
-    tmp_path: Path, meminfo: bytes | None, pool: tuple[int, int] | None
-):
-    (tmp_path / "proc").mkdir()
-    if meminfo is not None:
-        (tmp_path / "proc/meminfo").write_bytes(meminfo)
-    assert _in_zswap(tmp_path) == (pool and Compressed(*pool))

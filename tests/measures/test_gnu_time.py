@@ -66,14 +66,6 @@ def test_a_large_harness_is_not_inherited(tmp_path: Path) -> None:
     assert told.maxrss_bytes < 40 * MIB
 
 
-@pytest.mark.process
-def test_a_workload_killed_alone_still_has_a_report(tmp_path: Path) -> None:
-    returncode, told = timed(tmp_path / "r", python("import os; os.kill(os.getpid(), 9)"))
-    assert returncode == 137
-    assert told is not None
-    assert told.maxrss_bytes > MIB
-
-
 def test_each_figure_is_asked_for_by_its_letter(tmp_path: Path) -> None:
     """As time(1) has them: F are faults that read from a disk, R are reclaims; c were preempted."""
     words = gnu_time_command(Path("time"), tmp_path / "r", ["true"])
@@ -89,19 +81,6 @@ def test_each_figure_is_asked_for_by_its_letter(tmp_path: Path) -> None:
         "voluntary_switches": "w",
         "involuntary_switches": "c",
     }
-
-
-@pytest.mark.process
-def test_words_that_look_like_flags_are_the_commands(tmp_path: Path) -> None:
-    returncode, told = timed(tmp_path / "r", [*python("import sys; sys.exit(len(sys.argv))"), "-v"])
-    assert returncode == 2
-    assert told is not None
-
-
-@pytest.mark.process
-def test_a_command_that_is_not_there(tmp_path: Path) -> None:
-    returncode, _ = timed(tmp_path / "r", [str(tmp_path / "no-such-command")])
-    assert returncode == 127
 
 
 @pytest.mark.parametrize("text", ["", "{", WHOLE[:-20], "[]\n", '{"wall_s":1}\n', "killed\n"])

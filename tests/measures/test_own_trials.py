@@ -164,16 +164,6 @@ def test_a_command_has_no_worker_to_look_from(tmp_path: Path) -> None:
         load_scenario(file)
 
 
-def test_a_scenario_without_the_table_is_the_one_it_was(tmp_path: Path) -> None:
-    fingerprints = []
-    asked = "strategies = {strategies}\n"
-    for cut in (f'[memory]\n{asked}timeout = "{{timeout}}"', asked):
-        file = tmp_path / "tiny.toml"
-        file.write_text(SCENARIO.replace(cut, "").format(strategies=[], timeout="1s"))
-        fingerprints.append(load_scenario(file).fingerprint())
-    assert fingerprints[0] == fingerprints[1]
-
-
 def test_dumps_are_as_far_apart_as_the_scenario_says(tmp_path: Path) -> None:
     plain = SCENARIO.format(strategies='["tcmalloc"]', timeout="1s")
     found = []

@@ -126,25 +126,6 @@ def test_the_whole_disk_of_a_partition_and_of_a_mapper(plain_machine: PlainMachi
     assert whole_disk(SystemFiles(root), tmp_path) == WholeDisk("253:0", "dm-0")
 
 
-def test_an_overlay_is_held_where_its_layers_are_on_one_disk(
-    plain_machine: PlainMachine, tmp_path: Path
-):
-    """Layers that can't be seen, as in a container, are refused with the reason."""
-    number = Path("/proc").stat().st_dev
-    below = tmp_path / "layers"
-    below.mkdir()
-    options = f"rw,lowerdir={below}:{tmp_path},upperdir={below},workdir=/gone"
-    mount = f"1 0 {os.major(number)}:{os.minor(number)} / / rw - overlay overlay "
-    root = plain_machine(
-        {"proc/self/mountinfo": f"{mount}{options}\n", "sys/devices/sda/dev": "8:0"}
-    )
-    link(root, blocks(root, tmp_path), "sys/devices/sda")
-    assert whole_disk(SystemFiles(root), Path("/proc")).name == "sda"
-    plain_machine({"proc/self/mountinfo": f"{mount}rw,lowerdir=/gone/a:/gone/b\n"})
-    with pytest.raises(UnreadableError, match="it lies on overlay, whose layers are not visible"):
-        whole_disk(SystemFiles(root), Path("/proc"))
-
-
 def test_btrfs_on_several_devices_is_refused(plain_machine: PlainMachine, tmp_path: Path):
     """Each of them would be held by itself, and the declared speed would be exceeded."""
     number = tmp_path.stat().st_dev

@@ -61,7 +61,7 @@ def test_a_kill_and_a_failure_are_outcomes():
 def test_a_storage_that_is_none_is_refused():
     with pytest.raises(UsageError, match="'100' is not a storage speed"):
         edgebench.measure("true", storage="100")
-    with pytest.raises(UsageError, match="has no unit"):
+    with pytest.raises(UsageError, match="is not a speed"):
         edgebench.minimum("true", storage="read=100")
     asked = asked_limits("75%", storage="read_iops=2000,read=100MB/s")
     assert asked.unlimited.storage == asked.setting.storage == "read=100MB/s,read_iops=2000"

@@ -124,7 +124,7 @@ def test_a_declared_storage_needs_root_and_can_be_replaced() -> None:
     assert {limit.storage for limit in other.limits.settings()} == {"read=40MB/s,read_iops=900"}
     assert other.text.startswith("# Run with --storage read=40MB/s,read_iops=900")
     assert other.fingerprint() != load_scenario("quickstart").fingerprint()
-    with pytest.raises(UsageError, match="has no unit"):
+    with pytest.raises(UsageError, match="is not a speed"):
         with_storage(other, "read=40")
 
 

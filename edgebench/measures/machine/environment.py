@@ -267,9 +267,7 @@ def _libraries() -> dict[str, str | None]:
 
 
 def _git() -> dict[str, Any]:
-    """Read commit, branch and whether tracked files differ, of the edgebench that runs.
-
-    An installed copy knows what it was built from, but no branch.
+    """Read the commit, and whether tracked files differ, of the edgebench that runs.
 
     Raises:
         UnreadableError: git can't read the checkout; the copy was built without git.
@@ -281,17 +279,9 @@ def _git() -> dict[str, Any]:
             commit = None
         if commit is None:
             raise UnreadableError("this copy of edgebench was built without git")
-        return {"commit": commit.removeprefix("g"), "branch": None, "changed": changed}
-    commit = _git_says("rev-parse", "HEAD")
-    return {
-        "commit": commit,
-        "branch": _git_says("rev-parse", "--abbrev-ref", "HEAD"),
-        "changed": bool(_git_says("status", "--porcelain", "--untracked-files=no")),
-    }
-
-
-def _git_says(*words: str) -> str:
-    command = ["git", "-C", str(_CHECKOUT), "--no-optional-locks", *words]
+        return {"commit": commit.removeprefix("g"), "changed": changed}
+    command = ["git", "-C", str(_CHECKOUT), "--no-optional-locks"]
+    command += ["describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
     # A checkout's settings may name programs for git to run: not as root.
     identity = caller_identity()
     try:
@@ -303,7 +293,8 @@ def _git_says(*words: str) -> str:
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
         raise UnreadableError(f"git: {lines[0] if lines else f'exit code {done.returncode}'}")
-    return done.stdout.decode(errors="replace").strip()
+    described, _, dirty = done.stdout.decode(errors="replace").strip().partition("-")
+    return {"commit": described, "changed": bool(dirty)}
 
 
 def device_name(machine: SystemFiles | None = None) -> str:

@@ -215,15 +215,6 @@ def disk_of(machine: SystemFiles, path: Path) -> dict[str, Any]:
     }
 
 
-def top_disk(machine: SystemFiles, path: Path) -> str:
-    """Find the name of the device whose read-ahead counts for a file.
-
-    Raises:
-        UnreadableError: no block device is under it.
-    """
-    return _folder(machine, _number(path)).name
-
-
 @dataclass(frozen=True)
 class WholeDisk:
     """The topmost whole disk below a file: where the kernel holds what a process asks for.
@@ -313,9 +304,7 @@ def _folder(machine: SystemFiles, number: tuple[int, int]) -> Path:
     """Find the device's folder in sysfs; a partition's is its disk's."""
     folder = machine.root / "sys/dev/block/{}:{}".format(*number)
     if not folder.exists():
-        kind, source, options = _mounted(machine, number)
-        if kind == "overlay":
-            return _overlay(machine, options)
+        kind, source = _mounted(machine, number)
         if kind == "btrfs":
             # It may be spread over disks, each of which would be held by itself.
             for entry in machine.each(f"sys/fs/btrfs/*/devices/{Path(source).name}"):
@@ -329,31 +318,15 @@ def _folder(machine: SystemFiles, number: tuple[int, int]) -> Path:
     return folder.parent if (folder / "partition").exists() else folder
 
 
-def _mounted(machine: SystemFiles, number: tuple[int, int]) -> tuple[str, str, str]:
-    """Find kind, source and options of the file system with that number (btrfs makes it up)."""
+def _mounted(machine: SystemFiles, number: tuple[int, int]) -> tuple[str, str]:
+    """Find kind and source of the file system with that number (btrfs makes it up)."""
     wanted = "{}:{}".format(*number)
     for line in machine.text("proc/self/mountinfo").splitlines():
         about, _, rest = line.partition(" - ")
         words = rest.split()
         if about.split()[2:3] == [wanted] and len(words) > 1:
-            return words[0], words[1], words[2] if len(words) > 2 else ""
-    return "an unknown file system", "", ""
-
-
-def _overlay(machine: SystemFiles, options: str) -> Path:
-    named = dict(option.partition("=")[::2] for option in options.split(","))
-    paths = [*named.get("lowerdir", "").split(":"), named.get("upperdir", "")]
-    layers = [Path(path) for path in paths if path]
-    if not layers or not all(layer.is_dir() for layer in layers):
-        raise UnreadableError(
-            "no block device is under it: it lies on overlay, whose layers are not visible here, "
-            "as in a container"
-        )
-    folders = {_folder(machine, _number(layer)) for layer in layers}
-    if len(folders) > 1:
-        names = ", ".join(sorted(folder.name for folder in folders))
-        raise UnreadableError(f"it lies on overlay, with layers on several disks: {names}")
-    return folders.pop()
+            return words[0], words[1]
+    return "an unknown file system", ""
 
 
 def _queue(machine: SystemFiles, folder: Path, name: str) -> str:

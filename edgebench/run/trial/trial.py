@@ -237,7 +237,7 @@ class _Measurement:
         cgroup, limits = self.cgroup, self.request.limits
         # A calibration measures the swap itself.
         swaps = limits.swap_kind != "none" and self.request.settings["kind"] not in _CALIBRATING
-        state, version = self.setup.storage.swap.state, self.setup.parent.version
+        state = self.setup.storage.swap.state
         hot = cgroup.hot_files()
 
         def files_bytes() -> int:
@@ -245,7 +245,7 @@ class _Measurement:
             return max(0, (counters.file_bytes or 0) - (counters.shmem_bytes or 0))
 
         return SwapCharge(
-            swap_ram(state, version) if swaps else None,
+            swap_ram(state) if swaps else None,
             limits.memory_bytes,
             move=lambda size: cgroup.move_memory_limit(size, limits.swap_bytes, waits=False),
             used=lambda: int(hot.usage.read_text(errors="replace")),

@@ -44,33 +44,23 @@ def ramp(t: float, end_s: float) -> float:
 GROWING: dict[str, Shape] = {
     "a leak at each request": lambda t: 30 + 1.5 * math.floor(t / 0.3),
     "a slow leak on a large base": lambda t: 900 * ramp(t, 5) + 0.5 * t,
-    "a leak in bursts": lambda t: 80 + 20 * math.floor(t / 10),
     "a leak below a garbage collector": jagged(2.5, 100, 160, per_s=1.2),
-    "a leak that gets faster": lambda t: 50 + 0.05 * t * t,
     "a leak that gets slower": lambda t: 50 + 40 * math.sqrt(t),
     "a leak that begins late": lambda t: 200 + 3 * max(0.0, t - 35),
     "a leak under noise": noisy(lambda t: 300 + 1.0 * t, 15),
-    "a leak of rare large pieces": lambda t: 60 + 45 * math.floor(t / 7),
-    "fragments that pile up": noisy(lambda t: 120 + 4 * t**0.8, 4, 3),
 }
 POOL = (0, 0, 0, 0, 4, 0, 2, 5, 4, 5, 5, 5)
 #: Programs whose need can be told.
 LEVEL: dict[str, Shape] = {
-    "weights loaded, then used": lambda t: 400 * ramp(t, 8),
     "a steady garbage collector": jagged(2.5, 100, 160),
-    "a slow garbage collector": jagged(7, 100, 300, seed=9),
     "a cache that fills early": lambda t: 50 + 250 * ramp(t, 15),
     "a cache that fills late": lambda t: 50 + 250 * ramp(t, 48),
-    "a cache that fills just before the end": lambda t: 50 + 250 * ramp(t, 54),
     "a large program that grows by less than a 200th": lambda t: 900 + 3 * t / _LASTS_S,
     "a small program that grows by less than 1 MiB": lambda t: 20 + 0.9 * t / _LASTS_S,
     # Of the pairs of its last eight 5 s too few rise, less those that fall; some are level.
     "a pool that changes now and then": lambda t: 100 + 9 * POOL[min(11, int(t / 5))],
     "a warm-up": lambda t: 100 + 200 * (1 - math.exp(-t / 8)),
-    "a second model is loaded": lambda t: 150 + 150 * (t > 35),
     "batches come and go": noisy(lambda t: 200 + 80 * (tooth(t, 1.1) < 0.3), 6, 4),
-    "a pool that breathes": lambda t: 300 + 60 * math.sin(t / 3),
-    "fragments that are reused": noisy(lambda t: 150 + 60 * (1 - math.exp(-t / 12)), 5, 5),
 }
 
 
