@@ -20,7 +20,6 @@ from edgebench.measures.ledger import (
     own_memory,
     own_to_malloc,
     resident_to_charged,
-    resident_to_proportional,
     without_zeros,
 )
 from edgebench.measures.strategies import strategy_of
@@ -352,10 +351,6 @@ class PointLedgers:
                 marks = _mark_to_mark(at, largest.size_bytes)
                 ledgers.append(_between(largest, trial_peak(process, "kernel"), *marks))
             ledgers.append(_kernel_to_timed(process, self.timed, self.own.get(STATISTICS)))
-            if "pss_bytes" in at.look:
-                resident = boundary_figure(process, "process", at.resident_bytes, at.where)
-                pss = boundary_figure(process, "process-pss", at.look["pss_bytes"], at.where)
-                ledgers.append(_between(resident, pss, *resident_to_proportional(at.look)))
             ledgers += [_kernel_to_own(process, at), own_to_malloc_ledger(process, at)]
             heaps = {k: t for k, t in self.own.items() if isinstance(strategy_of(k), HeapStrategy)}
             for name, trial in heaps.items():

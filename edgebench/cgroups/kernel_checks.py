@@ -125,7 +125,7 @@ def check_limit(parent: ParentCgroup) -> int:
     Raises:
         CgroupError: the limit is not enforced, or a smaller one is.
     """
-    cgroup = parent.create(f"{os.getpid()}-proof", accounting=False)
+    cgroup = parent.create(f"{os.getpid()}-proof")
     try:
         limit = cgroup.set_limits(Limits(memory_bytes=_LIMIT, swap_bytes=0)).memory_bytes or 0
         if (code := allocate(cgroup, _BELOW)) != 0:

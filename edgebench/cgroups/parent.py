@@ -222,12 +222,11 @@ class ParentCgroup:
         """The lowest visible memory limit of this cgroup and those above; None: no limit."""
         return memory_limit_above(self.version, self.path)
 
-    def create(self, name: str, accounting: bool = True) -> Cgroup:
+    def create(self, name: str) -> Cgroup:
         """Create the cgroup ``edgebench-<name>``, unlimited and empty.
 
         Args:
             name: letters, digits, dots, dashes and underscores.
-            accounting: use the CPU, I/O and pids controllers too, where available.
 
         Raises:
             CgroupError: it can't be created.
@@ -237,8 +236,7 @@ class ParentCgroup:
                 f"{name!r} can't be a cgroup's name",
                 remedy="use letters, digits, dots, dashes and underscores",
             )
-        bases = self.bases if accounting else {"memory": self.path}
-        folders = {controller: base / f"edgebench-{name}" for controller, base in bases.items()}
+        folders = {key: base / f"edgebench-{name}" for key, base in self.bases.items()}
         created: list[Path] = []
         try:
             for folder in dict.fromkeys(folders.values()):

@@ -319,19 +319,11 @@ def cached_bytes(descriptor: int, until_s: float = math.inf) -> int | None:
 
 
 def _cached_piece(libc: ctypes.CDLL, descriptor: int, start: int, length: int) -> int:
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = (
-        *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int),
-        ctypes.c_int64,
-    )
-    # Not Python's mmap: it gives no address of what can't be written to.
-    address = libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, start)
-    if address in (None, ctypes.c_void_p(-1).value):
-        return 0
-    try:
+    # Python gives an address only of what may be written to: so a private copy, never written.
+    with mmap.mmap(descriptor, length, access=mmap.ACCESS_COPY, offset=start) as area:
         pages = (ctypes.c_ubyte * -(-length // _PAGE))()
-        place = ctypes.c_void_p(address), ctypes.c_size_t(length)
-        known = libc.mincore(*place, pages) == 0
-        return sum(page & 1 for page in bytes(pages)) * _PAGE if known else 0
-    finally:
-        libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(length))
+        first = ctypes.c_char.from_buffer(area)
+        known = libc.mincore(ctypes.byref(first), ctypes.c_size_t(length), pages) == 0
+        # It keeps the mapping.
+        del first
+    return sum(page & 1 for page in bytes(pages)) * _PAGE if known else 0

@@ -215,23 +215,3 @@ def own_to_malloc(look: Look, split: Look, weights_are_own: bool) -> list[Term]:
         ),
         Term("stack", -split.get("in_stack_bytes", 0), "the main thread's stack", "smaps"),
     ]
-
-
-def resident_to_proportional(look: Look) -> list[Term]:
-    """List terms from the resident set to the proportional one: pages that others share."""
-    private = look.get("private_clean_bytes", 0) + look.get("private_dirty_bytes", 0)
-    resident = sum(look.get(f"rss_{kind}_bytes", 0) for kind in ("anon", "file", "shmem"))
-    return [
-        Term(
-            "shared-pages",
-            private - resident,
-            "pages that other processes map as well: each of them counts them whole",
-            "smaps_rollup: resident, without private pages",
-        ),
-        Term(
-            "share-of-shared",
-            look.get("pss_bytes", private) - private,
-            "this process's share of them",
-            "smaps_rollup: Pss, without private pages",
-        ),
-    ]

@@ -361,8 +361,7 @@ def disk_observation(machine: SystemFiles, path: Path) -> Observation:
     )
     if found["read_ahead_kb"] <= _FAR_KB:
         return Observation(says)
-    top = found["disk"].partition(" on ")[0]
-    return Observation(says, READ_AHEAD_REMEDY.format(disk=top))
+    return Observation(says, READ_AHEAD_REMEDY.format(disk=found["disk"]))
 
 
 @registered_check("disk under weights")

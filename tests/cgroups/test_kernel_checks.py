@@ -42,7 +42,7 @@ def checked(monkeypatch: pytest.MonkeyPatch, *codes: int | None) -> tuple[Any, C
         return left.pop(0)
 
     monkeypatch.setattr(kernel_checks, "allocate", allocate)
-    parent: Any = SimpleNamespace(create=lambda name, accounting: cgroup)
+    parent: Any = SimpleNamespace(create=lambda name: cgroup)
     try:
         result: Any = check_limit(parent)
     except CgroupError as error:

@@ -41,12 +41,6 @@ def look(**changes: int) -> dict[str, int]:
         "page_tables_bytes": part["page tables"],
         "other_rss_anon_bytes": part["gnu time"],
         "other_page_tables_bytes": part["its page tables"],
-        "pss_bytes": resident
-        + part["mapped elsewhere"] // 2
-        + part["mapped here"]
-        + part["shared"],
-        "private_clean_bytes": part["mapped here"],
-        "private_dirty_bytes": resident + part["shared"],
         "charged_anon_bytes": resident + part["gnu time"],
         "charged_shmem_bytes": shared,
         "charged_mapped_file_bytes": part["mapped here"] + part["shared"],

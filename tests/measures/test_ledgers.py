@@ -24,7 +24,6 @@ from edgebench.measures.ledger import (
     charged_to_own,
     own_to_malloc,
     resident_to_charged,
-    resident_to_proportional,
 )
 from edgebench.measures.strategies import with_own_trial
 from edgebench.measures.strategies.process import Malloc, Process
@@ -152,7 +151,6 @@ WHOLE = {
     ("gnu-time", "process"): (290, 285, {"other-moment": 59, "other-trial": -10}),
     ("process", "kernel"): (285, 272, TO_KERNEL),
     ("kernel", "kernel"): (272, 300, {"page-cache": 28, "other-trial": 5, "kernel-memory": 7}),
-    ("process", "process-pss"): (281, 236, {"shared-pages": -90, "share-of-shared": 45}),
     ("kernel", "process-own"): (
         271,
         200,
@@ -344,7 +342,7 @@ def test_version_2_tells_page_tables_itself() -> None:
 
 def test_what_a_look_does_not_tell_is_nothing() -> None:
     terms = [*resident_to_charged({}), *charged_to_own({}), *own_to_malloc({}, {}, True)]
-    assert {term.size_bytes for term in [*terms, *resident_to_proportional({})]} == {0}
+    assert {term.size_bytes for term in terms} == {0}
 
 
 def test_an_older_kernel_leaves_more_unexplained() -> None:

@@ -51,7 +51,6 @@ LEDGERS = {
     ("gnu-time", "process"),
     ("process", "kernel"),
     ("kernel", "kernel"),
-    ("process", "process-pss"),
     ("kernel", "process-own"),
     ("process-own", "malloc"),
     ("malloc", "torch"),

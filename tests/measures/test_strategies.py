@@ -19,7 +19,7 @@ from edgebench.measures.strategies.engines import (
     Operators,
     TorchAllocations,
 )
-from edgebench.measures.strategies.process import Malloc, Process, Proportional, ResidentAndSwapped
+from edgebench.measures.strategies.process import Malloc, Process, ResidentAndSwapped
 from edgebench.measures.strategies.recorded import (
     CANT_RESET,
     Analytic,
@@ -132,7 +132,6 @@ def test_the_process_by_its_own_looks() -> None:
     assert process.spans[0].before_bytes == resident(look(weights=0))
     swapped = ResidentAndSwapped().read(seen)
     assert swapped.peak_bytes == resident(full) + full["swap_bytes"]
-    assert Proportional().read(seen).peak_bytes == full["pss_bytes"]
     assert Malloc().read(seen).peak_bytes == full["heap_used_bytes"]
 
 

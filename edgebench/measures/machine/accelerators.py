@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from edgebench.extras import install
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
@@ -28,25 +28,8 @@ _NVMAP_CLIENT = re.compile(r"^.*\s(\d+)\s+(\d+)K\s*$", re.MULTILINE)
 _NVML_MODULE = "pynvml"
 
 
-class ProcessMemory(Protocol):
-    """What tells each process's memory of the accelerator."""
-
-    #: How it is called in a record.
-    source: str
-
-    def read(self) -> dict[int, int]:
-        """Map process id → bytes of all accelerators.
-
-        Raises:
-            UnreadableError: it does not tell; says why.
-        """
-
-    def close(self) -> None:
-        """Let go of it. Safe to call twice."""
-
-
 class NvmlMemory:
-    """NVIDIA's management library, through ``nvidia-ml-py``.
+    """Each process's memory by NVIDIA's management library, through ``nvidia-ml-py``.
 
     Raises:
         UnreadableError: the package, the driver or a GPU is missing.
@@ -70,7 +53,11 @@ class NvmlMemory:
             raise UnreadableError(f"NVML: {error}") from None
 
     def read(self) -> dict[int, int]:
-        """Map compute processes, without those that the driver tells no memory of."""
+        """Map process id → bytes of all accelerators; none where the driver tells no memory.
+
+        Raises:
+            UnreadableError: it does not tell; says why.
+        """
         sizes: dict[int, int] = {}
         try:
             for device in self._devices:
@@ -114,6 +101,9 @@ class NvmapMemory:
 
     def close(self) -> None:
         """Do nothing: nothing is kept open."""
+
+
+ProcessMemory: TypeAlias = NvmlMemory | NvmapMemory
 
 
 def process_memory(machine: SystemFiles | None = None) -> ProcessMemory:

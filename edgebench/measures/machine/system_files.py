@@ -189,8 +189,6 @@ def read_system() -> SystemMemory:
     )
 
 
-#: This many devices on top of each other are followed down to the disk.
-_MOST_LAYERS = 8
 #: Where a sweep makes its swap file.
 SWAP_FILES = Path("/var/tmp")  # noqa: S108 - only looked at
 
@@ -198,20 +196,17 @@ SWAP_FILES = Path("/var/tmp")  # noqa: S108 - only looked at
 def disk_of(machine: SystemFiles, path: Path) -> dict[str, Any]:
     """Read the disk under a file, a folder (or the first one above it that exists), or a device.
 
-    Keys: ``disk`` (names from the top to the bottom one, as ``dm-0 on sda``), ``read_ahead_kb`` (of
-    the top one, which is the one that counts for files), ``scheduler`` (of the bottom one).
+    Keys: ``disk`` (its name; of several on each other the top one, whose read-ahead counts for
+    files), ``read_ahead_kb``, ``scheduler``.
 
     Raises:
         UnreadableError: no block device is under it, or it doesn't tell.
     """
-    top = _folder(machine, _number(path))
-    layers = [top]
-    while len(layers) < _MOST_LAYERS and (below := _below(machine, layers[-1])):
-        layers.append(below)
+    folder = _folder(machine, _number(path))
     return {
-        "disk": " on ".join(folder.name for folder in layers),
-        "read_ahead_kb": machine.number(_queue(machine, top, "read_ahead_kb")),
-        "scheduler": machine.chosen(_queue(machine, layers[-1], "scheduler")),
+        "disk": folder.name,
+        "read_ahead_kb": machine.number(_queue(machine, folder, "read_ahead_kb")),
+        "scheduler": machine.chosen(_queue(machine, folder, "scheduler")),
     }
 
 
@@ -331,18 +326,3 @@ def _mounted(machine: SystemFiles, number: tuple[int, int]) -> tuple[str, str]:
 
 def _queue(machine: SystemFiles, folder: Path, name: str) -> str:
     return str((folder / "queue" / name).relative_to(machine.root.resolve()))
-
-
-def _below(machine: SystemFiles, folder: Path) -> Path | None:
-    """Find what a device mapper's or a loop device lies on, where that is one device."""
-    if (backing := folder / "loop/backing_file").exists():
-        path = machine.text(str(backing.relative_to(machine.root.resolve())))
-        # A file in memory has no disk below it.
-        with contextlib.suppress(UnreadableError):
-            return _folder(machine, _number(Path(path)))
-        return None
-    slaves = sorted((folder / "slaves").glob("*"))
-    if len(slaves) != 1:
-        return None
-    below = slaves[0].resolve()
-    return below.parent if (below / "partition").exists() else below

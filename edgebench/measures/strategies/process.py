@@ -1,4 +1,4 @@
-"""The worker's process as the kernel counts it: resident, resident + swapped, proportional.
+"""The worker's process as the kernel counts it: resident, and resident + swapped.
 
 All come from one trial, in which the worker reads its own ``/proc``, its cgroup and the C library's
 counters at each boundary (:class:`ProcessView`), and resets ``VmHWM`` there. Figures are bytes;
@@ -64,17 +64,12 @@ _COUNTER_PAGES, _COUNTERS = 32, 3
 NOTHING = "the worker's process was never read: it ended before its first span did"
 Look = Mapping[str, int]
 _RESIDENT = ("rss_anon_bytes", "rss_file_bytes", "rss_shmem_bytes")
-#: Figure → its line in ``smaps_rollup``.
-_ROLLUP = {
-    "pss_bytes": "Pss",
-    "private_clean_bytes": "Private_Clean",
-    "private_dirty_bytes": "Private_Dirty",
-}
 
 
 def of_process(folder: Path = SELF) -> dict[str, int]:
     """Read what of a process is resident and in swap, and its page tables."""
-    return renamed(kib_lines(folder / "status"), STATUS)
+    lines = kib_lines(folder / "status")
+    return {figure: lines[line] for figure, line in STATUS.items() if line in lines}
 
 
 def charged(stat: int | None, kernel: int | None) -> dict[str, int]:
@@ -97,11 +92,6 @@ def charged(stat: int | None, kernel: int | None) -> dict[str, int]:
     if kernel is not None:
         figures["charged_kernel_bytes"] = int(os.pread(kernel, 32, 0))
     return figures
-
-
-def renamed(lines: Mapping[str, int], names: Mapping[str, str]) -> dict[str, int]:
-    """Name figures as we do, as far as their lines are there."""
-    return {figure: lines[line] for figure, line in names.items() if line in lines}
 
 
 def kib_lines(path: Path) -> dict[str, int]:
@@ -202,7 +192,7 @@ def split_by_mapping() -> dict[str, int]:
 
 
 class ProcessView(View):
-    """Reads VmHWM, RSS and swap, PSS, ``memory.stat`` and the C library's own heap counters.
+    """Reads VmHWM, RSS and swap, ``memory.stat`` and the C library's own heap counters.
 
     All of one look is read within milliseconds while the workload waits, so its figures may be
     subtracted from each other. They are the kernel's own, in bytes; unknown ones are left out.
@@ -229,7 +219,6 @@ class ProcessView(View):
     def look(self, whole: bool) -> dict[str, int]:
         """Read all its figures; the split by mapping, which takes longest, only of a phase."""
         figures = of_process() | charged(self._stat, self._kernel)
-        figures |= renamed(kib_lines(SELF / "smaps_rollup"), _ROLLUP)
         # GNU time waits in the same cgroup.
         others = of_process(self._others)
         figures |= {f"other_{name}": size for name, size in others.items()}
@@ -294,20 +283,6 @@ class ResidentAndSwapped(LookStrategy):
     )
     figures = (*_RESIDENT, "swap_bytes")
     span_method = "the larger of the span's ends: swap has no mark"
-    nothing = NOTHING
-
-
-@registered_strategy
-class Proportional(LookStrategy):
-    """``Pss``: a page mapped by several processes counts by its share."""
-
-    name = "process-pss"
-    beside = Process.name
-    title = "process's proportional set"
-    counts = "resident pages, each divided by the number of processes that map it (smaps_rollup)"
-    blind_to = "memory allocated and freed between two boundaries; swap; memory that is not mapped"
-    figures = ("pss_bytes",)
-    span_method = "the larger of the span's ends: PSS has no mark"
     nothing = NOTHING
 
 

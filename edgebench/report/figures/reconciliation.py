@@ -33,7 +33,6 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "sampled": {"color": "#56B4E9", "lw": 0.9},
     "process": {"color": "#E69F00", "lw": 1.8},
     "process-swap": {"color": "#E69F00", "lw": 1.0, "ls": "--"},
-    "process-pss": {"color": "#B07AA1", "lw": 1.0, "ls": "--"},
     "tcmalloc": {"color": "#117733", "lw": 1.2},
     "memray": {"color": "#44AA66", "lw": 1.2},
     "massif": {"color": "#88AA22", "lw": 1.2},
