@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cgroups.interface import Cgroup, Counters, Limits
+from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.errors import CgroupError
@@ -43,13 +43,6 @@ def asleep(cgroup: Cgroup) -> Iterator[subprocess.Popen[bytes]]:
 def all_limits(parent: ParentCgroup) -> None:
     if missing := {"cpu", "pids"} - parent.bases.keys():
         pytest.skip(f"these controllers are not available here: {', '.join(sorted(missing))}")
-
-
-def settled(cgroup: Cgroup) -> Counters:
-    before, now = None, cgroup.read()
-    while before is None or before.cpu_ns != now.cpu_ns:
-        before, now = now, cgroup.read()
-    return now
 
 
 def test_limits_are_set_and_read_back(all_limits: None, cgroup: Cgroup):
@@ -144,18 +137,6 @@ def test_the_counters_tell_what_happened(cgroup: Cgroup, python: Run):
     assert counters.system_ns is not None
     unknown = {name for name, value in vars(counters).items() if value is None}
     assert unknown == set(cgroup.missing())
-
-
-def test_the_hot_files_hold_what_read_tells(cgroup: Cgroup, python: Run):
-    python(TOUCH, "8")
-    hot, counters = cgroup.hot_files(), settled(cgroup)
-    for path in (hot.usage, hot.peak, hot.swap, hot.stat, hot.cpu, hot.pressure):
-        assert path is None or path.read_text()
-    assert hot.cpu
-    assert hot.stat
-    cpu = int(hot.cpu.read_text().split()[0 if cgroup.version == 1 else 1])
-    assert cpu * hot.cpu_unit_ns == counters.cpu_ns
-    assert hot.swap_is_memsw == (cgroup.version == 1)
 
 
 def test_kill_ends_all_of_a_tree(cgroup: Cgroup, asleep: subprocess.Popen[bytes]):

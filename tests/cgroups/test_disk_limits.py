@@ -175,6 +175,7 @@ def test_files_are_probed_with_the_rights_of_their_owner(parent: ParentCgroup) -
         for planted, why in (("link", "Permission denied"), ("fifo", "it is a FIFO")):
             with pytest.raises(CgroupError, match=why):
                 probe(parent, None, own / planted, words)
+    assert not list(parent.path.glob(f"edgebench-{os.getpid()}-storage"))
 
 
 def test_version_1_has_a_file_for_each_speed(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import subprocess
 import sys
@@ -170,17 +169,6 @@ def test_a_state_folder_that_others_can_write_is_refused(
         state_folder()
     assert Path(str(refused.value.where)).name.startswith("edgebench")
     assert str(refused.value.remedy).endswith(f"rm -r {refused.value.where}")
-
-
-def test_what_two_dead_harnesses_left_is_told_of_both(folder: Path, tmp_path: Path):
-    left = [tmp_path / "edgebench-1", tmp_path / "edgebench-2"]
-    for number, path in enumerate(left):
-        path.mkdir()
-        line = json.dumps(["claim", "temp-folder", str(path)])
-        (folder / f"400000{number}-0.claims").write_text(f"{line}\n")
-    assert clear_leftovers(folder) == [f"removed the temporary folder {path}" for path in left]
-    assert not any(path.exists() for path in left)
-    assert not list(folder.iterdir())
 
 
 def test_what_can_not_be_recorded_is_not_made(folder: Path, monkeypatch: pytest.MonkeyPatch):

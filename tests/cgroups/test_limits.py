@@ -119,19 +119,6 @@ def test_a_limit_without_its_file_is_refused(tmp_path: Path, limits: Limits, mis
         plain_cgroup(tmp_path, 1).set_limits(Limits(memory_high_bytes=MIB))
 
 
-def test_a_limit_moves_on_version_2_by_one_file(tmp_path: Path) -> None:
-    """Down and back to none; what the kernel did not apply is an error."""
-    cgroup, file = v2.V2Cgroup(tmp_path, lambda: None), tmp_path / "memory.max"
-    file.write_text("max")
-    assert cgroup.move_memory_limit(64 * MIB, None) == 64 * MIB
-    assert file.read_text() == str(64 * MIB)
-    assert cgroup.move_memory_limit(None, None) is None
-    file.unlink()
-    file.mkdir()
-    with pytest.raises(CgroupError, match="refused"):
-        cgroup.move_memory_limit(64 * MIB, None)
-
-
 @pytest.mark.parametrize(
     ("code", "busy", "waits", "tries"),
     [

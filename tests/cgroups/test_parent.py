@@ -14,7 +14,6 @@ import pytest
 
 from edgebench.cgroups import parent as parent_module
 from edgebench.cgroups.interface import Cgroup
-from edgebench.cgroups.kernel_checks import Finding, check_support
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import Hierarchy, ParentCgroup, find_parent, hierarchies
 from edgebench.errors import CgroupError
@@ -130,12 +129,6 @@ def test_version_2_s_base_passes_down_what_it_has(monkeypatch: pytest.MonkeyPatc
         assert (tmp_path / "cgroup.subtree_control").read_text() == "+pids"
         (tmp_path / "cgroup.subtree_control").write_text("memory")
     assert (tmp_path / "cgroup.subtree_control").read_text() == "-memory"
-
-
-def test_the_finding_words_the_refusal(monkeypatch: pytest.MonkeyPatch):
-    machine(monkeypatch)
-    says, remedy = "no cgroups are mounted (/sys/fs/cgroup)", parent_module.NO_CGROUPS
-    assert check_support() == [Finding("cgroup", False, says, remedy)]
 
 
 @pytest.mark.own_cgroup

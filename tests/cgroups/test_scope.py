@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.cgroups import parent as parent_module
-from edgebench.cgroups.parent import enter_scope, may_leave, systemd_runs
+from edgebench.cgroups.parent import enter_scope, may_leave
 
 
 @pytest.fixture
@@ -45,18 +45,6 @@ def test_without_systemd_nothing_is_asked(
     """Nobody is called where nobody would answer."""
     monkeypatch.setattr(parent_module, "systemd_runs", lambda: False)
     monkeypatch.setattr(parent_module, "_ask", lambda *_: pytest.fail("asked"))
-    assert not enter_scope(session, tmp_path)
-
-
-@pytest.mark.process
-@pytest.mark.quick
-def test_a_manager_that_does_not_answer(
-    session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    if systemd_runs():
-        pytest.skip("systemd would answer")
-    monkeypatch.setattr(parent_module, "systemd_runs", lambda: True)
-    monkeypatch.setattr(parent_module.shutil, "which", lambda _: "/bin/false")
     assert not enter_scope(session, tmp_path)
 
 

@@ -21,7 +21,6 @@ from edgebench.cgroups import leftovers
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import LEAF, Ownership, clear_leftovers
-from edgebench.cgroups.v2 import V2Cgroup
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: A harness that makes a small trial for each line that it gets, and ends with its input.
@@ -111,19 +110,6 @@ def test_two_harnesses_end_in_any_order(
     if how == "SIGKILL":
         assert passed_down(scope)
         assert f"in {scope.path}" in " ".join(clear_leftovers(state))
-
-
-@pytest.mark.own_cgroup
-def test_four_harnesses_and_one_that_comes_later(scope: Cgroup, state: Path) -> None:
-    harnesses = [Harness(scope, state) for _ in range(4)]
-    assert [one.answer() for one in harnesses] == ["ready"] * 4
-    harnesses.pop(1).end("SIGKILL")
-    # No process can join a cgroup that has limited ones; a shell that stepped aside starts it.
-    harnesses.append(Harness(V2Cgroup(scope.path / LEAF, lambda: None), state))
-    assert harnesses[-1].answer() == "ready"
-    while harnesses:
-        assert [one.trial() for one in harnesses] == ["ok"] * len(harnesses)
-        harnesses.pop(0).end()
 
 
 @pytest.mark.own_cgroup

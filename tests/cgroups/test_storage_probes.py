@@ -1,11 +1,10 @@
-"""The probe of a disk's speed: which requests it makes, what it counts, and how it fails."""
+"""The probe of a disk's speed: which requests it makes and what it counts."""
 
 from __future__ import annotations
 
 import json
 import mmap
 import os
-import subprocess
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,14 +12,12 @@ from typing import Any
 
 import pytest
 
-from edgebench.boards.board import AS_IS_REMEDY, parse_storage
+from edgebench.boards.board import parse_storage
 from edgebench.cgroups import probes, storage
 from edgebench.cgroups.files import DiskLimit
-from edgebench.cgroups.storage import ProbeResult, probe, prove_storage
-from edgebench.errors import CgroupError
+from edgebench.cgroups.storage import ProbeResult, prove_storage
 
 PAGE = mmap.PAGESIZE
-LIMIT = DiskLimit("8:0", "sda", parse_storage("read=100MB/s"))
 
 
 class Clock:
@@ -142,56 +139,6 @@ def test_a_rate_is_the_slope_of_requests_over_time(
 ) -> None:
     (found,) = told(PAGE, Clock(1000, at_s), "read", f"sequential:{PAGE}:2:3")
     assert found == pytest.approx({"iops": iops, "bps": iops * PAGE})
-
-
-class Cgroup:
-    def __init__(self) -> None:
-        self.held: list[tuple[DiskLimit, ...]] = []
-        self.removed = 0
-
-    def hold_disks(self, limits: tuple[DiskLimit, ...]) -> None:
-        self.held.append(limits)
-
-    def remove(self) -> None:
-        self.removed += 1
-
-
-class Parent:
-    def __init__(self) -> None:
-        self.made = Cgroup()
-
-    def create(self, name: str) -> Cgroup:
-        return self.made
-
-
-@pytest.mark.parametrize(
-    ("failure", "words"),
-    [
-        (
-            subprocess.CalledProcessError(1, "x", stderr="Traceback\nOSError: it broke\n"),
-            "it broke",
-        ),
-        (OSError(13, "Permission denied"), "Permission denied"),
-    ],
-)
-def test_a_probe_that_fails_is_told_with_its_last_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception, words: str
-) -> None:
-    """And its cgroup is removed."""
-    parent: Any = Parent()
-    (file := tmp_path / "file").touch()
-
-    def run(*_: Any, **__: Any) -> None:
-        raise failure
-
-    monkeypatch.setattr(subprocess, "run", run)
-    monkeypatch.setattr(storage, "join_command", lambda *parts: [])
-    with pytest.raises(CgroupError) as failed:
-        probe(parent, LIMIT, file, ["read"])
-    assert failed.value.what.startswith("the speed of the disk can't be measured: ")
-    assert failed.value.what.endswith(words)
-    assert (failed.value.where, failed.value.remedy) == (str(file), AS_IS_REMEDY)
-    assert (parent.made.held, parent.made.removed) == ([(LIMIT,)], 1)
 
 
 @pytest.mark.parametrize(

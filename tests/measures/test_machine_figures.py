@@ -121,20 +121,6 @@ def test_torch_and_the_driver_are_asked_without_importing_it(
     assert why[1]
 
 
-def test_the_real_package_says_why_it_tells_nothing():
-    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        with pytest.raises(UnreadableError, match="NVML: "):
-            NvmlMemory()
-    else:
-        pynvml.nvmlShutdown()
-        memory = NvmlMemory()
-        assert all(size > 0 for size in memory.read().values())
-        memory.close()
-
-
 def test_speed_is_in_hertz_and_the_hottest_moment_is_kept(tmp_path: Path):
     """KHz and m°C in the kernel's files; the zone that is furthest above its own limit counts."""
     cpus, zones = "sys/devices/system/cpu", "sys/class/thermal/thermal_zone"

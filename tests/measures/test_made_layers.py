@@ -7,16 +7,12 @@ tests/measures/test_made_layers.py``.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_layers import MIB, SIZES_MIB, errors, made_trial
 
-from edgebench.cgroups.interface import Cgroup, HotFiles
-from edgebench.cgroups.v1 import V1Cgroup
-from edgebench.cgroups.v2 import V2Cgroup
-from edgebench.measures.strategies.recorded import BATCH_PAGES, CANT_RESET
+from edgebench.measures.strategies.recorded import BATCH_PAGES
 from edgebench.run.trial.session import Session
 
 pytestmark = pytest.mark.own_cgroup
@@ -50,28 +46,3 @@ def test_the_processs_own_mark_is_exact_where_the_kernels_cant_be_reset(
     for error in errors(timed, process):
         assert error.process is not None
         assert abs(error.process) <= slack_bytes(), error
-
-
-def test_a_kernel_that_cant_reset_its_mark_says_so(
-    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Then a layer has no kernel's peak; the process's is there, and the reason is."""
-
-    def without_reset(kind: type[Cgroup]) -> None:
-        whole = kind.hot_files
-
-        def hot_files(self: Cgroup) -> HotFiles:
-            return replace(whole(self), peak_resets=False)
-
-        monkeypatch.setattr(kind, "hot_files", hot_files)
-
-    for kind in (V1Cgroup, V2Cgroup):
-        without_reset(kind)
-    timed = made_trial(session.setup, tmp_path)
-    kernel = timed.readings["kernel"]
-    assert all(span.peak_bytes is None for span in kernel.spans)
-    assert kernel.missing["spans"] == kernel.span_method == CANT_RESET
-    process = made_trial(session.setup, tmp_path, "process")
-    offs = [error.process for error in errors(timed, process)]
-    # Not "or": an error of 0 is the best there is.
-    assert all(off is not None and abs(off) <= slack_bytes() for off in offs), offs

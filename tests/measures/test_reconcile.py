@@ -17,9 +17,7 @@ from made_sweep import Shape, make
 from msgspec import structs
 
 from edgebench.analysis.reconciliation import reconcile_sweep
-from edgebench.cli.layers import layers
 from edgebench.cli.reconcile import reconcile as verb
-from edgebench.errors import EdgebenchError
 from edgebench.records import WalkReport
 from edgebench.report.figures import reconciliation as figure_of
 from edgebench.report.figures.style import figure_style
@@ -211,22 +209,6 @@ def test_the_verb_and_the_figure(results: Results) -> None:
         assert words in shown
 
 
-@pytest.mark.timeout(1200)
-@pytest.mark.own_cgroup
-@pytest.mark.torch
-def test_layers_tells_peaks_by_strategy(results: Results) -> None:
-    words = ["--from", str(results.path), "--no-figure"]
-    told = json.loads(CliRunner().invoke(layers, [*words, "--json"], catch_exceptions=False).stdout)
-    for table in told["tables"]:
-        memory = table["memory"]
-        assert {"kernel", "sampled", "analytic", "process", "torch"} <= set(memory["strategies"])
-        assert len(memory["layers"]) == len(table["layers"])
-        assert all(layer["peak_bytes"]["kernel"] for layer in memory["layers"])
-    words.append("--verbose")
-    shown = " ".join(CliRunner().invoke(layers, words, catch_exceptions=False).stdout.split())
-    assert "by memory strategy" in shown
-
-
 @pytest.mark.process
 def test_a_fresh_trial_is_preferred_to_a_part_of_a_walk(tmp_path: Path) -> None:
     """Only a whole process has a peak by GNU time; visits of walks serve where nothing else is."""
@@ -251,12 +233,3 @@ def test_without_strategies_it_says_how_to_get_them(tmp_path: Path) -> None:
     assert {"process", "torch"} <= set(point.missing)
     assert ("sampled", "kernel") in {(x.source.strategy, x.target.strategy) for x in point.ledgers}
     assert not list(figure_of.figures(load(path)))
-
-
-@pytest.mark.parametrize("words", [["--trial", "9999"], ["--network", "nothing"]])
-def test_what_isnt_there_is_named(tmp_path: Path, words: list[str]) -> None:
-    path = make(tmp_path, Shape(networks={"lenet": 4}, limits=(None,), repeats=1))
-    with pytest.raises(EdgebenchError) as caught:
-        CliRunner().invoke(verb, [str(path), *words], catch_exceptions=False)
-    assert words[1] in caught.value.what
-    assert "edgebench" in str(caught.value.remedy)

@@ -135,11 +135,6 @@ def test_the_process_by_its_own_looks() -> None:
     assert Malloc().read(seen).peak_bytes == full["heap_used_bytes"]
 
 
-def test_gnu_times_figure_is_the_record_s() -> None:
-    told = GnuTimeStrategy().read(TrialData([], record(gnu_time_maxrss_bytes=7)))
-    assert told.peak_bytes == 7
-
-
 @pytest.mark.parametrize("strategy", [Sampled(), Process(), GnuTimeStrategy(), Analytic()])
 def test_where_nothing_was_seen_there_is_no_peak(strategy: Strategy) -> None:
     """As after a kill before the first boundary, without samples or a report: None, and why."""

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import signal
 import subprocess
 import sys
-import termios
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from heap_making import Profiled, profile_command, profile_network
 
 from edgebench.measures.heap import Boundaries, HeapPoint, HeapProfile, HeapStrategy
 from edgebench.measures.strategies import with_own_trial
-from edgebench.measures.strategies.massif import Massif
 from edgebench.measures.strategies.memray import Memray
 from edgebench.measures.strategy import SpanReading, StrategyOptions, TrialData
 from tests.own_path import python_path
@@ -171,36 +164,6 @@ def test_massif_tells_a_programs_heap() -> None:
     assert profiled.reading
     assert profiled.reading.peak_bytes == pytest.approx(64 * MIB, rel=0.05)
     assert profiled.reading.line[0][1] < 32 * MIB
-
-
-@pytest.mark.process
-@needs("massif")
-def test_massif_ends_at_its_limit_and_keeps_what_it_saw(tmp_path: Path) -> None:
-    """It is asked to end before it is killed, so its file is written; the reading says so."""
-    massif = Massif(limit_s=1000.0)
-    command, env = massif.wrap(["dd", "bs=64M", "of=/dev/null"], {}, tmp_path)
-    with subprocess.Popen(command, env=env or None, stdin=subprocess.PIPE) as waiting:
-        assert waiting.stdin
-        os.write(waiting.stdin.fileno(), b"x")
-        # It reads once its buffer is there.
-        assert becomes(lambda: unread_bytes(waiting.stdin) == 0)
-        # What timeout(1) gets from its own timer.
-        waiting.send_signal(signal.SIGALRM)
-        assert waiting.wait() == 124
-    reading = massif.read(TrialData(events=[], folder=tmp_path))
-    assert reading.peak_bytes == pytest.approx(64 * MIB, rel=0.05)
-    assert any("stopped at its limit of 16 min 40 s" in note for note in reading.missing.values())
-
-
-def becomes(holds: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 200
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.02)
-    return holds()
-
-
-def unread_bytes(pipe: Any) -> int:
-    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 @pytest.mark.process
