@@ -238,13 +238,13 @@ def sources_of(table: Mapping[str, Any], where: str) -> tuple[Source, ...]:
         UsageError: one lacks a key, or has another.
     """
     names = tuple(f.name for f in fields(Source))
-    found = []
+    sources = []
     for row in table.get("sources", []):
         if not isinstance(row, dict) or sorted(row) != sorted(names):
             what = f"a source has the keys {', '.join(names)}"
             raise UsageError(what, where=where, remedy="complete each [[sources]]")
-        found.append(Source(tuple(row["of"]), *(str(row[name]) for name in names[1:])))
-    return tuple(found)
+        sources.append(Source(tuple(row["of"]), *(str(row[name]) for name in names[1:])))
+    return tuple(sources)
 
 
 @dataclass(frozen=True)
@@ -261,12 +261,12 @@ class StoragePreset:
 def storage_presets() -> Mapping[str, StoragePreset]:
     """Every kind of storage that has a name."""
     path = FOLDER / "storage.toml"
-    made = {}
+    presets = {}
     for name, table in read_toml(path).items():
         given = {k: v for k, v in table.items() if k not in ("title", "sources")}
         sources = sources_of(table, f"{path}: {name}")
-        made[name] = StoragePreset(name, table["title"], storage_of(given), sources)
-    return made
+        presets[name] = StoragePreset(name, table["title"], storage_of(given), sources)
+    return presets
 
 
 def storage_preset(name: str) -> StoragePreset:
@@ -410,13 +410,13 @@ class Board:
 
         ``walks``: whether limits are moved in a living process.
         """
-        found = ["the speed of CPU and memory, which are this machine's"]
-        found.append("pages of libraries, which no limit here counts")
+        lacking = ["the speed of CPU and memory, which are this machine's"]
+        lacking.append("pages of libraries, which no limit here counts")
         if self.cores_here < self.cores:
-            found.append(f"{self.cores} cores (this machine has {self.cores_here})")
+            lacking.append(f"{self.cores} cores (this machine has {self.cores_here})")
         if walks and swap.startswith("zram"):
-            found.append("the RAM that zram takes, which a walk does not count")
-        return f"not emulated: {'; '.join(found)}"
+            lacking.append("the RAM that zram takes, which a walk does not count")
+        return f"not emulated: {'; '.join(lacking)}"
 
     @property
     def used_swap(self) -> str:
@@ -489,21 +489,21 @@ def board_from_file(path: Path) -> Board:
 
 
 def _board(name: str, table: Mapping[str, Any], where: str) -> Board:
-    made: dict[str, Any] = {_SIZES[k]: _size(k, v) for k, v in table.items() if k in _SIZES}
-    made |= {key: str(table[key]) for key in _TEXTS if key in table}
-    made |= {key: _count(key, table[key]) for key in _COUNTS if key in table}
+    values: dict[str, Any] = {_SIZES[k]: _size(k, v) for k, v in table.items() if k in _SIZES}
+    values |= {key: str(table[key]) for key in _TEXTS if key in table}
+    values |= {key: _count(key, table[key]) for key in _COUNTS if key in table}
     storage = tuple(table.get("storage", ()))
-    for one in (*storage, *table.get("speeds", {})):
-        storage_preset(one)
+    for preset in (*storage, *table.get("speeds", {})):
+        storage_preset(preset)
     if "swap" in table:
         parse_swap(table["swap"])
-        made["swap"] = table["swap"]
+        values["swap"] = table["swap"]
     return Board(
         name=name,
         storage=storage,
-        speeds={one: storage_of(speeds) for one, speeds in table.get("speeds", {}).items()},
+        speeds={preset: storage_of(speeds) for preset, speeds in table.get("speeds", {}).items()},
         sources=sources_of(table, where),
-        **made,
+        **values,
     )
 
 
