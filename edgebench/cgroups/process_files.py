@@ -319,11 +319,15 @@ def cached_bytes(descriptor: int, until_s: float = math.inf) -> int | None:
 
 
 def _cached_piece(libc: ctypes.CDLL, descriptor: int, start: int, length: int) -> int:
-    # Python gives an address only of what may be written to: so a private copy, never written.
-    with mmap.mmap(descriptor, length, access=mmap.ACCESS_COPY, offset=start) as area:
-        pages = (ctypes.c_ubyte * -(-length // _PAGE))()
-        first = ctypes.c_char.from_buffer(area)
-        known = libc.mincore(ctypes.byref(first), ctypes.c_size_t(length), pages) == 0
-        # It keeps the mapping.
-        del first
+    pages = (ctypes.c_ubyte * -(-length // _PAGE))()
+    try:
+        # Python tells the address only of what may be written to: so a private copy.
+        with mmap.mmap(descriptor, length, access=mmap.ACCESS_COPY, offset=start) as area:
+            first = ctypes.c_char.from_buffer(area)
+            known = libc.mincore(ctypes.byref(first), ctypes.c_size_t(length), pages) == 0
+            # While it is there the mapping can't be closed.
+            del first
+    except (OSError, ValueError):
+        # It has become shorter, or can't be mapped.
+        return 0
     return sum(page & 1 for page in bytes(pages)) * _PAGE if known else 0

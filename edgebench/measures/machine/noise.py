@@ -286,7 +286,7 @@ def repeats_wanted(values: Sequence[float]) -> int:
     where t is Student's of n repeats: few of them tell little of their own spread.
     """
     mean = statistics.fmean(values)
-    share = _stdev(values, mean) / (WANTED_SHARE * mean)
+    share = statistics.stdev(values, mean) / (WANTED_SHARE * mean)
     wanted = max(2, math.ceil((_NORMAL_95 * share) ** 2))
     while student_95(wanted) * share > math.sqrt(wanted):
         wanted += 1
@@ -309,17 +309,12 @@ def student_95(count: int) -> float:
     )
 
 
-def _stdev(values: Sequence[float], mean: float) -> float:
-    # The one in statistics goes by fractions: seconds for a million values.
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
-
-
 def spread_doubts(values: Sequence[float]) -> list[Doubt]:
     """List what in the repeats of one point (seconds, all > 0) makes its mean unreliable."""
     if len(values) < 2 or statistics.fmean(values) <= 0:
         return []
     mean = statistics.fmean(values)
-    spread = _stdev(values, mean)
+    spread = statistics.stdev(values, mean)
     doubts = []
     if spread >= SPREAD_SHARE * mean:
         wanted = repeats_wanted(values)
