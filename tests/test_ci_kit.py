@@ -32,12 +32,6 @@ def test_the_action_is_one():
 
 
 @pytest.mark.process
-def test_the_release_is_a_workflow():
-    """GitHub would take it for one."""
-    check_yaml("github-workflows", ROOT / ".github" / "workflows" / "release.yml")
-
-
-@pytest.mark.process
 def test_the_shown_workflow_is_one_of_eight_lines(tmp_path: Path):
     (shown,) = re.findall(r"```yaml\n(.+?)```", HOW_TO.read_text(), re.DOTALL)
     assert len(shown.splitlines()) <= 8

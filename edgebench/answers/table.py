@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from edgebench.results.spread import Ratio, Spread
 from edgebench.units import format_duration
+
+if TYPE_CHECKING:
+    from edgebench.results.spread import Ratio, Spread
 
 #: Between two parts of a headline.
 GAP = "   "

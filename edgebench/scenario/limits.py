@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from edgebench.boards.board import AS_IS, Board, find_board, parse_storage, storage_of
-from edgebench.errors import UsageError
 from edgebench.records import WRITTEN, LimitSetting
 from edgebench.scenario.faults import KeysError, Named
 from edgebench.scenario.keys import (
@@ -122,14 +121,6 @@ def _distinct_limits(labels: tuple[str, ...]) -> tuple[str, ...]:
     return labels
 
 
-def _no_swap_in_words(value: Any) -> Any:
-    """``"none"`` where an axis of kinds says it as ``"off"``, ``0`` and the like."""
-    try:
-        return "none" if parse_swap(value)[0] == "none" else value
-    except UsageError:
-        return value
-
-
 class SwapKeys(TomlTable):
     """Which swap a trial may use; several kinds are an axis.
 
@@ -138,9 +129,9 @@ class SwapKeys(TomlTable):
         size: of ``file`` and ``zram``.
     """
 
-    kind: Axis[
-        Annotated[str, one_of("swap kind", SWAP_KINDS), BeforeValidator(_no_swap_in_words)]
-    ] = key(..., '"file"', '["none", "file"]')
+    kind: Axis[Annotated[str, one_of("swap kind", SWAP_KINDS)]] = key(
+        ..., '"file"', '["none", "file"]'
+    )
     size: Size | None = key(None, '"2G"')
 
     @model_validator(mode="after")

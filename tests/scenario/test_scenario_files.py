@@ -148,20 +148,27 @@ def test_a_checkpoint_must_fit_the_workload(tmp_path: Path) -> None:
     assert ".safetensors or .pt" in refusal(tmp_path, wrong)
 
 
+#: Other words for the same, and what means something else; each in a table of INFERENCE.
+SAME = [
+    *(("", 'description = "other"'), ("", "timeout = 600"), ("around", 'background = "none"')),
+    *(("limits", 'plan = "grid"'), ("limits", 'storage = "as-is"'), ("limits", 'swap = "none"')),
+]
+OTHER = [
+    *(("", "seed = 4"), ("", "repeats = 3"), ("", 'name = "other"'), ("", 'timeout = "1s"')),
+    *(("limits", 'plan = "walk"'), ("limits", 'storage = "read=90MB/s"'), ("limits", "cores = 1")),
+    *(("limits", 'board = "raspberry-pi-4-4g"'), ("limits", 'board = "jetson-nano-4g"')),
+    ("workload", 'accelerator = ["none", "cuda"]'),
+]
+
+
 def test_the_fingerprint_is_of_the_meaning(tmp_path: Path) -> None:
-    prints = [
-        load_text(tmp_path, text).fingerprint()
-        for text in (
-            INFERENCE,
-            f"# a note\n{INFERENCE}".replace(" = ", "="),
-            with_key(INFERENCE, "", 'description = "other"'),
-            with_key(INFERENCE, "", "timeout = 600"),
-        )
-    ]
-    assert len(set(prints)) == 1
-    for line in ("seed = 4", "repeats = 3", 'name = "other"', 'timeout = "1s"'):
-        changed = load_text(tmp_path, with_key(INFERENCE, "", line))
-        assert changed.fingerprint() not in prints
+    plain = load_text(tmp_path, f"# a note\n{INFERENCE}".replace(" = ", "=")).fingerprint()
+    same, other = (
+        [load_text(tmp_path, with_key(INFERENCE, *one)).fingerprint() for one in table]
+        for table in (SAME, OTHER)
+    )
+    assert {*same} == {plain, load_text(tmp_path, INFERENCE).fingerprint()}
+    assert len({plain, *other}) == 1 + len(OTHER)
 
 
 @pytest.mark.parametrize("text", [INFERENCE, TRAINING])

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from scenario_making import COMMAND, INFERENCE, load_text, refusal, with_key
+from scenario_making import COMMAND, load_text, refusal, with_key
 
 from edgebench.boards.board import find_board
 from edgebench.records import LimitSetting
 from edgebench.scenario.limits import LimitAxes, MemoryRange
-from edgebench.scenario.scenario import scenario_of
 from edgebench.serve.form import FormFiles, check_form
 from edgebench.units import MIB, parse_share, parse_size
 
@@ -140,15 +139,6 @@ def test_a_range_runs_from_end_to_end(ends: tuple[str, str], steps: int, spacing
     assert all((a > b) == falling and a != b for a, b in itertools.pairwise(values))
 
 
-def test_a_grid_means_what_it_always_meant(tmp_path: Path) -> None:
-    before = load_text(tmp_path, INFERENCE).fingerprint()
-    assert (
-        load_text(tmp_path, with_key(INFERENCE, "limits", 'plan = "grid"')).fingerprint() == before
-    )
-    walk = load_text(tmp_path, with_key(INFERENCE, "limits", 'plan = "walk"'))
-    assert walk.fingerprint() != before
-
-
 def test_storage_is_an_axis_in_one_spelling(tmp_path: Path) -> None:
     line = 'storage = ["as-is", {read = "90000kB/s", read_iops = 2000}, "write=30MiB/s"]'
     scenario = load_text(tmp_path, with_key(COMMAND, "limits", line))
@@ -158,20 +148,10 @@ def test_storage_is_an_axis_in_one_spelling(tmp_path: Path) -> None:
     assert found == list(itertools.product(labels, scenario.limits.memory_labels()))
 
 
-def test_storage_is_part_of_what_a_sweep_is(tmp_path: Path) -> None:
-    given = ["", 'storage = "as-is"', 'storage = "read=90MB/s"', 'storage = {read = "90MB/s"}']
-    texts = [with_key(COMMAND, "limits", line) if line else COMMAND for line in given]
-    plain, as_is, label, table = (load_text(tmp_path, text).fingerprint() for text in texts)
-    assert plain == as_is != label == table
-
-
 @pytest.mark.parametrize("word", ["None", 0])
 def test_a_scenario_and_the_form_read_it_alike(word: str | int):
-    assert LimitAxes.model_validate({"swap": word}).swap.settings() == [("none", None)]
-    assert LimitAxes.model_validate({"swap": "zram:1G"}).swap.settings() == [("zram", 1 << 30)]
-    axis = LimitAxes.model_validate({"swap": {"kind": [word, "file"], "size": "1G"}})
-    assert axis.swap.settings() == [("none", None), ("file", 1 << 30)]
-    assert LimitAxes.model_validate({"swap": "2G"}).swap.settings() == [("file", 2 << 30)]
+    assert axes(swap=word).swap.settings() == [("none", None)]
+    assert axes(swap="zram:1G").swap.settings() == [("zram", 1 << 30)]
     sent = {
         "scenario": {"name": "x"},
         "workload": {"kind": "inference", "network": ["lenet"]},
@@ -230,13 +210,3 @@ def test_a_file_is_a_board_too(tmp_path: Path):
 def test_an_unknown_board_is_refused():
     with pytest.raises(ValidationError, match="did you mean 'jetson-nano-4g'"):
         limits(board="jetson-nano")
-
-
-def test_a_scenario_without_a_board_means_what_it_meant():
-    tables = {"schema": 1, "name": "made", "workload": {"kind": "inference", "network": "lenet"}}
-    plain, boards = (
-        [scenario_of({**tables, "limits": one}).fingerprint() for one in given]
-        for given in (({}, {"memory": "max"}), ({"board": PI}, {"board": NANO}))
-    )
-    assert plain[0] == plain[1]
-    assert len({*plain, *boards}) == 3

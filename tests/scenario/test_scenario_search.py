@@ -72,13 +72,6 @@ def test_a_background_is_an_axis(tmp_path: Path):
     assert all(s["system_intervals_s"] == [5.0, 0.1] for s in made)
 
 
-def test_without_surroundings_a_scenario_means_what_it_meant(tmp_path: Path):
-    plain = load_text(tmp_path, COMMAND)
-    assert all("background_bytes" not in point.settings for point in points(plain))
-    said = load_text(tmp_path, COMMAND + '[around]\nbackground = "none"\n')
-    assert said.fingerprint() == plain.fingerprint()
-
-
 @pytest.mark.parametrize("value", ['"much"', "[]", '"max"', "true"])
 def test_a_background_that_is_no_size_is_refused(tmp_path: Path, value: str):
     assert "around.background" in refusal(tmp_path, COMMAND + f"[around]\nbackground = {value}\n")
