@@ -81,7 +81,17 @@ def call_as_caller(
             reply, _ = _outputs(process, limit_s)
         finally:
             _end(process)
-    return _answer(reply, process.returncode)
+    from edgebench.text import safe_json
+
+    try:
+        told = safe_json(reply)
+        if told["error"] is None:
+            return told["answer"]
+        error = CallError(str(told["error"]), told["errno"])
+    except (ValueError, TypeError, KeyError):
+        status = process.returncode
+        error = CallError(f"the process that read it ended early (exit status {status})")
+    raise error
 
 
 def run_as_caller(
@@ -131,7 +141,9 @@ def _outputs(process: subprocess.Popen[bytes], limit_s: float) -> tuple[bytes, b
             selector.register(pipe, selectors.EVENT_READ)
         has_ended = False
         while not has_ended:
-            has_ended = _has_ended(process)
+            # It is not waited for yet, so that its group can still be ended.
+            how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            has_ended = os.waitid(os.P_PID, process.pid, how) is not None
             for key, _ in selector.select(0 if has_ended else _LOOK_S):
                 # As much as a pipe holds: after the end that is all.
                 chunk = os.read(key.fd, 1 << 16)
@@ -144,12 +156,6 @@ def _outputs(process: subprocess.Popen[bytes], limit_s: float) -> tuple[bytes, b
             if not has_ended and time.monotonic() > deadline:
                 raise CallError(f"it did not end within {limit_s:g} s")
     return bytes(output), bytes(errors)
-
-
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it has; it is not waited for yet, so its group can still be ended."""
-    how = os.WEXITED | os.WNOHANG | os.WNOWAIT
-    return os.waitid(os.P_PID, process.pid, how) is not None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -166,19 +172,6 @@ class CallError(Exception):
         super().__init__(what)
         #: That of the OSError that it raised.
         self.errno = errno
-
-
-def _answer(reply: bytes, returncode: int) -> Any:
-    from edgebench.text import safe_json
-
-    try:
-        told = safe_json(reply)
-        if told["error"] is None:
-            return told["answer"]
-        error = CallError(str(told["error"]), told["errno"])
-    except (ValueError, TypeError, KeyError):
-        error = CallError(f"the process that read it ended early (exit status {returncode})")
-    raise error
 
 
 def main(words: list[str]) -> None:

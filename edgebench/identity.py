@@ -47,10 +47,8 @@ def caller_identity() -> Identity | None:
             remedy="call it through sudo itself, or unset both variables to run as root",
         )
     uid, gid = int(uid_text), int(gid_text)
-    return None if uid == 0 else _identity(uid, gid)
-
-
-def _identity(uid: int, gid: int) -> Identity:
+    if uid == 0:
+        return None
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:

@@ -53,24 +53,17 @@ def find_scenario(source: str | Path) -> Path:
     path = Path(source)
     if path.is_file():
         return path
-    if isinstance(source, str) and _is_name(path):
+    # A shipped scenario's name, as ``quickstart`` or ``lowpower/conv``.
+    is_path = path.is_absolute() or ".." in path.parts or path.suffix == ".toml"
+    if isinstance(source, str) and not is_path:
         for folder in (Path("scenarios"), SHIPPED):
-            if (shipped := folder / f"{source}.toml").is_file():
-                return shipped
+            if (file := folder / f"{source}.toml").is_file():
+                return file
     if path.is_dir():
         raise ScenarioError(f"{path} is a folder", remedy="name a .toml file in it")
-    raise ScenarioError(f"no scenario {str(source)!r}", remedy=_nearest(path))
-
-
-def _is_name(path: Path) -> bool:
-    """Whether it may be a shipped scenario's name, as ``quickstart`` or ``lowpower/conv``."""
-    return not path.is_absolute() and ".." not in path.parts and path.suffix != ".toml"
-
-
-def _nearest(path: Path) -> str:
     beside = [str(file) for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
     shipped = shipped_names()
     guess = did_you_mean(str(path), [*beside, *shipped])
-    if guess:
-        return f"did you mean {guess!r}?"
-    return f"name a TOML file, or a shipped scenario: {', '.join(shipped) or 'there is none'}"
+    listed = f"name a TOML file, or a shipped scenario: {', '.join(shipped) or 'there is none'}"
+    remedy = f"did you mean {guess!r}?" if guess else listed
+    raise ScenarioError(f"no scenario {str(source)!r}", remedy=remedy)

@@ -49,10 +49,8 @@ def safe_json(line: bytes) -> Any:
 
 def is_plain(line: bytes) -> bool:
     """Whether JSON, or lines of it, is surely free of control characters and not too deep."""
-    return not may_have_controls(line) and _is_shallow(line)
-
-
-def _is_shallow(line: bytes) -> bool:
+    if may_have_controls(line):
+        return False
     if line.count(b"[") + line.count(b"{") <= _DEEPEST:
         return True
     # Without the innermost pairs, time after time: what is left then is nested deeper.

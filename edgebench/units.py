@@ -54,7 +54,9 @@ def parse_swap(text: str | int) -> tuple[str, int | None]:
         UsageError: none of these; the remedy lists them.
     """
     word = "none" if text is False else str(text).strip()
-    if word.lower() in _NO_SWAP or _is_zero(word):
+    match = _NUMBER.match(word)
+    is_zero = match is not None and float(match[1]) == 0 and match[2] in _POWERS
+    if word.lower() in _NO_SWAP or is_zero:
         return "none", None
     if word.lower() == "system":
         return "system", None
@@ -68,11 +70,6 @@ def parse_swap(text: str | int) -> tuple[str, int | None]:
     if size_bytes is None or isinstance(text, int):
         raise UsageError(f"{text!r} is not a swap setting", remedy=SWAP_HELP)
     return kind.lower() or "file", size_bytes
-
-
-def _is_zero(text: str) -> bool:
-    match = _NUMBER.match(text)
-    return match is not None and float(match[1]) == 0 and match[2] in _POWERS
 
 
 def parse_share(text: str) -> float | None:

@@ -22,7 +22,7 @@ from edgebench.errors import UsageError
 from edgebench.units import format_size
 
 if TYPE_CHECKING:
-    from edgebench.boards.board import Board, Source, StoragePreset
+    from edgebench.boards.board import Board, Source
 
 
 @click.command()
@@ -40,47 +40,43 @@ def boards(name: str | None, storage: bool, as_json: bool) -> None:
     if name and storage:
         raise UsageError("give either NAME or --storage", remedy="edgebench boards --storage")
     if storage:
-        _print_storage(list(storage_presets().values()), as_json)
-        return
-    if name:
-        _print_board(find_board(name), as_json)
-        return
-    _print_boards(list(known_boards().values()), as_json)
-
-
-def _print_boards(every: Sequence[Board], as_json: bool) -> None:
-    if as_json:
-        print_json({"boards": [_board_json(board) for board in every]})
-        return
-    titles = ("board", "RAM", "left", "cores", "storage", "swap")
-    rows = [
-        [
-            board.name,
-            format_size(board.ram_bytes),
-            format_size(board.left_bytes),
-            str(board.cores),
-            board.storage[0] if board.storage else "-",
-            board.swap or "-",
-        ]
-        for board in every
-    ]
-    print_table(Table(titles, rows, ("board", "storage", "swap")))
-    print_next("edgebench boards raspberry-pi-4-4g")
+        presets = list(storage_presets().values())
+        if as_json:
+            print_json({"storage": [asdict(preset) for preset in presets]})
+            return
+        rows = [[preset.name, preset.speed.label] for preset in presets]
+        print_table(Table(("storage", "speeds"), rows, ("storage", "speeds")))
+        for preset in presets:
+            print_headline(f"{preset.name}: {preset.title}")
+            _print_sources(preset.sources)
+        print_next("edgebench measure --storage sd-a1 --swap 2G -- python3 train.py")
+    elif name:
+        board = find_board(name)
+        if as_json:
+            print_json({"board": _board_json(board)})
+            return
+        print_headline(headline(board.title, f"leaves {format_size(board.left_bytes)}"))
+        print_fields(_rows(board))
+        print_headline("sources")
+        _print_sources(board.sources)
+        print_next(f"edgebench minimum resnet18 --board {board.name}")
+    else:
+        every = list(known_boards().values())
+        if as_json:
+            print_json({"boards": [_board_json(board) for board in every]})
+            return
+        titles = ("board", "RAM", "left", "cores", "storage", "swap")
+        rows = []
+        for board in every:
+            sizes = [format_size(board.ram_bytes), format_size(board.left_bytes)]
+            kept = board.storage[0] if board.storage else "-"
+            rows.append([board.name, *sizes, str(board.cores), kept, board.swap or "-"])
+        print_table(Table(titles, rows, ("board", "storage", "swap")))
+        print_next("edgebench boards raspberry-pi-4-4g")
 
 
 def _board_json(board: Board) -> dict[str, Any]:
     return {**asdict(board), "left_bytes": board.left_bytes, "storage_held": board.speed.label}
-
-
-def _print_board(board: Board, as_json: bool) -> None:
-    if as_json:
-        print_json({"board": _board_json(board)})
-        return
-    print_headline(headline(board.title, f"leaves {format_size(board.left_bytes)}"))
-    print_fields(_rows(board))
-    print_headline("sources")
-    _print_sources(board.sources)
-    print_next(f"edgebench minimum resnet18 --board {board.name}")
 
 
 def _rows(board: Board) -> Iterator[tuple[str, str]]:
@@ -102,15 +98,3 @@ def _print_sources(sources: Sequence[Source]) -> None:
     for source in sources:
         print_lines([f"{', '.join(source.of)}: {source.title}, seen {source.seen}:"])
         click.echo(f"  {source.address}")
-
-
-def _print_storage(presets: Sequence[StoragePreset], as_json: bool) -> None:
-    if as_json:
-        print_json({"storage": [asdict(preset) for preset in presets]})
-        return
-    rows = [[preset.name, preset.speed.label] for preset in presets]
-    print_table(Table(("storage", "speeds"), rows, ("storage", "speeds")))
-    for preset in presets:
-        print_headline(f"{preset.name}: {preset.title}")
-        _print_sources(preset.sources)
-    print_next("edgebench measure --storage sd-a1 --swap 2G -- python3 train.py")

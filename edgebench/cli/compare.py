@@ -30,8 +30,7 @@ from edgebench.errors import RegressionError, UsageError
 from edgebench.units import parse_share
 
 if TYPE_CHECKING:
-    from edgebench.analysis.compare import DevicePoint, DevicesRow
-    from edgebench.analysis.comparison import PointComparison, SweepComparison
+    from edgebench.analysis.comparison import SweepComparison
     from edgebench.results.results import Sweep
 
 
@@ -133,7 +132,9 @@ def print_comparisons(
         f"{name}: {sweep.name} on {sweep.device}"
         for name, sweep in zip(("old", "new"), sweeps, strict=True)
     )
-    if rows := _shown_rows(compared, all_rows):
+    is_short = all_rows or len(compared.rows) <= _FEW
+    rows = [row for row in compared.rows if is_short or row.verdict not in _UNCHANGED]
+    if rows:
         print_table(comparison_table(rows, compared.rows))
     if verbose:
         print_lines(least_changes(compared))
@@ -142,11 +143,6 @@ def print_comparisons(
         if points:
             print_lines([f"only in {name}: {'; '.join(points) if listed else len(points)}"])
     print_lines(f"the machines differ: {words}" for words in compared.machine)
-
-
-def _shown_rows(compared: SweepComparison, all_rows: bool) -> list[PointComparison]:
-    is_short = all_rows or len(compared.rows) <= _FEW
-    return [row for row in compared.rows if is_short or row.verdict not in _UNCHANGED]
 
 
 def compare_devices(paths: Sequence[Path], as_json: bool) -> None:
@@ -160,7 +156,22 @@ def compare_devices(paths: Sequence[Path], as_json: bool) -> None:
         print_json({"sweeps": folders, "rows": list(map(asdict, rows))})
         return
     print_lines(f"{sweep.device}: {sweep.name}" for sweep in sweeps)
-    _print_rows(rows, [sweep.device for sweep in sweeps])
+    devices = [sweep.device for sweep in sweeps]
+    titles = ("limit", *(title for device in devices for title in (device, "slower")))
+    for workload in dict.fromkeys(row.workload for row in rows):
+        cells = []
+        for row in (row for row in rows if row.workload == workload):
+            line = [row.limit_label]
+            for point in map(row.of, devices):
+                if point is None:
+                    line += ["", ""]
+                elif point.seconds is None or not point.finished:
+                    ended = ", ".join(f"{n} {name}" for name, n in sorted(point.outcomes.items()))
+                    line += [ended or "none", ""]
+                else:
+                    line += [seconds(point.seconds.median), factor(point.slowdown)]
+            cells.append(line)
+        print_table(Table(titles, cells, ("limit",), workload))
     print_next(f"edgebench show {typed_path(sweeps[0].path)}")
 
 
@@ -180,23 +191,3 @@ def _newest(paths: Sequence[Path]) -> list[Sweep]:
     every = list(scenarios.values())
     found = next((own for own in reversed(every) if len(own) > 1), every[-1])
     return [found[device] for device in sorted(found)]
-
-
-def _print_rows(rows: Sequence[DevicesRow], devices: Sequence[str]) -> None:
-    titles = ("limit", *(title for device in devices for title in (device, "slower")))
-    for workload in dict.fromkeys(row.workload for row in rows):
-        cells = []
-        for row in rows:
-            if row.workload == workload:
-                own = [cell for device in devices for cell in _cells(row.of(device))]
-                cells.append([row.limit_label, *own])
-        print_table(Table(titles, cells, ("limit",), workload))
-
-
-def _cells(point: DevicePoint | None) -> tuple[str, str]:
-    if point is None:
-        return "", ""
-    if point.seconds is None or not point.finished:
-        ended = ", ".join(f"{n} {name}" for name, n in sorted(point.outcomes.items()))
-        return ended or "none", ""
-    return seconds(point.seconds.median), factor(point.slowdown)

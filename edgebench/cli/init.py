@@ -84,15 +84,15 @@ def _check_words(network: str | None, command: tuple[str, ...], kind: str | None
         )
     if command and kind not in (None, "command"):
         raise UsageError(f"a command is of the kind command, not {kind}", remedy="leave out --kind")
-    if network and (kind == "command" or _is_program(network)):
+    is_program = (
+        network is not None
+        and ":" not in network
+        and (Path(network).suffix in (".py", ".sh") or find_program(network) is not None)
+    )
+    if network and (kind == "command" or is_program):
         raise UsageError(
             f"{network} is read as a network", remedy=f"edgebench init -- {shlex.quote(network)}"
         )
-
-
-def _is_program(word: str) -> bool:
-    script = Path(word).suffix in (".py", ".sh")
-    return ":" not in word and (script or find_program(word) is not None)
 
 
 def _exists(file: Path) -> UsageError:

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from inspect import signature
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
@@ -38,9 +39,8 @@ from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.text import choice_hint, safe_json
 from edgebench.units import parse_duration
 
-_KEYS = ("memory", "swap", "slowdown", "timeout", "cores", "cpu_quota", "storage")
-
-
+#: A marker's arguments.
+_KEYS = (*signature(asked_limits).parameters, "slowdown", "timeout")
 #: How often a test is run that seems too slow, with and without the limit.
 _REPEATS = 3
 _STOPS = (pytest.exit.Exception, KeyboardInterrupt)

@@ -292,57 +292,39 @@ class InferenceWorkload(TomlTable):
                 yield from self._settings_in(engine, group, seed)
 
     def _settings_in(self, engine: Engine, group: list[str], seed: int) -> Iterator[dict[str, Any]]:
-        axes = {
+        axes: dict[str, Sequence[Any]] = {
             "schedule": schedules_of(engine, self.schedule),
             "loader": loaders_of(engine, self.loader),
             "batch": self.batch,
             "threads": self.threads or (None,),
             "gc": self.gc,
         }
-        options = [
-            {**text, **option, **where}
-            for text in self._generation_settings()
-            for option in self._engine_settings(engine)
-            for where in accelerator_settings(self.accelerator)
-        ]
-        for chosen in combinations({**axes, "options": options}):
+        if self.new_tokens is not None:
+            text = {"prompt": self.prompt or (PROMPT,), "new_tokens": self.new_tokens}
+            axes |= {"schedule": (GENERATE,), **text}
+        # What a worker has to know of networks built by code, and what PyTorch alone is told.
+        own = [one for one in self._references() if one.name in group]
+        built = {one.name: one.to_json() for one in own if one.kind != KNOWN and not _is_file(one)}
+        given = {"references": built, "input": self.input}
+        if engine.name == TORCH:
+            given |= {"precision": self.precision, "page_advice": self.page_advice}
+            given |= process_settings(self)
+        else:
+            axes["engine"] = (engine.name,)
+        axes |= {axis: values for axis in engine.axes if (values := getattr(self, axis))}
+        axes["where"] = list(accelerator_settings(self.accelerator))
+        for chosen in combinations(axes):
+            where = chosen.pop("where")
             yield {
                 "kind": "inference",
                 "networks": list(group),
                 **self.model_dump(include={"image", "rounds", "warm", "workers", "page_cache"}),
                 "checkpoint": dict(self.checkpoint),
                 "seed": seed,
-                **{name: chosen[name] for name in axes},
-                **self._own_networks(group),
-                **self._torch_settings(engine),
-                **chosen["options"],
+                **{name: value for name, value in given.items() if value not in (None, {})},
+                **chosen,
+                **where,
             }
-
-    def _own_networks(self, group: Sequence[str]) -> dict[str, Any]:
-        """Return what a worker has to know of networks built by code, and of their input."""
-        own = [one for one in self._references() if one.name in group]
-        built = {one.name: one.to_json() for one in own if one.kind != KNOWN and not _is_file(one)}
-        found: dict[str, Any] = {"references": built} if built else {}
-        return found | ({"input": self.input} if self.input is not None else {})
-
-    def _generation_settings(self) -> Iterator[dict[str, Any]]:
-        """Every combination of prompt and new tokens; one without either where none is asked."""
-        if self.new_tokens is None:
-            return iter([{}])
-        axes = {"prompt": self.prompt or (PROMPT,), "new_tokens": self.new_tokens}
-        return combinations({"schedule": (GENERATE,), **axes})
-
-    def _engine_settings(self, engine: Engine) -> Iterator[dict[str, Any]]:
-        """Every combination of an engine's options; torch's settings have no word of it."""
-        given = {axis: values for axis in engine.axes if (values := getattr(self, axis))}
-        return combinations(({} if engine.name == TORCH else {"engine": (engine.name,)}) | given)
-
-    def _torch_settings(self, engine: Engine) -> dict[str, Any]:
-        """Return what PyTorch alone is told; only what is asked for."""
-        if engine.name != TORCH:
-            return {}
-        own = {"precision": self.precision, "page_advice": self.page_advice}
-        return process_settings(self) | {name: value for name, value in own.items() if value}
 
 
 def _is_file(reference: ModelReference) -> bool:

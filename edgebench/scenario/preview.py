@@ -90,7 +90,14 @@ def preview(scenario: Scenario, machine: MachineCapacity) -> Preview:
     own = min(len(looked_at), len(scenario.strategies) * trials)
     own_s = scenario.memory.timeout_s or scenario.timeout_s
     obstacles = list(_obstacles(scenario, made, machine))
-    command = scenario.workload
+    missing_command = []
+    if isinstance(command := scenario.workload, CommandWorkload):
+        program = command.command[0]
+        # A path with a slash starts at the folder that the program runs in.
+        place = Path(command.cwd, program) if "/" in program and command.cwd else program
+        if find_program(str(place), command.env.get("PATH")) is None:
+            hint = "check its spelling, or give its full path"
+            missing_command = [f"no command {str(place)!r} on this machine: {hint}"]
     absent = {name: with_own_trial()[name].unavailable() for name in scenario.strategies}
     return Preview(
         name=scenario.name,
@@ -102,7 +109,7 @@ def preview(scenario: Scenario, machine: MachineCapacity) -> Preview:
         walks=walks,
         warnings=[
             *_about_limits(scenario, machine),
-            *(_about_command(command) if isinstance(command, CommandWorkload) else ()),
+            *missing_command,
             *(f"strategy {n} will be left out: {why}" for n, why in absent.items() if why),
             *obstacles,
         ],
@@ -155,19 +162,14 @@ def _about_swap(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]:
     if "system" in swap.kind and not machine.system_swap:
         yield 'this machine has no swap on: write swap = "2G" for a temporary one'
     in_memory = {parse_storage(label).ram for label in scenario.limits.storage}
-    if False in in_memory:
-        yield from _about_room(scenario, machine.free_bytes, "on the disk")
-    if True in in_memory:
-        yield from _about_room(scenario, machine.free_ram_bytes, "in memory")
-        if "system" in swap.kind:
-            yield 'swap = "system" is on no disk in memory: write "2G", or leave disk=ram out'
-
-
-def _about_room(scenario: Scenario, free_bytes: int, place: str) -> Iterator[str]:
-    swap = scenario.limits.swap
-    if "file" in swap.kind and swap.size and swap.size > free_bytes:
-        free = format_size(free_bytes)
-        yield f"a swap file of {format_size(swap.size)} won't fit: {free} are free {place}"
+    for is_ram in sorted(in_memory):
+        free = machine.free_ram_bytes if is_ram else machine.free_bytes
+        if "file" in swap.kind and swap.size and swap.size > free:
+            place = "in memory" if is_ram else "on the disk"
+            words = f"a swap file of {format_size(swap.size)} won't fit"
+            yield f"{words}: {format_size(free)} are free {place}"
+    if True in in_memory and "system" in swap.kind:
+        yield 'swap = "system" is on no disk in memory: write "2G", or leave disk=ram out'
 
 
 def _about_code(made: Sequence[Point]) -> Iterator[str]:
@@ -182,12 +184,3 @@ def _about_code(made: Sequence[Point]) -> Iterator[str]:
                 f"no module {module!r} is found from {reference.folder}: go to the folder that "
                 "holds it, or install it"
             )
-
-
-def _about_command(workload: CommandWorkload) -> Iterator[str]:
-    program = workload.command[0]
-    # A path with a slash starts at the folder that the program runs in.
-    if "/" in program and workload.cwd:
-        program = str(Path(workload.cwd, program))
-    if find_program(program, workload.env.get("PATH")) is None:
-        yield f"no command {program!r} on this machine: check its spelling, or give its full path"

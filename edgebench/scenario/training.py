@@ -177,33 +177,27 @@ class TrainingWorkload(TomlTable):
         """Refuse what TensorFlow can't train; PyTorch trains everything."""
         compiled = True in self.compiled
         if TENSORFLOW in self.framework:
-            self._check_tensorflow()
+            if other := next((name for name in self.network if name not in IN_TENSORFLOW), None):
+                raise ValueError(
+                    f"framework {TENSORFLOW} trains only {' and '.join(IN_TENSORFLOW)}, not "
+                    f"{other}; leave one out"
+                )
+            fields, own = type(self).model_fields, ("loss", "trained", "start", "precision")
+            lacking = (*own, "checkpointing", "per_layer", "interop_threads")
+            given = [Named(name) for name in lacking if getattr(self, name) != fields[name].default]
+            if given:
+                raise KeysError(
+                    f"framework {TENSORFLOW} trains the whole network from scratch, in float32, by "
+                    "its own loss, without checkpointing and per_layer; leave ",
+                    given[0],
+                    *(part for one in given[1:] for part in (" and ", one)),
+                    " out",
+                )
         elif compiled:
             raise ValueError(f"only framework {TENSORFLOW} has compiled steps; leave compiled out")
         if compiled and self.accumulation != (1,):
             raise ValueError(
                 "a compiled step trains on its batch as a whole; leave accumulation or compiled out"
-            )
-
-    def _check_tensorflow(self) -> None:
-        if other := next((name for name in self.network if name not in IN_TENSORFLOW), None):
-            raise ValueError(
-                f"framework {TENSORFLOW} trains only {' and '.join(IN_TENSORFLOW)}, not {other}; "
-                "leave one out"
-            )
-        if self.loss is not None:
-            words = f"framework {TENSORFLOW} has a loss of its own; leave "
-            raise KeysError(words, Named("loss"), " out")
-        lacking = ("trained", "start", "precision", "checkpointing", "per_layer", "interop_threads")
-        fields = type(self).model_fields
-        given = [Named(name) for name in lacking if getattr(self, name) != fields[name].default]
-        if given:
-            raise KeysError(
-                f"framework {TENSORFLOW} trains the whole network from scratch, in float32, "
-                "without checkpointing and per_layer; leave ",
-                given[0],
-                *(part for one in given[1:] for part in (" and ", one)),
-                " out",
             )
 
     def _check_accelerator(self) -> None:
@@ -253,18 +247,31 @@ class TrainingWorkload(TomlTable):
 
         What means nothing to a network or a data set is None there, and is no axis of it.
         """
+        steps = STEPS if self.steps is None and self.epochs is None else self.steps
+        keys = {"epochs", "image", "classes", "data_folder", "threads", "per_layer", "evaluate"}
+        same = {**self.model_dump(include=keys), "steps": steps, **process_settings(self)}
         own_axes = self.framework, self.network, self.data
         for framework, network, data, where in itertools.product(
             *own_axes, list(accelerator_settings(self.accelerator))
         ):
             sized = network in SIZED
+            shapes: tuple[str | None, ...] = self.shape or ()
+            if data != SYNTHETIC:
+                shapes = ((None if ":" in data else "x".join(map(str, DATA_SHAPES[data]))),)
+            # What a worker has to know of the user's own network, loss and data.
+            named = [one for one in (network, data, self.loss) if one and ":" in one]
+            found = [parse_reference(one, Path()) for one in named]
+            own: dict[str, Any] = (
+                {"references": {one.name: one.to_json() for one in found}} if found else {}
+            )
+            own |= {"loss": network_name(self.loss)} if self.loss else {}
             given = {name: getattr(self, name) for name in _AXES}
             axes = {
                 **given,
                 "compiled": self.compiled if framework == TENSORFLOW else (None,),
                 **({} if sized else {"depth": (None,), "width": (None,)}),
                 "activation": self.activation if network == MLP else (None,),
-                "shape": self._shapes(data),
+                "shape": shapes,
             }
             for chosen in combinations(axes):
                 yield {
@@ -273,29 +280,9 @@ class TrainingWorkload(TomlTable):
                     "network": network_name(network),
                     "data": network_name(data),
                     **chosen,
-                    **self._references(network, data),
-                    **self._same_for_all(),
+                    **own,
+                    **same,
                     **where,
                     "examples": self.examples or max(EXAMPLES, chosen["batch"]),
                     "seed": seed,
                 }
-
-    def _references(self, network: str, data: str) -> dict[str, Any]:
-        """Return what a worker has to know of the user's own network, loss and data."""
-        named = [one for one in (network, data, self.loss) if one and ":" in one]
-        found = [parse_reference(one, Path()) for one in named]
-        own: dict[str, Any] = {"references": {one.name: one.to_json() for one in found}}
-        loss = {"loss": network_name(self.loss)} if self.loss else {}
-        return (own if found else {}) | loss
-
-    def _shapes(self, data: str) -> tuple[str | None, ...]:
-        if ":" in data:
-            return (None,)
-        if data == SYNTHETIC:
-            return self.shape or ()
-        return ("x".join(map(str, DATA_SHAPES[data])),)
-
-    def _same_for_all(self) -> dict[str, Any]:
-        steps = STEPS if self.steps is None and self.epochs is None else self.steps
-        keys = {"epochs", "image", "classes", "data_folder", "threads", "per_layer", "evaluate"}
-        return {**self.model_dump(include=keys), "steps": steps, **process_settings(self)}

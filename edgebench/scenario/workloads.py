@@ -7,7 +7,8 @@ entry in :data:`Workload`, and one in the workers' registry.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import (
@@ -46,18 +47,16 @@ if TYPE_CHECKING:
 _OPTIONAL = ("stop_after_s", "throughput", "throughput_pattern", "reset", "files", "stdin")
 
 
-def _existing_folder(text: object, info: ValidationInfo) -> str:
-    path = scenario_path(text, info)
-    if not path.is_dir():
-        raise ValueError(f"there is no folder {path}")
-    return str(path)
+def _existing(is_there: Callable[[Path], bool], noun: str) -> BeforeValidator:
+    """Return the check of a path's text that such a thing is there."""
 
+    def check(text: object, info: ValidationInfo) -> str:
+        path = scenario_path(text, info)
+        if not is_there(path):
+            raise ValueError(f"there is no {noun} {path}")
+        return str(path)
 
-def _existing_file(text: object, info: ValidationInfo) -> str:
-    path = scenario_path(text, info)
-    if not path.is_file():
-        raise ValueError(f"there is no file {path}")
-    return str(path)
+    return BeforeValidator(check)
 
 
 def _existing_files(listed: object, info: ValidationInfo) -> tuple[str, ...]:
@@ -128,7 +127,7 @@ class CommandWorkload(TomlTable):
     command: Annotated[tuple[str, ...], BeforeValidator(_words)] = key(
         ..., '["python3", "train.py"]'
     )
-    cwd: Annotated[str, BeforeValidator(_existing_folder)] | None = key(None, '"."')
+    cwd: Annotated[str, _existing(Path.is_dir, "folder")] | None = key(None, '"."')
     env: Annotated[dict[str, str], AfterValidator(_variables)] = key({}, '{OMP_NUM_THREADS = "2"}')
     stop_after_s: Seconds | None = key(None, '"20s"', alias="stop_after")
     throughput: bool = key(False, "true")
@@ -139,7 +138,7 @@ class CommandWorkload(TomlTable):
     reset: Annotated[tuple[str, ...], BeforeValidator(_words)] | None = key(
         None, '["rm", "-f", "out.bin"]'
     )
-    stdin: Annotated[str, BeforeValidator(_existing_file)] | None = key(None, '"prompts.txt"')
+    stdin: Annotated[str, _existing(Path.is_file, "file")] | None = key(None, '"prompts.txt"')
 
     def networks(self) -> tuple[str, ...]:
         """None: which network a program runs is unknown."""
