@@ -32,7 +32,7 @@ KINDS: dict[str, tuple[str, ...]] = {
         r"\b\d kHz|\bevery \d+ m?s\b",
     ),
     "machines": (
-        r"AMD EPYC, (?:\d cores, )?\d+ GiB",
+        r"(?:AMD EPYC|Intel Xeon), (?:\d cores, )?\d+ GiB",
         r"\bvm-2core-24g\b|\bNVIDIA H200\b",
         r"\b2 cores of an AMD EPYC",
     ),
@@ -76,7 +76,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/verbs/advise.md": (
         *("less than 10 %", "5 % of each other", "same to 1 %", "exact test at 10 %"),
     ),
-    "docs/explanation/storage-speed.md": ("more than 10 % off",),
+    "docs/explanation/storage-speed.md": ("more than 10 % off", "slowed 1.5 times or more"),
     "docs/how-to/onnx-and-tflite.md": ("between 0 and 1, whole numbers are 0 or 1",),
     "docs/how-to/your-own-model.md": ("3x224x224", "numbers from 0 to 1."),
     "results/README.md": (

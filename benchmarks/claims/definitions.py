@@ -18,6 +18,7 @@ def _compare() -> Iterator[Claim]:
 
 
 def _minimum() -> Iterator[Claim]:
+    from edgebench.answers.limits import _LESS
     from edgebench.results.spread import SLIGHT
     from edgebench.run.search.search import (
         _CONFIRM_S,
@@ -26,6 +27,7 @@ def _minimum() -> Iterator[Claim]:
         PRECISION,
     )
 
+    yield says("finish without swap at less than {} of the need", f"{_LESS:g}")
     yield says("until they are at most {} % apart", _whole(100 * (PRECISION - 1)))
     yield says("with swap, steps of {} % down", _whole(100 * (1 - _DOWN)))
     yield says("once the search has taken {} s", f"{_CONFIRM_S:g}")
@@ -47,6 +49,12 @@ def _ledgers() -> Iterator[Claim]:
     yield says("at most {} % of the larger figure, or {} MiB", *small)
 
 
+def _board() -> Iterator[Claim]:
+    from edgebench.boards.board import ASSUMED_IDLE_BYTES
+
+    yield says("only `idle_memory` is then assumed, as {} MiB", ASSUMED_IDLE_BYTES >> 20)
+
+
 def _glossary() -> Iterator[Claim]:
     from edgebench.results.rounds import TOLERANCE
 
@@ -54,6 +62,7 @@ def _glossary() -> Iterator[Claim]:
 
 
 CLAIMS: dict[str, Callable[[], Iterator[Claim]]] = {
+    "docs/boards.md": _board,
     "docs/glossary.md": _glossary,
     "docs/reading-an-answer.md": _answers,
     "docs/verbs/compare.md": _compare,

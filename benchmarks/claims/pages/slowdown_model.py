@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from claims.kept import rows
+from claims.kept import calibration, rows
 from claims.texts import Claim, says, table
 
 PAGE = "docs/explanation/slowdown-model.md"
@@ -43,6 +43,12 @@ def claims() -> Iterator[Claim]:
         "{} % at 50 MB/s ({} networks), {} % at 300 MB/s and 5,000 requests a second ({}), {} % in zram"
         " ({})",
         *(part for one in (slow, few, zram) for part in (_error(one), one[1])),
+    )
+    disk = calibration("file")
+    yield says(
+        "read from swap at {} to {} GB/s and written at {} to {}",
+        *(f"{disk['swap_in_bytes_per_s'][end] / 1e9:.2f}" for end in ("low", "high")),
+        *(f"{disk['swap_out_bytes_per_s'][end] / 1e9:.1f}" for end in ("low", "high")),
     )
     cubic = [found[sweep, "steady", "a limit left out"] for sweep in SWEEPS]
     yield says("is off by {}, {} and {} % at a limit that is left out", *map(_error, cubic))

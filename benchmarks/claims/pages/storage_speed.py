@@ -14,6 +14,8 @@ def claims() -> Iterator[Claim]:
     """How much less repeats differ at held speeds."""
     request_s = calibration("file-ram")["request_s"]["value"]
     yield says("On it a request takes some {} µs", f"{request_s * 1e6:.0f}")
+    points = [int(row[2]) for row in rows("storage_repeats")]
+    yield says("(median over {} to {} points;", min(points), max(points))
     yield table("## How much better times repeat", _repeats())
 
 
