@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 @click.option(
     "--host", "hosts", metavar="NAME", multiple=True, help="Only this machine; may be repeated."
 )
-@click.option("--shared", metavar="NAME", help="Share one sweep of this name among the machines.")
 @results_option
 @click.option("--fresh", is_flag=True, help="Start new sweeps even if unfinished ones exist.")
 @json_option("the summary")
@@ -47,12 +46,11 @@ def fleet(
     scenario: str,
     inventory: Path,
     hosts: tuple[str, ...],
-    shared: str | None,
     results: Path,
     fresh: bool,
     as_json: bool,
 ) -> None:
-    """Run SCENARIO on several machines, reached by SSH: a sweep on each, or one that they share.
+    """Run SCENARIO on several machines, reached by SSH: a sweep on each.
 
     It may be interrupted at any time: the same command resumes it.
     """
@@ -74,7 +72,7 @@ def fleet(
         raise UsageError("a fleet needs no root here", remedy="the same command without sudo")
     if not find_program("ssh"):
         raise FleetError("ssh is not installed here", remedy="apt-get install openssh-client")
-    sweeps = run_on_fleet(scenario, loaded, results, tell, fresh=fresh, shared=shared, hosts=hosts)
+    sweeps = run_on_fleet(scenario, loaded, results, tell, fresh=fresh, hosts=hosts)
     found = list(map(_summary, sweeps))
     whole = [one for one in found if one["state"] == "complete"]
     if as_json:
@@ -99,8 +97,8 @@ def fleet(
     if unfinished or failing:
         words = f"not complete: {', '.join(unfinished)}" if unfinished else "complete"
         words += f"; trials ended unexpectedly: {', '.join(failing)}" if failing else ""
-        again = "" if shared else "".join(f" --host {name}" for name in unfinished)
-        remedy = f"correct what stands above; then the same command{again and ' with'}{again}"
+        again = "".join(f" --host {name}" for name in unfinished)
+        remedy = f"correct what stands above; then the same command with{again}"
         raise SweepIncompleteError(words, remedy=remedy if unfinished else None)
     if not as_json:
         each = f"compare --devices {typed_path(results)}"
@@ -117,6 +115,6 @@ def _summary(one: FleetSweep) -> dict[str, Any]:
         "trials": done,
         "planned": total,
         "outcomes": sweep.trials.outcomes() if sweep else {},
-        "state": "complete" if one.is_over and done == total else "not complete",
-        "machines": {machine.name: machine.reason or machine.state for machine in one.machines},
+        "state": "complete" if sweep and sweep.is_complete else "not complete",
+        "reason": one.problem and str(one.problem),
     }

@@ -70,14 +70,9 @@ class Make(_Message, frozen=True):
 
 
 class Hello(_Message, frozen=True):
-    """A machine's first message, which any version can read.
+    """A machine's first message, which any version can read: its version of edgebench."""
 
-    ``machine`` is the same for all sessions that can't make trials at the same time.
-    """
-
-    machine: str
     edgebench: str
-    python: str
 
 
 class Lacking(_Message, frozen=True):

@@ -2,8 +2,8 @@
 
 It takes orders on standard input and answers on standard output
 (:mod:`edgebench.fleet.messages`). It ends, and cleans up, when its input ends or the controller is
-silent for too long, also in the middle of a trial: that trial is made again elsewhere. Its one word
-is how many seconds are too long.
+silent for too long, also in the middle of a trial: that trial is made again. Its one word is how
+many seconds are too long.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import ctypes
 import fcntl
 import itertools
 import os
-import platform
 import queue
 import signal
 import sys
@@ -28,7 +27,6 @@ from edgebench.fleet import messages
 from edgebench.fleet.messages import pieces, store_file, stored_file, stored_tables
 from edgebench.processes import secure_environment
 from edgebench.records import TrialRecord
-from edgebench.results.live_file import boot_id
 from edgebench.run.sweep.trials import Progress, ScenarioTrials, open_trial_loop
 from edgebench.run.trial.trial import TrialFiles
 from edgebench.safe_files import make_own_folder, make_private_folder, open_file, remove_folder
@@ -93,9 +91,7 @@ def _serve(controller: _Controller) -> None:
     folder = state_home() / "edgebench"
     make_own_folder(folder)
     lock = open_file(folder / "fleet.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    found = os.fstat(lock)
-    machine = f"{boot_id()} {found.st_dev} {found.st_ino}"
-    controller.tell(messages.Hello(machine, __version__, platform.python_version()))
+    controller.tell(messages.Hello(__version__))
     opened = next(controller.orders)
     assert isinstance(opened, messages.Open)
     busy = "another fleet run makes trials there"

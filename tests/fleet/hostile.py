@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import platform
 import sys
-import time
-from pathlib import Path
 from typing import Any
 
 from edgebench import __version__
@@ -46,12 +42,7 @@ def answer(way: dict[str, Any], planned: dict[str, Any]) -> None:
 
 def main(way: dict[str, Any]) -> None:
     sys.stdout.buffer.write(b"Welcome to this machine!\n" + b"\xff\xfe\n" + b"x" * 100_000 + b"\n")
-    place, python = Path(os.environ["XDG_STATE_HOME"]).parent, platform.python_version()
-    hello = {"machine": str(place), "edgebench": __version__, "python": python}
-    send("hello", **{**hello, **way.get("hello", {})})
-    if {"hello", "lacking", "networks"} & set(way):
-        # It is refused before it gets a trial.
-        (place / "asked").touch()
+    send("hello", **{"edgebench": __version__, **way.get("hello", {})})
     sys.stdin.readline()
     send("lacking", files=way.get("lacking", []))
     for number in range(200):
@@ -62,13 +53,6 @@ def main(way: dict[str, Any]) -> None:
         order = json.loads(line)
         if order["is"] != "make":
             continue
-        if order["planned"]["trial"] == "probe":
-            answer({}, order["planned"])
-            continue
-        (place / "asked").touch()
-        while not way and not all((one / "asked").exists() for one in place.parent.iterdir()):
-            # Each machine gets a trial.
-            time.sleep(0.05)
         if "exit" in way:
             raise SystemExit(way["exit"])
         answer(way, order["planned"])

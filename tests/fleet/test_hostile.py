@@ -76,22 +76,22 @@ def test_machines_that_were_taken_over_are_named_and_left_out(
         add(fleet, f"bad-{number}", way)
     made = set(tmp_path.rglob("*"))
     monkeypatch.setattr(session, "_MOST_FILE_BYTES", 16 << 20)
-    said = fleet.ask(fleet.scenario("hostile", 20), "--shared", "lab")
+    said = fleet.ask(fleet.scenario("hostile", 2), code=3)
     for number, (way, words) in enumerate(WAYS):
         told = said.stderr.partition(f"bad-{number} is left out: ")[2].partition("\n")[0]
         assert words in told, way
         assert said.stderr.count(f"bad-{number}: stage") in (0, 100)
+        assert fleet.lines(f"bad-{number}", "hostile") == []
     assert "\x1b" not in said.stdout + said.stderr
-    lines = fleet.lines("lab", "hostile")
-    assert once_each(lines, 60)
-    assert {one["machine"] for one in lines} == {"good"}
-    (folder,) = fleet.folder.glob("results/lab/*")
-    new = set(tmp_path.rglob("*")) - made
-    own = {path for path in new if folder not in (path, *path.parents)}
-    places = {path for path in own if fleet.machines in path.parents}
-    results = fleet.folder / "results"
-    assert own - places == {fleet.folder / "hostile.toml", results, results / "lab"}
-    assert {path.name for path in places} == {"pid", "asked"}
+    assert once_each(fleet.lines("good", "hostile"), 6)
+    new, results = set(tmp_path.rglob("*")) - made, fleet.folder / "results"
+    outside = {path for path in new if results not in path.parents}
+    assert outside - {results, fleet.folder / "hostile.toml"} == {
+        place / "pid" for place in fleet.machines.iterdir()
+    }
+    trials = {f"{number:04d}" for number in range(1, 7)}
+    for path in results.glob("bad-*/*/*/*"):
+        assert (path.parent.name, path.stem) in {("logs", trial) for trial in trials}
     assert not psutil.Process().children(recursive=True)
 
 
@@ -99,10 +99,11 @@ def test_a_machine_that_is_lost_in_each_trial_gets_no_more(fleet: Fleet):
     add(fleet, "bad", {"exit": "\x1b[2Jended"})
     fleet.lost_after = "8s"
     fleet.write()
-    said = fleet.ask(fleet.scenario("lost", 2), "--shared", "lab")
+    said = fleet.ask(fleet.scenario("lost", 2), code=3)
     assert "bad: lost: the session ended: \\x1b[2Jended; it is tried again" in said.stderr
     assert "\x1b" not in said.stderr
-    assert once_each(fleet.lines("lab", "lost"), 6)
+    assert once_each(fleet.lines("good", "lost"), 6)
+    assert fleet.lines("bad", "lost") == []
 
 
 @pytest.mark.root

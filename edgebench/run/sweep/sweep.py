@@ -184,8 +184,7 @@ def _is_changed(settings: Mapping[str, Any], results: Path, began_s: float) -> b
 class PlannedSweep:
     """What is known of a sweep before its first trial.
 
-    ``given``: its points are not the scenario's. ``machines``: of a sweep that several machines
-    share, what is known of each.
+    ``given``: its points are not the scenario's.
     """
 
     scenario: Scenario
@@ -193,7 +192,6 @@ class PlannedSweep:
     planner: Planner
     manifest: Mapping[str, Any]
     given: bool = False
-    machines: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> str:
@@ -206,13 +204,12 @@ class PlannedSweep:
 
     def resolved(self) -> dict[str, Any]:
         """Return what its folder says of it."""
-        said: dict[str, Any] = {
+        return {
             "fingerprint": self.fingerprint,
             "scenario": self.scenario.model_dump(mode="json"),
             "points": [to_builtins(point) for point in self.points],
             "plan": [asdict(planned) for planned in self.planner.first()],
         }
-        return said | ({"machines": dict(self.machines)} if self.machines else {})
 
 
 def planned_trials(
