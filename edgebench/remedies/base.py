@@ -23,13 +23,11 @@ class RemedyTarget:
         settings: the workload's, as a point has them.
         cores: how many it may use.
         environment: the variables that its process gets.
-        limit_bytes: its limit of memory; None: there is none.
     """
 
     settings: Mapping[str, Any]
     cores: int = 1
     environment: Mapping[str, str] = field(default_factory=dict)
-    limit_bytes: int | None = None
 
     @property
     def kind(self) -> str:

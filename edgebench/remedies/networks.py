@@ -24,7 +24,6 @@ _PARTS = (4, 3, 2)
 _MAPPED, _COPIED = "mmap", "copy"
 _READ_AGAIN = "weights are read from storage in every pass, even where they would fit"
 _NO_INSTRUCTIONS = "slower on a processor without instructions for it"
-_NEXT_TO_NOTHING = "next to nothing: a system call for each layer"
 
 
 def _has_loader(loader: str) -> Check:
@@ -36,43 +35,13 @@ def _has_loader(loader: str) -> Check:
     return first_reason(only("inference"), check)
 
 
+#: Weights in another precision are copied: files are larger.
 _converts = first_reason(
     only("inference", TORCH),
     refuse_set("the schedule stream reads weights as they are in their files", "schedule", STREAM),
     refuse_set("a precision is chosen already", "precision"),
 )
-
-
-def _precision(
-    name: str,
-    precision: str,
-    line: str,
-    *,
-    title: str,
-    costs: str,
-    source: str,
-    digits: str,
-    tolerance: float,
-) -> Remedy:
-    """Hold weights in another precision. They are copied: files are larger."""
-    on_gpu = refuse(
-        "it is computed on the accelerator",
-        lambda target: precision == INT8 and target.settings.get("accelerator") == CUDA,
-    )
-    return Remedy(
-        name,
-        title,
-        costs=costs,
-        source=source,
-        changes=f"outputs: about {digits} digits are left of each value",
-        lossy=True,
-        tolerance=tolerance,
-        unfit=first_reason(on_gpu, _converts),
-        setting=with_keys(line, precision=precision, loader=_COPIED),
-        effort=LINE,
-    )
-
-
+#: The kernel is advised on weights that edgebench maps layer by layer and that stay mapped.
 _is_advised = first_reason(
     only("inference", TORCH),
     refuse(
@@ -83,21 +52,6 @@ _is_advised = first_reason(
     refuse_set("its weights are converted, so they are in no file", "precision"),
     refuse_set("the kernel is advised already", "page_advice"),
 )
-
-
-def _advice(name: str, advice: str, line: str, *, title: str, costs: str) -> Remedy:
-    """Advise the kernel on weights that edgebench maps layer by layer and that stay mapped."""
-    return Remedy(
-        name,
-        f"maps the weights, and {title}",
-        costs=costs,
-        source=f"madvise(2), MADV_{advice.upper()}",
-        unfit=_is_advised,
-        setting=with_keys(line, page_advice=advice, loader=_MAPPED),
-        effort=REWRITE,
-    )
-
-
 _by_layer = first_reason(
     only("inference", TORCH),
     refuse_set("it makes one token after the other of the same weights", "schedule", GENERATE),
@@ -169,69 +123,66 @@ REMEDIES = (
         effort=LINE,
     ),
     # The range of float32 with fewer digits.
-    _precision(
+    Remedy(
         "bfloat16-weights",
-        "bfloat16",
-        "network.to(torch.bfloat16)   # the input too",
-        title="holds weights and activations in bfloat16: half the memory",
+        "holds weights and activations in bfloat16: half the memory",
         costs=_NO_INSTRUCTIONS,
         source="torch.nn.Module.bfloat16",
-        digits="three",
+        changes="outputs: about three digits are left of each value",
+        lossy=True,
         tolerance=0.1,
-    ),
-    # More digits than bfloat16, but a small range: large values become infinite.
-    _precision(
-        "float16-weights",
-        "float16",
-        "network.to(torch.float16)   # the input too",
-        title="holds weights and activations in float16: half the memory",
-        costs=f"much {_NO_INSTRUCTIONS}",
-        source="torch.nn.Module.half",
-        digits="four",
-        tolerance=0.02,
+        unfit=_converts,
+        setting=with_keys(
+            "network.to(torch.bfloat16)   # the input too", precision="bfloat16", loader=_COPIED
+        ),
+        effort=LINE,
     ),
     # Dynamic quantisation: no data are needed to calibrate it. Convolutions stay as they are.
-    _precision(
+    Remedy(
         "int8-weights",
-        INT8,
-        "torch.ao.quantization.quantize_dynamic(network, {torch.nn.Linear})",
-        title="holds the weights of linear layers in integers of one byte: a quarter of the memory",
+        "holds the weights of linear layers in integers of one byte: a quarter of the memory",
         costs="activations are converted in each execution",
         source="PyTorch's dynamic quantisation, torch.ao.quantization.quantize_dynamic",
-        digits="two",
+        changes="outputs: about two digits are left of each value",
+        lossy=True,
         tolerance=0.1,
-    ),
-    # More is read at once, and what was read is dropped sooner.
-    _advice(
-        "sequential-weights",
-        "sequential",
-        "weights.madvise(mmap.MADV_SEQUENTIAL)   # an mmap.mmap of the file",
-        title="tells the kernel that they are read in order",
-        costs="more is read ahead than may be used",
+        unfit=first_reason(
+            refuse_set("it is computed on the accelerator", "accelerator", CUDA), _converts
+        ),
+        setting=with_keys(
+            "torch.ao.quantization.quantize_dynamic(network, {torch.nn.Linear})",
+            precision=INT8,
+            loader=_COPIED,
+        ),
+        effort=LINE,
     ),
     # Storage works while the processor does.
-    _advice(
+    Remedy(
         "next-layer-ahead",
-        "willneed",
-        "weights.madvise(mmap.MADV_WILLNEED, start, length)   # of the next layer, before this",
-        title="has the next layer's read while this one runs",
-        costs=_NEXT_TO_NOTHING,
-    ),
-    # If weights are used again and again in the same order, the last used is needed last.
-    _advice(
-        "cold-behind",
-        "cold",
-        "libc.madvise(start, length, 20)   # MADV_COLD, of a layer's weights, after it",
-        title="has the kernel evict those that were just used first",
-        costs=_NEXT_TO_NOTHING,
+        "maps the weights, and has the next layer's read while this one runs",
+        costs="next to nothing: a system call for each layer",
+        source="madvise(2), MADV_WILLNEED",
+        unfit=_is_advised,
+        setting=with_keys(
+            "weights.madvise(mmap.MADV_WILLNEED, start, length)   # of the next layer, before this",
+            page_advice="willneed",
+            loader=_MAPPED,
+        ),
+        effort=REWRITE,
     ),
     # The memory of the layer that has run is free for activations and the runtime.
-    _advice(
+    Remedy(
         "pageout-behind",
-        "pageout",
-        "libc.madvise(start, length, 21)   # MADV_PAGEOUT, of a layer's weights, after it",
-        title="has the kernel drop each layer's as soon as it has run",
-        costs="all weights are read again in each pass, even where they would fit",
+        "maps the weights, and has the kernel drop each layer's as soon as it has run",
+        costs=_READ_AGAIN,
+        source="madvise(2), MADV_PAGEOUT",
+        unfit=_is_advised,
+        setting=with_keys(
+            "libc.madvise(start, length, 21)   # MADV_PAGEOUT, of a layer's weights, after it",
+            page_advice="pageout",
+            loader=_MAPPED,
+        ),
+        effort=REWRITE,
     ),
     # The least memory: one layer's weights.
     _order(

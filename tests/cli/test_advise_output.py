@@ -41,7 +41,7 @@ FOUND = Advice(
     best=BEST,
     tried=(TRIED, STOPPED),
     untried=(),
-    out_of_time=("tcmalloc", "one-thread"),
+    out_of_time=("jemalloc", "one-thread"),
     trials=20,
     total_s=280.0,
     trial_s=19.0,
@@ -59,7 +59,7 @@ def test_what_was_tried_and_what_to_type(capsys: pytest.CaptureFixture[str]):
     assert said.startswith("alexnet at 160 MiB 6.50 s as it is (5.42x) 20 trials, 4 min 40 s")
     assert 'stream 2.50 s 0.40x 5/5 <- schedule = "stream" # in a scenario; mlock them' in said
     assert "arena-max >9.50 s 0/1 stopped" in said
-    assert "not tried for lack of time: tcmalloc, one-thread (--budget)" in said
+    assert "not tried for lack of time: jemalloc, one-thread (--budget)" in said
     assert "lack of time" not in printed(replace(FOUND, out_of_time=()), capsys)
 
 

@@ -115,8 +115,8 @@ def test_no_pressure_no_trials():
 
 
 def test_the_best_two_are_measured_anew():
-    found = search(world_of(mmap_threshold=0.3, trim_threshold=0.4, one_thread=0.8))
-    assert found.confirmed == {"mmap-threshold", "trim-threshold"}
+    found = search(world_of(mmap_threshold=0.3, arena_max=0.4, one_thread=0.8))
+    assert found.confirmed == {"mmap-threshold", "arena-max"}
     assert found.planner.easiest(sorted(found.confirmed)) == "mmap-threshold"
     measured = found.blocks(CONFIRMING, 1000)
     assert len(measured) == 15
@@ -173,8 +173,9 @@ def test_where_nothing_helps_nothing_wins(seed: int):
 
 
 def test_killed_even_plain():
-    found = search(lambda name, limited: None if limited and "mmap" not in name else 1.0)
-    assert found.confirmed == {"mmap-threshold", "mmap-threshold-1m"}
+    fit = {"mmap-threshold", "arena-max"}
+    found = search(lambda name, limited: None if limited and name not in fit else 1.0)
+    assert found.confirmed == fit
     assert found.planner.plain_end == "oom-killed"
     assert (PLAIN, True) not in found.blocks(SCREENING, CONFIRMING)
     assert found.blocks(CONFIRMING, 1000).count((PLAIN, True)) == 5
@@ -183,11 +184,11 @@ def test_killed_even_plain():
 def test_outputs_may_be_off_as_far_as_a_remedy_says():
     """Other outputs are no answer, however fast; ``one-thread`` may change the last digits."""
     found = search(
-        world_of(mmap_threshold=0.3, trim_threshold=0.6),
+        world_of(mmap_threshold=0.3, arena_max=0.6),
         notes=lambda name: {"output_sha256": {"net": "a" if name != "mmap-threshold" else "b"}},
     )
     assert found.planner.end_of("mmap-threshold") == "changed"
-    assert found.confirmed == {"trim-threshold"}
+    assert found.confirmed == {"arena-max"}
     for shift, end in ((1e-5, "ok"), (0.01, "changed")):
         found = search(
             world_of(one_thread=0.3),

@@ -58,7 +58,7 @@ def test_what_fits_whom():
     training, inference, command = (fitting(one) for one in (TRAINING, INFERENCE, COMMAND))
     assert {"checkpointing", "accumulation", "half-batch", "bfloat16"} <= set(training)
     assert {"mapped-weights", "layer-by-layer"} <= set(inference)
-    allocator = {"mmap-threshold", "trim-threshold", "arena-max"}
+    allocator = {"mmap-threshold", "arena-max"}
     assert allocator <= set(training) & set(inference) & set(command)
     assert not {"checkpointing", "mapped-weights"} & set(command)
 
@@ -138,40 +138,3 @@ def test_the_same_state_is_not_taken_away_twice():
     assert not {"last-layer"} & set(fitting({**TRAINING, "trained": "last"}))
     assert "malloc-trim" not in fitting(COMMAND)
     assert {"sgd", "last-layer"} <= {one.name for one in all_remedies() if one.lossy}
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("name", "content", "remedy", "variable", "value"),
-    [
-        ("java", b"\x7fELF", "jvm-heap", "JAVA_TOOL_OPTIONS", "-XX:MaxRAMPercentage=75"),
-        ("nodejs", b"\x7fELF", "node-heap", "NODE_OPTIONS", "--max-old-space-size=187"),
-        (
-            "served",
-            b"\x7fELF" + bytes(5000) + b"\xff Go buildinf:\x08\x02go1.22",
-            "go-memory-limit",
-            "GOMEMLIMIT",
-            "225MiB",
-        ),
-    ],
-)
-def test_a_runtime_that_sizes_its_heap_is_told_the_limit(
-    tmp_path: Path, name: str, content: bytes, remedy: str, variable: str, value: str
-):
-    (tmp_path / name).write_bytes(content)
-    (tmp_path / name).chmod(0o755)
-    link = tmp_path / "start"
-    link.symlink_to(tmp_path / name)
-    command = {"kind": "command", "command": [str(link), "work"]}
-    about = {"limit_bytes": 250 << 20}
-    heaps = {"jvm-heap", "node-heap", "go-memory-limit"}
-    found = fitting(command, **about)
-    assert heaps & set(found) == {remedy}
-    assert found[remedy].setting(target(command, **about)).env == {variable: value}
-    sized = {**command, "command": [str(link), "-Xmx64m", "--max-old-space-size=64"]}
-    told = {"GOMEMLIMIT": "64MiB"} if remedy.startswith("go") else {}
-    assert not heaps & set(fitting(sized, environment=told, **about))
-    kept = target(command, environment={variable: "-Dx=1"}, **about)
-    if not remedy.startswith("go"):
-        assert found[remedy].setting(kept).env == {variable: f"-Dx=1 {value}"}
-    assert not heaps & set(fitting(COMMAND, **about))

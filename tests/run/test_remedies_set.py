@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +20,7 @@ from tests.quiet import Quiet
 pytestmark = pytest.mark.own_cgroup
 NETWORK = {"kind": "inference", "network": "lenet", "schedule": "bulk", "warm": 1, "threads": 1}
 #: Those about pages are each tried without a cgroup, in ``tests/layers/test_advised_pages.py``.
-PLAIN, TOGETHER = "plain", ("one-interop-thread", "no-huge-pages", "pageout-behind")
+PLAIN, TOGETHER = "plain", ("no-huge-pages", "pageout-behind")
 
 
 def scenario(workload: dict[str, Any], swap: str = "none") -> Scenario:
@@ -54,8 +53,6 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TrialRecord]:
 def test_remedies_are_in_force_in_their_trial_and_change_no_output(tried: dict[str, TrialRecord]):
     plain, found = tried[PLAIN].notes, tried["together"].notes
     assert "huge_pages" not in plain
-    assert found["interop_threads"] == 1
     assert found["huge_pages"] is False
-    assert plain["interop_threads"] > 1 or os.cpu_count() == 1
     assert tried["together"].settings["page_advice"] == "pageout"
     assert found["output_sha256"] == plain["output_sha256"]

@@ -337,7 +337,7 @@ def remedy_target(plain: Point) -> RemedyTarget:
     settings, limits = plain.settings, plain.limits
     cores = limits.cores or len(os.sched_getaffinity(0))
     environment = {**given_environment(), **(settings.get("env") or {})}
-    return RemedyTarget(settings, cores, environment, limits.memory_bytes)
+    return RemedyTarget(settings, cores, environment)
 
 
 def _tried(planner: AdvicePlanner, candidate: Candidate, is_program: bool) -> TriedRemedy:
