@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
+import signal
 import socket
 from pathlib import Path
 
 import click
 
 from edgebench.cli.options import json_option
-from edgebench.cli.output import print_json, print_next, print_warnings
+from edgebench.cli.output import print_json, print_next
 from edgebench.errors import UsageError
 from edgebench.extras import need
 
@@ -31,16 +31,8 @@ from edgebench.extras import need
     help="Folder of data sets, checkpoints, networks and code that the form may name; Python files "
     "directly in it may be imported.",
 )
-@click.option(
-    "--token/--no-token",
-    "with_token",
-    default=True,
-    help="Require a token, or let every user of this machine in.",
-)
 @json_option("the address")
-def serve(
-    results: Path, host: str, port: int, files: Path | None, with_token: bool, as_json: bool
-) -> None:
+def serve(results: Path, host: str, port: int, files: Path | None, as_json: bool) -> None:
     """Serve a page that starts sweeps, follows them live and shows all results in RESULTS.
 
     The printed address contains a token, without which the page can't be opened. A sweep that was
@@ -49,43 +41,36 @@ def serve(
     need("starlette", "uvicorn")
     from edgebench.serve.app import make_app, make_server, open_socket
     from edgebench.serve.page_sweep import PageSweep, page_folder
-    from edgebench.serve.security import AccessRules, is_loopback, new_token, token_file
+    from edgebench.serve.security import new_token, token_file
 
     if not host.strip():
         raise UsageError("--host is empty", remedy="leave it out to serve on this machine only")
-    if not with_token and not is_loopback(host):
-        remedy = "leave out --no-token, or leave out --host to serve on this machine only"
-        what = f"without a token, everyone who reaches {host} could start sweeps"
-        raise UsageError(what, remedy=remedy)
-    token = new_token() if with_token else None
-    page_sweep = PageSweep(results.resolve(), page_folder(results))
-    app = make_app(page_sweep, AccessRules(host, token), files and files.resolve())
-    with open_socket(host, port) as sock, contextlib.ExitStack() as kept:
+    page_sweep, token = PageSweep(results.resolve(), page_folder(results)), new_token()
+    app = make_app(page_sweep, token, host, files and files.resolve())
+    with open_socket(host, port) as sock:
         port = sock.getsockname()[1]
-        file = kept.enter_context(token_file(port, token)) if token else None
-        # uvicorn sets logging up anew, which closes what another library's log wrote to.
-        server = make_server(app)
-        _print_address(host, port, token, file, as_json)
-        server.run(sockets=[sock])
+        with token_file(port, token) as file:
+            # uvicorn sets logging up anew, which closes what another library's log wrote to.
+            server = make_server(app)
+            if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+                # It ends in order on this signal.
+                signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+            _print_address(host, port, token, file, as_json)
+            server.run(sockets=[sock])
 
 
-def _print_address(
-    host: str, port: int, token: str | None, file: Path | None, as_json: bool
-) -> None:
+def _print_address(host: str, port: int, token: str, file: Path, as_json: bool) -> None:
     from edgebench.serve.security import is_loopback
 
     # A browser can't open "every address", but the machine's name.
     named = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
     shown = f"[{named}]" if ":" in named else named
-    address = f"http://{shown}:{port}/" + (f"#token={token}" if token else "")
-    if token is None:
-        print_warnings(["no token: every user of this machine can start sweeps as you"])
+    address = f"http://{shown}:{port}/#token={token}"
     if as_json:
         print_json({"address": address, "port": port, "token_file": file})
         return
     click.echo(f"open: {address}")
-    if file:
-        click.echo(f"token: also in {file}, which only you can read", err=True)
+    click.echo(f"token: also in {file}, which only you can read", err=True)
     click.echo("Ctrl-C ends the server; a sweep that it started continues", err=True)
     if is_loopback(host):
         tunnel = f"ssh -L {port}:127.0.0.1:{port} this-machine"

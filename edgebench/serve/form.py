@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -22,7 +23,7 @@ from pydantic_core import PydanticUndefined
 
 from edgebench.boards.board import board_names
 from edgebench.layers.names import CONFIGURATIONS
-from edgebench.layers.references import FILE_KINDS, TRANSFORMERS
+from edgebench.layers.references import TRANSFORMERS
 from edgebench.safe_folders import real_path
 from edgebench.scenario.faults import faults_of, tables_in
 from edgebench.scenario.keys import (
@@ -57,9 +58,9 @@ _BY_TYPE = {bool: "switch", int: "int", float: "float"}
 
 
 #: Keys whose values may be references, of any kind of workload.
-_REFERENCES = ("network", "pipeline", "data")
-#: A file's name, and a function in it with its arguments.
-_CODE = re.compile(r"([^/\\:?]+\.py)(:[^\W\d][\w.]*(?:\?[^/\\]*)?)")
+_REFERENCES = {"network", "pipeline", "data", "start"}
+#: What follows a file's name: a function with its arguments, or nothing.
+_FUNCTION = re.compile(r"(?:[^\W\d][\w.]*(?:\?[^/\\]*)?)?")
 _PLAIN = re.compile(r"[\w-]+")
 #: Networks that generate text and come with edgebench.
 _GENERATORS = tuple(f"{TRANSFORMERS}:{name}" for name in CONFIGURATIONS)
@@ -165,6 +166,16 @@ class FormFiles:
 
     folder: Path | None = None
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Names of the folder's own files; a link that leads out is none."""
+        inside = real_path(self.folder) if self.folder else None
+        return frozenset(
+            file.name
+            for file in (self.folder.iterdir() if self.folder else ())
+            if file.is_file() and real_path(file).parent == inside
+        )
+
     def keys(self, kind: str, keys: Sequence[Key]) -> list[Key]:
         """Return a workload's keys.
 
@@ -173,12 +184,16 @@ class FormFiles:
         if kind != "training":
             known = {"network": _GENERATORS}
             return [replace(k, choices=(*k.choices, *known.get(k.name, ()))) for k in keys]
-        sets = tuple(name for name in DATA_SETS if name not in FROM_FOLDER or self._has(name))
+        sets = tuple(n for n in DATA_SETS if n not in FROM_FOLDER or self._has_data(n))
         fitted = [replace(key, choices=sets) if key.name == "data" else key for key in keys]
-        if found := self._named(CHECKPOINT_SUFFIXES):
+        if found := sorted(n for n in self.names if n.endswith(tuple(CHECKPOINT_SUFFIXES))):
             start = Key("start", "choice", many=True, default=[SCRATCH], example=SCRATCH)
             fitted.append(replace(start, choices=(SCRATCH, *found)))
         return fitted
+
+    def _has_data(self, name: str) -> bool:
+        folder = self.folder
+        return folder is not None and all((folder / file).is_file() for file in VISION_FILES[name])
 
     def with_paths(self, workload: Mapping[str, Any]) -> dict[str, Any]:
         """Return the workload's table, with the path of each file that it names.
@@ -187,15 +202,12 @@ class FormFiles:
             UnnamedFileError: a value names something else than is permitted.
         """
         table = dict(workload)
-        for key in _REFERENCES:
-            if key in table:
-                many, values = isinstance(table[key], list), as_list(table[key])
-                found = [self._reference(key, value) for value in values]
-                table[key] = found if many else found[0]
+        for key in _REFERENCES & table.keys():
+            values = table[key]
+            paths = [self._reference(key, value) for value in as_list(values)]
+            table[key] = paths if isinstance(values, list) else paths[0]
         if self.folder and any(name in FROM_FOLDER for name in as_list(table.get("data"))):
             table["data_folder"] = str(self.folder)
-        if "start" in table:
-            table["start"] = [self._start(name) for name in as_list(table["start"])]
         return table
 
     def _reference(self, key: str, name: Any) -> Any:
@@ -204,38 +216,15 @@ class FormFiles:
             return name
         if self.folder is None:
             raise UnnamedFileError(key, _NO_FOLDER)
-        code = _CODE.fullmatch(name)
-        file, rest = (code[1], code[2]) if code else (name, "")
-        known = self._named((".py",) if code else tuple(FILE_KINDS))
-        if file not in known:
-            shown = ", ".join(self._named((".py", *FILE_KINDS))) or "none"
-            raise UnnamedFileError(
-                key,
-                f"{name!r} is no file of this server's folder; it has {shown}: "
-                "write file.py:function, or a file's name",
-            )
-        return f"{self.folder / file}{rest}"
-
-    def _has(self, name: str) -> bool:
-        folder = self.folder
-        return folder is not None and all((folder / file).is_file() for file in VISION_FILES[name])
-
-    def _named(self, suffixes: Sequence[str]) -> tuple[str, ...]:
-        """Names of the folder's own files with these endings; a link that leads out is none."""
-        files = self.folder.iterdir() if self.folder else ()
-        found = (f.name for f in files if f.suffix in suffixes and self._is_own(f))
-        return tuple(sorted(found))
-
-    def _is_own(self, file: Path) -> bool:
-        inside = real_path(file).parent == real_path(file.parent)
-        return inside and file.is_file()
-
-    def _start(self, name: Any) -> str:
-        if name == SCRATCH:
-            return SCRATCH
-        if self.folder is None or name not in self._named(CHECKPOINT_SUFFIXES):
-            raise UnnamedFileError("start", f"{name!r} is not one of this server's checkpoints")
-        return str(self.folder / name)
+        file, _, function = name.partition(":")
+        if file in self.names and _FUNCTION.fullmatch(function):
+            return f"{self.folder / name}"
+        shown = ", ".join(sorted(self.names)) or "none"
+        raise UnnamedFileError(
+            key,
+            f"{name!r} is no file of this server's folder; it has {shown}: "
+            "write file.py:function, or a file's name",
+        )
 
 
 class UnnamedFileError(ValueError):

@@ -1,23 +1,22 @@
 """Every sweep and trial below the results' root, as rows for the page; nothing is kept in memory.
 
 Sweeps are named by ``device/folder`` and looked up among those that are there, so that no request
-can name a path. A trial's samples are read in pieces, without numpy: of each stretch of rows the
-lowest and highest usage are kept, so that no peak is lost.
+can name a path. A trial's samples are read without numpy: of each stretch of rows the lowest and
+highest usage are kept, so that no peak is lost.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import csv
 import io
 import zipfile
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from msgspec import structs
 
@@ -46,13 +45,9 @@ _SPAN_KEYS = ("phase", "network", "layer", "name", "round", "wall_s", "peak_byte
 #: Of thousands of spans a screen shows so many phases, and so many layers.
 _MOST_SPANS = 400
 _MOST_METRICS = 1000
-
-
 #: How many stretches are drawn.
 _MOST_POINTS = 1000
-_PIECE_ROWS = 8192
 _MAGIC = b"\x93NUMPY\x01\x00"
-_MOST_COLUMNS = 64
 
 
 def find_sweep(root: Path, name: str) -> Path:
@@ -216,20 +211,15 @@ def fast_points(path: Path, points: int = _MOST_POINTS) -> dict[str, Any]:
     Raises:
         ResultsError: missing or damaged.
     """
-    with _table(path, "fast") as table:
-        rows = [
-            [
-                stretch["t_ns"][0],
-                min(stretch["usage_bytes"]),
-                max(stretch["usage_bytes"]),
-                max(stretch["swap_bytes"]),
-            ]
-            for stretch in table.stretches(points, ("t_ns", "usage_bytes", "swap_bytes"))
-        ]
+    samples, rows = 0, []
+    for stretch in _stretches(path, "fast", points):
+        t_ns, usage = stretch["t_ns"], stretch["usage_bytes"]
+        samples += len(t_ns)
+        rows.append([t_ns[0], min(usage), max(usage), max(stretch["swap_bytes"])])
     columns = ["t_s", "low_bytes", "high_bytes", "swap_bytes"]
     start_ns = rows[0][0] if rows else 0
     timed = _timed(rows, start_ns)
-    return {"samples": table.rows, "start_ns": start_ns, "columns": columns, "rows": timed}
+    return {"samples": samples, "start_ns": start_ns, "columns": columns, "rows": timed}
 
 
 def stat_points(path: Path, start_ns: int, points: int = _MOST_POINTS // 2) -> dict[str, Any]:
@@ -238,10 +228,12 @@ def stat_points(path: Path, start_ns: int, points: int = _MOST_POINTS // 2) -> d
     Raises:
         ResultsError: missing or damaged.
     """
-    with _table(path, "stat") as table:
-        names = ("t_ns", *(name for name in table.columns if name != "t_ns"))
-        rows = [[one[name][-1] for name in names] for one in table.stretches(points, names)]
-    return {"columns": ["t_s", *names[1:]], "rows": _timed(rows, start_ns)}
+    last = [
+        {name: column[-1] for name, column in s.items()} for s in _stretches(path, "stat", points)
+    ]
+    names = [name for name in (last[0] if last else ()) if name != "t_ns"]
+    rows = [[row["t_ns"], *(row[name] for name in names)] for row in last]
+    return {"columns": ["t_s", *names], "rows": _timed(rows, start_ns)}
 
 
 def _timed(rows: list[list[int]], start_ns: int) -> list[list[float | None]]:
@@ -252,31 +244,8 @@ def _timed(rows: list[list[int]], start_ns: int) -> list[list[float | None]]:
     ]
 
 
-@dataclass(frozen=True)
-class _Table:
-    """One member of the archive, open for reading in pieces."""
-
-    file: IO[bytes]
-    columns: tuple[str, ...]
-    rows: int
-
-    def stretches(self, points: int, names: tuple[str, ...]) -> Iterator[dict[str, array[int]]]:
-        """Yield the columns of these names in each of at most so many stretches of rows."""
-        step, every = len(self.columns), max(1, -(-self.rows // points))
-        most = max(1, _PIECE_ROWS // every) * every
-        for first in range(0, self.rows, most):
-            count = min(most, self.rows - first)
-            data = self.file.read(count * step * 8)
-            if len(data) < count * step * 8:
-                raise ValueError("they end early")
-            values = array("q", data)
-            for at in range(0, count, every):
-                piece = values[at * step : (at + every) * step]
-                yield {name: piece[self.columns.index(name) :: step] for name in names}
-
-
-@contextlib.contextmanager
-def _table(path: Path, name: str) -> Iterator[_Table]:
+def _stretches(path: Path, name: str, points: int) -> Iterator[dict[str, array[int]]]:
+    """Yield the columns of at most so many stretches of a table (numpy.lib.format, version 1.0)."""
     try:
         with (
             open_to_read(path) as packed,
@@ -284,19 +253,20 @@ def _table(path: Path, name: str) -> Iterator[_Table]:
             archive.open(f"{name}.npy") as file,
         ):
             check_unpacked(archive.getinfo(f"{name}.npy"))
-            yield _Table(file, *_header(file))
+            if file.read(8) != _MAGIC:
+                raise ValueError("no table")
+            text = file.read(int.from_bytes(file.read(2), "little")).decode("latin-1")
+            head = ast.literal_eval(text)
+            names = [name for name, kind in head["descr"] if kind == "<i8"]
+            if len(names) != len(head["descr"]) or "t_ns" not in names or head["fortran_order"]:
+                raise ValueError("no table of samples")
+            step, rows = len(names), int(head["shape"][0])
+            every = max(1, -(-rows // points))
+            for first in range(0, rows, every):
+                count = min(every, rows - first) * step
+                values = array("q", file.read(8 * count))
+                if len(values) < count:
+                    raise ValueError("they end early")
+                yield {name: values[at::step] for at, name in enumerate(names)}
     except (OSError, EOFError, KeyError, ValueError, SyntaxError, zipfile.BadZipFile) as error:
         raise ResultsError(f"damaged samples: {error}", where=str(path)) from None
-
-
-def _header(file: IO[bytes]) -> tuple[tuple[str, ...], int]:
-    """Columns and number of rows (numpy.lib.format, version 1.0)."""
-    if file.read(8) != _MAGIC:
-        raise ValueError("no table")
-    text = file.read(int.from_bytes(file.read(2), "little")).decode("latin-1")
-    head = ast.literal_eval(text)
-    columns = tuple(name for name, kind in head["descr"] if kind == "<i8")
-    whole = columns and len(columns) == len(head["descr"]) <= _MOST_COLUMNS
-    if not whole or "t_ns" not in columns or head["fortran_order"]:
-        raise ValueError("no table of samples")
-    return columns, int(head["shape"][0])

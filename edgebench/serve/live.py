@@ -18,7 +18,6 @@ from typing import Any
 from msgspec import structs
 
 from edgebench.answers.trials import reason_words
-from edgebench.boards.board import known_boards
 from edgebench.errors import EdgebenchError
 from edgebench.kills import needs_explanation
 from edgebench.measures.machine.system_files import SystemMemory, read_system
@@ -59,20 +58,6 @@ def system_row(seen: SystemMemory) -> list[Any]:
         seen.active_bytes,
         seen.swap_used_bytes,
         seen.cpu_share,
-    ]
-
-
-def board_rows() -> list[dict[str, Any]]:
-    """Each board, the smallest first: of its RAM what Linux has, and what programs can have."""
-    return [
-        {
-            "name": board.name,
-            "title": board.title,
-            "usable_bytes": board.usable_bytes,
-            "left_bytes": board.left_bytes,
-            "memory": board.memory_label,
-        }
-        for board in sorted(known_boards().values(), key=lambda one: one.left_bytes)
     ]
 
 

@@ -250,7 +250,6 @@ def own(one: Call, chosen: tuple[str, ...]) -> bool:
 @pytest.mark.own_cgroup
 @pytest.mark.timeout(900)
 def test_in_the_base_install(installed: Installer, places: dict[str, Path]):
-    """What needs nothing more works; all else says in one message what to install."""
     judge_all(CALLS, (), installed(), places)
 
 
@@ -263,30 +262,21 @@ def test_in_the_base_install(installed: Installer, places: dict[str, Path]):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_in_each_extra(extra: str, installed: Installer, places: dict[str, Path]):
-    """Likewise where one extra is there."""
     judge_all(telling((extra,)), (extra,), installed(extra), places)
 
 
 @pytest.mark.process
 def test_help_needs_nothing_more(installed: Installer, places: dict[str, Path]):
-    """`edgebench --help` and every verb's help work in the base install."""
-    check_help(installed(), places)
-
-
-def check_help(python: Path, places: dict[str, Path]) -> None:
-    """Ask for all help."""
-    found = answers(python, [call(f"{verb} --help".strip()) for verb in ("", *VERBS)], places)
-    assert set(found.values()) == {(0, "")}
+    calls = [call(f"{verb} --help".strip()) for verb in ("", *VERBS)]
+    assert set(answers(installed(), calls, places).values()) == {(0, "")}
 
 
 def test_every_verb_is_tried():
-    """No verb is left out of the matrix."""
     assert {one.verb for one in CALLS} == set(VERBS)
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_its_page_says_what_it_needs(verb: str):
-    """The line "Needs:" of the verb's page names the extras that its calls need, and no other."""
     text = (ROOT / "docs" / "verbs" / f"{verb}.md").read_text()
     (needs,) = re.findall(r"^Needs: (.*(?:\n.+)*)", text, re.M)
     calls = [one for one in CALLS if one.verb == verb]
@@ -308,12 +298,10 @@ def imported() -> Iterator[str]:
 @pytest.mark.promise("A failed import that no extra provides is not reported as a missing extra.")
 @pytest.mark.parametrize("module", sorted({*imported()} - {*sys.stdlib_module_names, "edgebench"}))
 def test_every_import_is_of_an_extra(module: str):
-    """Whatever is imported comes with the base install or with an extra that can be named."""
     assert extras.extras_with(module)
 
 
 @pytest.mark.promise("A failed import that no extra provides is not reported as a missing extra.")
 def test_a_bug_is_not_taken_for_a_missing_extra():
-    """A module that nobody brings, or one of ours that isn't there, is no matter of installing."""
     for name in ("edgebench.nowhere", "nobody_has_this", "pandas.nowhere", None):
         assert extras.missing_library_error(ModuleNotFoundError(name=name)) is None

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from light import EXTRAS, ROOT, copy_source, install_lightly
+from light import ROOT, copy_source, install_lightly
 
 from edgebench.cli.verbs import VERBS
 
@@ -69,19 +69,16 @@ def answer(python: Path, folder: Path, *words: str, code: int = 0) -> str:
 
 
 def test_its_version_is_the_tags(base: Path, tmp_path: Path):
-    """Built at a tag, that is its version."""
     assert answer(base, tmp_path, "--version") == "edgebench, version 9.8.7\n"
 
 
 def test_its_manual_page_is_where_man_looks(base: Path):
-    """Beside its programs; every verb is in it."""
     page = (base.parents[1] / "share" / "man" / "man1" / "edgebench.1").read_text()
     assert '"edgebench 9.8.7"' in page
     assert set(re.findall(r"^\.TP\n\.B ([a-z]+)$", page, re.M)) == set(VERBS)
 
 
 def test_a_source_without_git_has_a_version(tmp_path: Path):
-    """An archive of the sources builds, as the version that is being made."""
     words = [sys.executable, "-m", "hatchling", "metadata", "version"]
     source = copy_source(tmp_path / "source")
     done = subprocess.run(words, cwd=source, check=True, capture_output=True, text=True)
@@ -92,7 +89,6 @@ def test_a_source_without_git_has_a_version(tmp_path: Path):
     "What is installed needs no checkout: its scenarios, pages and commands are there."
 )
 def test_it_runs_what_it_ships(base: Path, tmp_path: Path):
-    """The quick start, and scenarios in folders, are found from an empty folder."""
     told = json.loads(
         answer(base, tmp_path, "run", "quickstart", "--dry-run", "--json").split("\n")[0]
     )
@@ -104,7 +100,6 @@ def test_it_runs_what_it_ships(base: Path, tmp_path: Path):
     "What is installed needs no checkout: its scenarios, pages and commands are there."
 )
 def test_the_pages_that_it_names_are_there(base: Path, tmp_path: Path):
-    """Where a message or a new scenario names a page, it lies there."""
     answer(base, tmp_path, "init", "resnet18")
     code = "from edgebench.cli.output import print_message; print_message('see docs/boards.md')"
     words = [str(base), "-I", "-c", code]
@@ -121,7 +116,6 @@ def test_the_pages_that_it_names_are_there(base: Path, tmp_path: Path):
 @pytest.mark.exclusive
 @pytest.mark.own_cgroup
 def test_it_measures_a_program(base: Path, made: tuple[Path, str], tmp_path: Path):
-    """In somebody's own checkout the record has the wheel's version and commit, and no other."""
     other = tmp_path / "theirs"
     other.mkdir()
     (other / "file").write_text("one")
@@ -132,20 +126,3 @@ def test_it_measures_a_program(base: Path, made: tuple[Path, str], tmp_path: Pat
     kept = json.loads(environment.read_text())
     assert kept["edgebench"] == "9.8.7"
     assert kept["git"] == {"commit": made[1], "changed": False}
-
-
-@pytest.mark.promise(
-    "What is installed needs no checkout: its scenarios, pages and commands are there."
-)
-@pytest.mark.torch
-def test_with_extras_it_reports(made: tuple[Path, str], tmp_path: Path):
-    """A kept sweep is shown and reported, and what it says to type next can be typed."""
-    python = install_lightly(tmp_path / "full", EXTRAS, made[0])
-    sweep = ROOT / "results" / "vm-2core-24g" / "20261129T064840Z-quickstart-grid-2bf09a"
-    told = answer(python, tmp_path, "report", str(sweep), "-o", "r.html")
-    assert "alexnet" in told
-    assert (tmp_path / "r.html").is_file()
-    (following,) = re.findall(
-        r"^next: edgebench (.*)$", answer(python, tmp_path, "show", str(sweep)), re.M
-    )
-    answer(python, tmp_path, *following.split(), "-o", "again.html")

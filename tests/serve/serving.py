@@ -24,7 +24,6 @@ from edgebench.serve.app import HelperProcess, make_app, make_server, open_socke
 from edgebench.serve.helper_process import reply_to
 from edgebench.serve.live import LiveStream
 from edgebench.serve.page_sweep import PageSweep
-from edgebench.serve.security import AccessRules
 
 TOKEN = "a-token-that-nobody-guesses"
 #: What the page sends with each request.
@@ -66,8 +65,7 @@ class Served:
         return self._ask("GET", path, None, headers)
 
     def post(self, path: str, data: Any = None, **headers: str) -> Answer:
-        own = {"Origin": self.address, "Content_Type": "application/json"}
-        return self._ask("POST", path, json.dumps(data or {}).encode(), {**own, **headers})
+        return self._ask("POST", path, json.dumps(data or {}).encode(), headers)
 
     def _ask(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
@@ -110,11 +108,9 @@ async def _reply_here(self: HelperProcess, request: dict[str, Any]) -> bytes:
 
 
 @contextlib.contextmanager
-def serving(
-    root: Path, rules: AccessRules | None = None, *, helpers: bool = False
-) -> Iterator[Served]:
+def serving(root: Path, *, helpers: bool = False) -> Iterator[Served]:
     page_sweep = page_sweep_of(root)
-    app = make_app(page_sweep, rules or AccessRules("127.0.0.1", TOKEN))
+    app = make_app(page_sweep, TOKEN)
     server = make_server(app)
     replied = HelperProcess._reply
     if not helpers:

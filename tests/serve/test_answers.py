@@ -71,7 +71,7 @@ def test_an_answer_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         made = sweep_answer(Path(details["sweep"])) if about == "answer" else {}
         return json.dumps(made).encode()
 
-    monkeypatch.setattr(HelperProcess, "ask_text", counted)
+    monkeypatch.setattr(HelperProcess, "ask", counted)
     with serving(tmp_path) as served:
         before = served.get("/api/answer").data
         assert served.get("/api/answer").data == before

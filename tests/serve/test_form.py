@@ -95,10 +95,9 @@ def test_what_the_form_does_not_show_is_refused(changes: dict[str, Any], key: st
 @pytest.mark.process
 def test_the_server_answers_the_same(tmp_path: Path):
     with serving(tmp_path / "results", helpers=True) as served:
-        assert served.get("/api/form").data["tables"]["workload"]["inference"]
+        assert served.get("/api/form").data["workload"]["inference"]
         right = served.post("/api/check", sent()).data
         assert right["trials"] == 24
-        assert "scenario" not in right
         assert served.post("/api/start", sent(workload={"batch": [0]})).data["faults"]
         assert not served.page_sweep.folder.exists()
 
@@ -148,7 +147,7 @@ def test_no_other_file_can_be_named(with_files: FormFiles, name: Any):
     workload = {"kind": "training", "network": ["lenet"], "start": [name]}
     for offered in (with_files, FormFiles()):
         (fault,) = check_form(sent() | {"workload": workload}, offered)["faults"]
-        assert fault["key"] == "workload.start"
+        assert fault["key"].partition("[")[0] == "workload.start"
 
 
 @pytest.fixture
@@ -186,4 +185,4 @@ def test_nothing_else_can_be_named(with_code: FormFiles, name: str):
         workload = {"kind": "training", "network": ["lenet"], key: [name]}
         for offered in (with_code, FormFiles()):
             (fault,) = check_form(sent() | {"workload": workload}, offered)["faults"]
-            assert fault["key"] == f"workload.{key}"
+            assert fault["key"].partition("[")[0] == f"workload.{key}"

@@ -41,14 +41,6 @@ def test_the_machine_is_told_each_second(fresh: Served):
 
 
 @pytest.mark.process
-def test_browsers_come_and_go(fresh: Served):
-    for _ in range(MOST_BROWSERS + 1):
-        with fresh.stream() as events:
-            next(events)
-    wait_for(lambda: fresh.live.browsers == 0)
-
-
-@pytest.mark.process
 def test_too_many_browsers_are_turned_away(fresh: Served):
     with contextlib.ExitStack() as stack:
         streams = [stack.enter_context(fresh.stream()) for _ in range(MOST_BROWSERS)]

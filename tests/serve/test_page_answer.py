@@ -1,24 +1,17 @@
-"""The page as it opens, in a real browser: the answer, its what-if, boards, and who can use it."""
+"""The page as it opens, in a real browser: the answer, its what-if, and who can use it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browsing import Page
-from made_sweep import MIB, Shape, make
+from made_sweep import Shape, make
 from serving import Served, serving, wait_for
-
-from edgebench.results.miss_curve import MissCurve, MissPoint
-from edgebench.results.results import Results
-from edgebench.results.workload_key import WorkloadKey, workloads_of
-from edgebench.slowdown import prediction
-from edgebench.slowdown.calibration import assumed_constants, save_calibration
 
 pytestmark = pytest.mark.browser
 
@@ -48,7 +41,6 @@ def test_it_opens_on_the_answer(browser: Any, answered: Served):
     assert "none" in page.text("#questions")
     assert page.find("#curve canvas")
     assert "killed at 50 MiB" in page.attribute("#curve [role='img']", "aria-label")
-    assert "fits: it needs 200.0 MiB" in page.text("#board-list")
     wait_for(lambda: "line: predicted" in page.text("#curve"))
     assert page.faults() == []
 
@@ -65,37 +57,6 @@ def test_the_slider_tells_of_measured_and_predicted_limits(browser: Any, answere
         slider.send_keys("\ue014")
     assert {"measured", "predicted"} <= told
     assert "of what it needs" in slider.get_attribute("aria-valuetext")
-
-
-def test_a_board_has_to_hold_libraries_too(
-    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    make(tmp_path, Shape(library=40, rounds=1))
-    constants = assumed_constants("jetson-nano", "file", 150.0 * MIB, {})
-    measured = replace(constants, fault_s=replace(constants.fault_s, repeats=1))
-    save_calibration(measured, tmp_path)
-    _count(monkeypatch, {60: 400, 200: 0})
-    with serving(tmp_path) as server:
-        page = Page(browser, server.address)
-        page.open("answer")
-        assert page.find("#board-list li")
-        boards = page.text("#board-list")
-        assert "fits: it needs 200.0 MiB beside 40.0 MiB of libraries, of" in boards
-        assert "finishes with 188.0 MiB beside 40.0 MiB of libraries" in boards
-        wait_for(lambda: "at storage read=25MB/s)" in page.text("#board-list"))
-        assert "(counted bytes, at" in page.text("#board-list")
-        page.find("#reserve").send_keys("750\ue007")
-        wait_for(lambda: "at storage read=50MB/s)" in page.text("#board-list"))
-        assert page.faults() == []
-
-
-def _count(monkeypatch: pytest.MonkeyPatch, reads: dict[int, int]) -> None:
-    def counted(results: Results) -> dict[str, MissCurve]:
-        keys: list[WorkloadKey] = workloads_of(results.sweeps[0].columns)[1]
-        points = [MissPoint(at * MIB, "down", read * MIB) for at, read in sorted(reads.items())]
-        return {key.id: MissCurve(key, tuple(points), direction="down") for key in keys}
-
-    monkeypatch.setattr(prediction, "counted_by_workload", counted)
 
 
 def test_no_sweep_at_all(browser: Any, tmp_path: Path):
@@ -138,26 +99,3 @@ def _grave(page: Page, options: dict[str, Any]) -> list[tuple[str, list[str]]]:
         for one in found
         if one["impact"] in GRAVE
     ]
-
-
-def test_a_network_is_found_by_typing(browser: Any, answered: Served):
-    page = Page(browser, answered.address)
-    page.open("new")
-    page.choose("workload.network", "resnet18", "alexnet")
-    chips = "fieldset .chosen li"
-    assert [one.text.split()[0] for one in page.all(chips)] == ["resnet18", "alexnet"]
-    field = page.find("[id='field-workload.network']")
-    field.send_keys("mobile")
-    assert field.get_attribute("aria-expanded") == "true"
-    options = [one.text for one in page.all("[id='field-workload.network-list'] [role='option']")]
-    assert options
-    assert all("mobile" in name for name in options)
-    field.send_keys("\ue00c")
-    assert field.get_attribute("aria-expanded") == "false"
-    field.clear()
-    field.send_keys("\ue003")
-    assert len(page.all(chips)) == 1
-    field.send_keys("no_such_network", "\ue007")
-    page.press("#check")
-    page.find(".field .fault")
-    assert "no_such_network" in page.text(".field .fault")

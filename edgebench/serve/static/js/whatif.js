@@ -1,7 +1,6 @@
 // What if it had another limit: measured where there were trials, predicted elsewhere, never interpolated.
 
 import { byId, el, fill } from "./dom.js";
-import { showBoards } from "./board_list.js";
 import { Curve } from "./curve.js";
 import { bytes, percent, seconds } from "./format.js";
 import { outcomeWords, phaseWords, times } from "./words.js";
@@ -35,10 +34,8 @@ export class WhatIf {
     const predicted = (this.prediction?.at ?? []).map((at) => this.step(at)).filter(Boolean).reverse();
     this.steps = this.merged(predicted);
     const any = this.steps.length > 0;
-    for (const id of ["curve", "limit-box", "limit-words", "limit-layers", "boards"]) byId(id).hidden = !any;
+    for (const id of ["curve", "limit-box", "limit-words", "limit-layers"]) byId(id).hidden = !any;
     byId("curve-phase-box").hidden = !any || byId("curve-phase").options.length < 2;
-    byId("boards").hidden = !this.workload.demand_bytes;
-    showBoards(this);
     this.curve?.close();
     this.curve = null;
     if (!any) {
@@ -80,11 +77,6 @@ export class WhatIf {
     const off = this.steps.map((one) => Math.abs(Math.log(one.limit_bytes / limit)));
     byId("limit").value = String(off.indexOf(Math.min(...off)));
     this.told();
-  }
-
-  // The widest step that fits into so much memory: a prediction for it is on the safe side.
-  within(room) {
-    return this.steps.findLast((one) => one.limit_bytes <= room) ?? null;
   }
 
   told() {
