@@ -27,7 +27,6 @@ _ALLOWED = {
     "report/figures/__init__.py": "the current folder, to come back to it",
     "report/builder.py": "edgebench's own templates",
     "results/live_file.py": "a file of the kernel's",
-    "serve/app.py": "the page's own files",
     "serve/helper_process.py": "its standard input",
     "serve/page_sweep.py": "a private folder of the server's user",
     "serve/security.py": "a private folder of the server's user",
