@@ -10,7 +10,7 @@ from edgebench.version import __version__
 # Importing typing would double the time in which Ctrl-C can't be handled yet.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from edgebench.records import TrialRecord
@@ -34,7 +34,7 @@ def load(path: str | Path) -> Results:
 
 
 def measure(
-    workload: str | Sequence[str] | Callable[[], object],
+    workload: str | Sequence[str],
     *,
     memory: str | int | None = None,
     swap: str | int = "none",
@@ -46,18 +46,14 @@ def measure(
     samples: str | Path | None = None,
     quiet: bool = False,
 ) -> TrialRecord:
-    """Run a command or a Python function once under the limits, as ``edgebench measure`` does.
+    """Run a command once under the limits, as ``edgebench measure`` does.
 
     It runs in a fresh process in a fresh cgroup. A kill at the limit, a timeout and a failure are
     outcomes of the record, not exceptions.
 
     Args:
-        workload: a command (``"python3 train.py"``, split as a shell would, but no shell is
-            involved; or a list of words), or a function without arguments
-            (:func:`functools.partial` binds some). A function runs in a fresh interpreter, so its
-            memory includes the interpreter's and that of its imports; one defined in a notebook,
-            a script or another function needs cloudpickle (``edgebench[notebook]``). What it
-            returns is dropped.
+        workload: a command: ``"python3 train.py"``, split as a shell would, but no shell is
+            involved; or a list of words.
         memory: ``"300M"``, a number of bytes, ``"75%"`` of its own demand (it then runs without a
             limit first), or None: no limit.
         swap: ``"none"``, a size as ``"2G"`` (a temporary swap file; needs root), ``"zram:1G"`` or
@@ -73,8 +69,7 @@ def measure(
         quiet: don't copy what it prints to stderr.
 
     Raises:
-        edgebench.errors.UsageError: a value that is not possible, or a function that can't be
-            sent to another process.
+        edgebench.errors.UsageError: a value that is not possible.
         edgebench.errors.WorkloadError: a share of a demand that is unknown.
         edgebench.errors.MachineError: no cgroup can be made here (``CgroupError``), the storage
             can't be held, or the command, GNU time or the swap is missing.
@@ -88,7 +83,7 @@ def measure(
 
 
 def minimum(
-    workload: str | Sequence[str] | Callable[[], object] | None = None,
+    workload: str | Sequence[str] | None = None,
     *,
     network: str | None = None,
     slowdown: float | None = None,
@@ -110,17 +105,16 @@ def minimum(
     prompt: int | None = None,
     new_tokens: int | None = None,
     stop_after: str | None = None,
-    soak: str | None = None,
     reset: str | Sequence[str] | None = None,
     results: str | Path = "results",
 ) -> Minimum:
-    """Find the least memory that a program, function or network needs, as ``edgebench minimum``.
+    """Find the least memory that a program or network needs, as ``edgebench minimum``.
 
     It is run several times, each in a fresh process at another limit; the trials are kept as a
     sweep. How far it is shows on stderr.
 
     Args:
-        workload: a command or a function, as for :func:`measure`; or None, with a network.
+        workload: a command, as for :func:`measure`; or None, with a network.
         network: the name of a network (needs the extra ``torch``).
         slowdown: find the least limit with at most this slowdown, as 1.5; None: 1.1.
         swap: as for :func:`measure`.
@@ -141,7 +135,6 @@ def minimum(
         prompt: how many tokens a language model is given.
         new_tokens: tokens of text that it generates.
         stop_after: stop a program that never ends after this time, as ``"20s"``.
-        soak: only run it for this time without a limit, to see whether its memory levels off.
         reset: a command to run before each trial.
         results: the folder that holds the results of all devices.
 

@@ -87,7 +87,7 @@ LIBRARIES = {
     *("torch", "torchvision", "safetensors", "tensorflow", "keras", "onnx", "onnxruntime"),
     *("ai_edge_litert", "timm", "transformers", "numpy", "pandas", "seaborn", "scipy"),
     *("pyarrow", "jinja2", "starlette", "uvicorn", "memray"),
-    *("cloudpickle", "selenium", "matplotlib", "yaml"),
+    *("selenium", "matplotlib", "yaml"),
 }
 MISSING = re.compile(r"No module named '(\w+)")
 FSYNC = os.fsync

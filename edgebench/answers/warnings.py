@@ -37,7 +37,7 @@ class WarningKind(Enum):
     SWAP = "swap was used or counted elsewhere ({what}): swapoff other areas, run again"
     WALK = "the walk ended early or without a clear knee ({what}): walk again with more repeats"
     SWAP_FREE = f"killed with {{size}} of swap free: {NOTHING_TO_RECLAIM}"
-    GROWS = "memory still grew by {size} a minute when it was stopped: run it longer (--soak 10m)"
+    GROWS = "memory still grew by {size} a minute when it was stopped: run it longer (--for 10m)"
     OUTSIDE = "part of it was not measured ({what}): --for 20s, or measure where it runs"
     CACHED = "{size} of its files lay in the page cache and were not counted: name them with --file"
     WATCHED = "memory.stat was read during trials, which can prevent kills: run without it"

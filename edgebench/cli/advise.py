@@ -117,7 +117,7 @@ def print_advice(advice: Advice, board: str | None, *, verbose: bool) -> None:
     print_lines(filter(None, [fits]))
     best = advice.best if advice.best and advice.best.confirmed else None
     if best and verbose:
-        print_lines([f"{'; '.join(best.titles)}; cost: {best.costs}"])
+        print_lines([f"{best.title}; cost: {best.costs}"])
     if advice.out_of_time:
         print_lines([f"not tried for lack of time: {', '.join(advice.out_of_time)} (--budget)"])
     if verbose and advice.pressed:

@@ -119,7 +119,7 @@ def measure(
     elif record.limit_bytes is None and record.peak_bytes:
         verb = "minimum"
         if open_questions.growth:
-            verb = "minimum --soak 10m"
+            verb = "measure --for 10m"
         elif open_questions.processes:
             verb = "measure --for 20s"
         elif is_stopped(record):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from edgebench.answers.table import seconds
 from edgebench.boards.board import AS_IS
 from edgebench.cli import options
 from edgebench.cli.options import offer_networks, search_settings
-from edgebench.cli.output import print_json, print_lines, print_next, shown_path, typed_path
+from edgebench.cli.output import print_json, print_lines, print_next, shown_path
 from edgebench.cli.show import print_answer, print_doubts
 from edgebench.errors import EdgebenchError, MachineError, MemoryBudgetError, UsageError
 from edgebench.layers.names import NETWORKS
@@ -25,18 +24,14 @@ from edgebench.layers.references import is_model_file
 from edgebench.processes import find_program
 from edgebench.results.spread import SLIGHT
 from edgebench.scenario.flags import NETWORK_KEYS
-from edgebench.text import printable
 from edgebench.units import format_duration
 
 if TYPE_CHECKING:
     from edgebench.cli.progress import LineProgress
     from edgebench.records import TrialRecord
-    from edgebench.run.search.folder_changes import FolderChanges
     from edgebench.run.search.minimum import Minimum, Search
     from edgebench.run.sweep.sweep import SweepOptions
 
-#: So many changed files are named.
-_MOST_NAMES = 3
 #: A search that may take longer says so after its first trial.
 _LONG_S = 60.0
 
@@ -72,11 +67,6 @@ class NetworkOrProgram(options.NetworkOrCommand):
 @options.flag("throughput_pattern")
 @options.flag("files")
 @options.flag("stop_after")
-@click.option(
-    "--soak",
-    metavar="DURATION",
-    help="Only run a program for this time, as 10m, to see whether its memory levels off.",
-)
 @options.place_options
 @click.option(
     "--within", metavar="SIZE", help="Only try this limit; exit code 4 if it needs more, for CI."
@@ -124,7 +114,7 @@ def minimum(
     from edgebench.run.search.minimum import find_minimum
 
     search = _search(context, network, search_settings(context, settings))
-    with _kept(search, where.results, context.meta["words"], verbose) as progress:
+    with _kept(search, context.meta["words"], verbose) as progress:
         found = find_minimum(search, where, progress)
     if as_json:
         print_json({"asked": search.asked, **found.to_json()})
@@ -138,20 +128,14 @@ def minimum(
 
 
 @contextlib.contextmanager
-def _kept(
-    search: Search, results: Path, flags: Sequence[str], verbose: bool
-) -> Iterator[_FolderProgress]:
+def _kept(search: Search, flags: Sequence[str], verbose: bool) -> Iterator[_FolderProgress]:
     """Progress that is shown; after Ctrl-C the answer as far as it is known."""
     from edgebench.cli.progress import shown_progress
-    from edgebench.run.search.folder_changes import FolderChanges
     from edgebench.run.search.minimum import read_minimum
 
     with contextlib.ExitStack() as stack:
-        # What a --reset undoes is no surprise.
-        is_watched = search.is_program and not search.asked["reset"]
-        changes = FolderChanges(Path.cwd(), results) if is_watched else None
         shown = stack.enter_context(shown_progress(verbose))
-        progress = _FolderProgress(shown, changes, partial(_time_words, search.asked))
+        progress = _FolderProgress(shown, partial(_time_words, search.asked))
         try:
             yield progress
         except (KeyboardInterrupt, MachineError):
@@ -172,7 +156,7 @@ def _time_words(asked: Mapping[str, Any], record: TrialRecord) -> str | None:
     from edgebench.run.search.search import MOST_NETWORK_TRIALS, usual_budget_s
 
     seconds = record.wall_s or 0.0
-    is_bounded = asked["within"] or asked.get("soak") or asked.get("budget")
+    is_bounded = asked["within"] or asked.get("budget")
     if is_bounded or record.outcome != "ok":
         return None
     most_s, sooner = MOST_NETWORK_TRIALS * seconds, ""
@@ -185,20 +169,16 @@ def _time_words(asked: Mapping[str, Any], record: TrialRecord) -> str | None:
 
 
 class _FolderProgress:
-    """Shows progress, remembers where trials are kept; of the first says what follows from it.
+    """Shows progress, and remembers where trials are kept.
 
-    That is: it changed files, or it takes so long that the search does, too.
+    Where the first trial takes so long that the search does too, it says so.
     """
 
     def __init__(
-        self,
-        shown: LineProgress,
-        changes: FolderChanges | None,
-        time_words: Callable[[TrialRecord], str | None],
+        self, shown: LineProgress, time_words: Callable[[TrialRecord], str | None]
     ) -> None:
         self.folder: Path | None = None
         self._shown = shown
-        self._changes = changes
         self._time_words: Callable[[TrialRecord], str | None] | None = time_words
         self.stage, self.trial, self.moved = shown.stage, shown.trial, shown.moved
         self.planned = shown.planned
@@ -209,14 +189,6 @@ class _FolderProgress:
         if self._time_words and (words := self._time_words(record)):
             self._shown.report(words)
         self._time_words = None
-        names = self._changes.names() if self._changes else []
-        self._changes = None
-        if names:
-            shown = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
-            self._shown.report(
-                f"warning: it changed files here ({printable(shown)}) and is run about ten times: "
-                "--reset COMMAND undoes that before each trial"
-            )
 
     def begin(self, folder: Path, total: int, done: int) -> None:
         """Begin the trials, which go into this folder."""
@@ -284,11 +256,9 @@ def _next(found: Minimum, asked: Mapping[str, Any], flags: Sequence[str]) -> str
     unmeasured, program = found.workload.unmeasured, f"-- {found.name}"
     if asked["stdin"]:
         program += f" < {shlex.quote(asked['stdin'])}"
-    if unmeasured.growth and asked["soak"]:
-        return f"edgebench show {typed_path(found.folder)}"
     if unmeasured.growth:
-        return re.sub(r"--for[ =]\S+ ", "", again) + f"--soak 10m {program}"
-    if unmeasured.processes and not (asked["stop_after"] or asked["soak"]):
+        return f"edgebench measure --for 10m {program}"
+    if unmeasured.processes and not asked["stop_after"]:
         return f"{again}--for 20s {program}"
     if not found.finished:
         return f"{again}--budget 5m {program}"

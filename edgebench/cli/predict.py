@@ -131,7 +131,7 @@ def _print_together(
             remedy="edgebench predict resnet50+mobilenet_v2 --together --memory 1G",
         )
     found = together(names, results, asked)
-    limits = sorted((limit_in_bytes(limit, found.needs_bytes) for limit in _limits(asked)))[::-1]
+    limits = sorted(limit_in_bytes(limit, found.needs_bytes) for limit in _limits(asked))[::-1]
     if as_json:
         print_json({"path": results, **found.to_json(limits)})
         return

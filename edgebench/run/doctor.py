@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import re
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -45,13 +43,6 @@ if TYPE_CHECKING:
 #: ``fail``: a sweep can't run, or would measure nonsense. ``warn``: its numbers need care.
 #: ``absent``: the machine has no such thing to look at.
 Status = Literal["ok", "warn", "fail", "absent"]
-_CARDS = ("dev/nvidia0", "dev/kfd")
-#: Of boards whose GPU has no memory of its own.
-_JETSON = ("dev/nvhost-gpu", "dev/nvgpu/igpu0")
-_RASPBERRY_PI = ("dev/vchiq",)
-#: NVIDIA's program for Jetsons; it prints a line every so many milliseconds until it is ended.
-_TEGRASTATS, _EACH_MS, _PATIENCE_S = "tegrastats", 100, 2.0
-_TEGRA_RAM = re.compile(r"\bRAM (\d+)/(\d+)MB")
 
 GPU_REMEDY = (
     'limit it by itself: accelerator = "cuda" in [workload] and accelerator_memory in [limits] '
@@ -120,7 +111,6 @@ class Observation:
 
     says: str
     remedy: str | None = None
-    fails: bool = False
 
 
 @dataclass(frozen=True)
@@ -152,8 +142,7 @@ class Check:
             return CheckResult(self.name, "absent", str(reason))
         except MachineError as error:
             return CheckResult(self.name, "fail", error.what, error.remedy)
-        status: Status = "fail" if found.fails else "warn" if found.remedy else "ok"
-        return CheckResult(self.name, status, found.says, found.remedy)
+        return CheckResult(self.name, "warn" if found.remedy else "ok", found.says, found.remedy)
 
 
 #: All checks, in the order of their rows.
@@ -182,8 +171,13 @@ def cuda_check(_: CheckTarget) -> Observation:
 @registered_check("GPU memory")
 def gpu_memory_check(target: CheckTarget) -> Observation:
     """Tell whether a GPU shares the board's RAM: its memory is charged to no cgroup."""
-    jetson, card = _first(target.machine, _JETSON), _first(target.machine, _CARDS)
-    board = jetson or _first(target.machine, _RASPBERRY_PI)
+
+    def first(*patterns: str) -> str | None:
+        paths = (path for pattern in patterns for path in target.machine.each(pattern))
+        return next(map(str, paths), None)
+
+    jetson, card = first("dev/nvhost-gpu", "dev/nvgpu/igpu0"), first("dev/nvidia0", "dev/kfd")
+    board = jetson or first("dev/vchiq")
     if card and not jetson:
         return Observation(f"{card}: no limit covers GPU memory, no peak counts it", GPU_REMEDY)
     if not board:
@@ -192,34 +186,10 @@ def gpu_memory_check(target: CheckTarget) -> Observation:
     for name, figure in SYSTEM_FIGURES.items():
         with suppress(UnreadableError, ValueError):
             figures.append(f"{name} {format_size(figure.read(target.machine))}")
-    if match := _TEGRA_RAM.search(_tegrastats()):
-        figures.append(f"{_TEGRASTATS} {match[1]} of {match[2]} MB of RAM")
     now = f"; now {', '.join(figures)}" if figures else ""
     says = f"{board}: it takes RAM that no limit covers and no peak counts{now}"
     # On a Raspberry Pi nothing here computes on it: only a screen or a camera takes memory.
     return Observation(says, GPU_REMEDY if jetson else None)
-
-
-def _first(machine: SystemFiles, patterns: tuple[str, ...]) -> str | None:
-    found = (path for pattern in patterns for path in machine.each(pattern))
-    return next((str(path) for path in found), None)
-
-
-def _tegrastats() -> str:
-    """Read its first line; empty where there is no such program, or it prints none."""
-    if (program := shutil.which(_TEGRASTATS)) is None:
-        return ""
-    command = ["timeout", f"{_PATIENCE_S:g}", program, "--interval", str(_EACH_MS)]
-    nothing = subprocess.DEVNULL
-    try:
-        with subprocess.Popen(
-            command, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing, text=True
-        ) as started:
-            line = started.stdout.readline() if started.stdout else ""
-            started.terminate()
-    except OSError:
-        return ""
-    return line
 
 
 @registered_check("limits enforced")

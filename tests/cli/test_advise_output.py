@@ -13,16 +13,14 @@ from edgebench.run.advise.advice import Advice, BestRemedy
 
 BEST = BestRemedy(
     name="stream",
-    titles=("reads what doesn't fit",),
+    title="reads what doesn't fit",
     typed=('schedule = "stream"   # in a scenario', "mlock them   # in a program of your own"),
     finished=5,
     trials=5,
-    plain_finished=5,
     ratio=0.4,
     low=0.35,
     high=0.45,
     pairs=5,
-    seconds=2.5,
     changes="",
     costs="next to nothing",
     confirmed=True,
@@ -44,8 +42,6 @@ FOUND = Advice(
     out_of_time=("jemalloc", "one-thread"),
     trials=20,
     total_s=280.0,
-    trial_s=19.0,
-    budget_s=300.0,
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +10,8 @@ import pytest
 from edgebench.errors import UsageError
 from edgebench.records import TrialRecord
 from edgebench.results.limit_to_give import given_bracket, viable_bracket
-from edgebench.run.search.minimum import search_of
-from edgebench.run.search.search import PRECISION, LimitSearch, needs_of
-from edgebench.run.trial import output_rate
-from edgebench.run.trial.output_rate import NO_NUMBER, TOO_LONG, OutputRate
+from edgebench.run.search.minimum import Search, search_of
+from edgebench.run.search.search import PRECISION, needs_of
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.units import MIB
 
@@ -23,9 +20,10 @@ World = Callable[[float | None, int], float | None]
 
 
 def explore(
-    planner: LimitSearch, world: World, demands: list[int], swap: str = "none"
+    asked: Search, world: World, demands: list[int]
 ) -> tuple[list[PlannedTrial], dict[str, TrialRecord]]:
-    by_id = {point.id: point for point in planner_points(swap)}
+    by_id = {point.id: point for point in points(asked.scenario)}
+    planner = asked.planner
     planned, records = planner.first(), dict[str, TrialRecord]()
     while True:
         for one in planned[len(records) :]:
@@ -49,14 +47,9 @@ def explore(
         planned = planned + further
 
 
-def planner_points(swap: str = "none"):
-    return points(search_of(("true",), {"swap": swap}).scenario)
-
-
 def search(world: World, demands: list[int], **given: Any):
-    given = {"confirm": 3, "killed": True, **given}
-    planner = search_of(("true",), given).planner
-    return planner, *explore(planner, world, demands, given.get("swap", "none"))
+    asked = search_of(("true",), {"confirm": 3, "killed": True, **given})
+    return asked.planner, *explore(asked, world, demands)
 
 
 def spent(records: dict[str, TrialRecord]) -> float:
@@ -138,52 +131,11 @@ def test_a_program_that_fails_is_run_once():
 
 
 def test_one_limit_is_tried_until_it_fails():
-    asked = search_of(("true",), {"within": "300M", "confirm": 3})
-    made, planner = points(asked.scenario), asked.planner
-    records: dict[str, TrialRecord] = {}
-    planned = planner.first()
-    while len(records) < len(planned):
-        one = planned[-1]
-        point = next(point for point in made if point.id == one.point_id)
-        records[one.trial] = TrialRecord(
-            *(one.trial, point.id, 0, one.repeat, point.settings, point.limits),
-            outcome="oom-killed" if len(records) == 2 else "ok",
-            started_utc="",
-            wall_s=1.0,
-            demand_bytes=MIB,
-        )
-        planned = planned + planner.further(planned, records)
+    planner, planned, records = search(
+        lambda mib, number: None if number == 2 else 1.0, [1], within="300M", killed=False
+    )
     assert len(planned) == 3
     assert planner.tried(planned, records)[0].killed
-
-
-def test_lines_per_second_leave_out_the_start(monkeypatch: pytest.MonkeyPatch):
-    now = iter([0.0, 10.0, 12.0, 14.0])
-    monkeypatch.setattr(time, "monotonic", lambda: next(now))
-    rate = OutputRate()
-    feed = rate.beside(None)
-    for text in (b"ready\n", b"1\n2\n3\n4\n", b"5\n6\n7\n8\n"):
-        feed(text)
-    assert rate.per_second(14.0, "") == (pytest.approx(2.0), "")
-
-
-@pytest.mark.process
-def test_a_printed_rate_is_its_median():
-    rate = OutputRate(r"([\d.,]+) tokens/s")
-    assert rate.per_second(9.0, "10 tokens/s\n12 tokens/s\n1,024.5 tokens/s\n") == (12.0, "")
-    assert rate.per_second(9.0, "nothing here") == (None, NO_NUMBER)
-
-
-@pytest.mark.process
-def test_a_line_that_never_ends_is_not_searched_to_its_end():
-    rate = OutputRate(r"\w*=(\d+)")
-    assert rate.per_second(9.0, f"step=3\rstep=5\n{'x' * (1 << 20)}\n") == (4.0, "")
-
-
-@pytest.mark.process
-def test_a_pattern_that_never_ends_holds_nobody_up(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(output_rate, "_SEARCH_S", 0.5)
-    assert OutputRate("(a+)+$").per_second(9.0, f"{'a' * 40}!\n") == (None, TOO_LONG)
 
 
 @pytest.mark.parametrize("pattern", ["tokens/s", "([0-9]+) of ([0-9]+)", "([0-9]+"])

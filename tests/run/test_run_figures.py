@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-from collections.abc import Mapping
 from dataclasses import replace as changed
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,29 +13,32 @@ import pytest
 from made_records import MIB, counts, record, rounds
 from scenario.planner_worlds import points_of
 
-from edgebench.cgroups.interface import Counters, HotFiles, Limits
+from edgebench.cgroups.interface import HotFiles, Limits
 from edgebench.cgroups.swap import Compressed, SwapRam
 from edgebench.errors import CgroupError
 from edgebench.knee import KneeBracket
 from edgebench.records import Doubt, FilesReport, PhaseSum, TrialRecord, WalkReport, WorkingSet
 from edgebench.results.layout import parse_objects
-from edgebench.run.trial.command import asked_limits
-from edgebench.run.trial.controllers import LimitAtBase, SwapCharge
-from edgebench.run.trial.outcome import SystemSwap
-from edgebench.run.trial.output_rate import OutputRate, trial_throughput
-from edgebench.run.trial.readers import Finished
-from edgebench.run.trial.round_sources import RecordedRounds
-from edgebench.run.trial.trial_readers import SwapReader, group_swap
-from edgebench.run.walk.control import WalkedLimits, WalkStep, killed_limit, points_after_kill
-from edgebench.run.walk.pace import (
+from edgebench.run.search.search import (
     median_pace,
     pace_of_program,
     pace_of_rounds,
+)
+from edgebench.run.trial.command import asked_limits
+from edgebench.run.trial.controllers import LimitAtBase, SwapCharge
+from edgebench.run.trial.outcome import SystemSwap
+from edgebench.run.trial.output_rate import NO_NUMBER, OutputRate, trial_throughput
+from edgebench.run.trial.round_sources import RecordedRounds
+from edgebench.run.trial.trial_readers import group_swap
+from edgebench.run.walk.control import (
+    WalkedLimits,
+    WalkStep,
+    killed_limit,
+    points_after_kill,
     visited,
 )
 from edgebench.run.walk.records import walk_records
 from edgebench.run.walk.walk import Visit, Visited
-from edgebench.swap_areas import SwapArea
 
 SECOND = 10**9
 #: Unlimited, and at 60, 30 and 20 % of 400 MiB: 240, 120 and 80 MiB.
@@ -312,27 +314,6 @@ def test_the_cgroups_swap_is_told_on_both_versions(tmp_path: Path) -> None:
     assert group_swap(hot(tmp_path, 64 * MIB, None))() is None
 
 
-def test_other_areas_grow_together() -> None:
-    """By 30 and 12 MiB, one from 5 on; a third shrinks; later they are smaller: the most counts."""
-    own, names = Path("/own"), [Path(f"/{name}") for name in "abc"]
-    readings = iter([(0, 5, 0, 90), (10, 35, 12, 60), (10, 15, 12, 60)])
-
-    def areas() -> Mapping[Path, SwapArea]:
-        sizes = next(readings, (10, 15, 12, 60))
-        return {
-            name: SwapArea(size * MIB, 0) for name, size in zip((own, *names), sizes, strict=True)
-        }
-
-    reader = SwapReader(own, areas, lambda: 45 * MIB)
-    reader.start()
-    reader.poll()
-    reader.poll()
-    told = reader.stop(Finished(Counters(), None))
-    assert told.other_bytes == 42 * MIB
-    # 45 MiB of the trial's own are swapped, 10 of them in its area.
-    assert told.doubts == [Doubt("other_swap_area", {"swap_bytes": 35 * MIB}, ["/a", "/b"])]
-
-
 def test_the_machines_swap_is_told_in_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -455,12 +436,11 @@ def test_lines_count_from_the_first_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert once.per_second(4.0, "") == (3.0, "")
 
 
-@pytest.mark.process
-@pytest.mark.quick
 def test_of_the_numbers_that_a_pattern_finds_the_middle_counts() -> None:
-    """Neither the last nor the largest; a thousand has its comma."""
-    output = "rate 7\nrate 1,005\nrate x\nrate 9\nrate 8\nrate 20\n"
+    """Neither the last nor the largest; a thousand has its comma; of a long line the beginning."""
+    output = f"rate 7\nrate 1,005\nrate x\nrate 9\rrate 8\nrate 20\n{'x' * 1000}rate 3\n"
     assert OutputRate(r"rate (\S+)").per_second(9.0, output) == (9.0, "")
+    assert OutputRate(r"rate (\S+)").per_second(9.0, "nothing") == (None, NO_NUMBER)
 
 
 def test_tokens_are_of_all_texts_of_a_batch() -> None:

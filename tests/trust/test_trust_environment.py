@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from edgebench.cgroups.leftovers import Ownership
 from edgebench.identity import caller_identity
 from edgebench.processes import workload_environment
 from edgebench.run.trial.launch import Launch, environment_of
-from edgebench.run.trial.session import scratch_folder
+from edgebench.run.trial.session import claimed_folder
 from edgebench.safe_folders import is_own_place
 from tests.trust.stranger import STRANGER
 
@@ -101,8 +102,8 @@ def test_the_scratch_folder_is_in_no_folder_of_another_user(
 ):
     """A link put in its place would lead root's files elsewhere."""
     monkeypatch.setattr(tempfile, "tempdir", str(strange))
-    with scratch_folder() as folder:
-        assert folder.parent == Path("/tmp")
+    with Ownership() as ownership:
+        assert claimed_folder(ownership).parent == Path("/tmp")
     assert not list(strange.iterdir())
 
 

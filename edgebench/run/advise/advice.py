@@ -29,15 +29,18 @@ from edgebench.run.advise.planner import (
     WORTH,
     AdvicePlanner,
     Candidate,
-    PairedRatio,
     paired_ratio,
 )
 from edgebench.run.search.minimum import check_unlimited
-from edgebench.run.search.search import most_libraries, needs_of
+from edgebench.run.search.search import (
+    most_libraries,
+    needs_of,
+    pace_of_program,
+    pace_of_rounds,
+)
 from edgebench.run.sweep.sweep import SweepOptions, planned_trials, run_sweep
 from edgebench.run.sweep.trials import Progress
 from edgebench.run.trial.command import check_command
-from edgebench.run.walk.pace import pace_of_program, pace_of_rounds
 from edgebench.scenario.limits import GRID
 from edgebench.scenario.new_scenario import tried_scenario
 from edgebench.scenario.points import Point, libraries, points
@@ -63,30 +66,26 @@ class BestRemedy:
 
     Args:
         name: its name.
-        titles: what it does.
+        title: what it does.
         typed: what to type, or write in a program; a line each.
         finished: trials that finished under the limit, of ``trials``.
-        plain_finished: how many plain ones beside them did.
         ratio: its time as a part of the plain one; None: plain does not finish.
-        low, high: the ratio's 95 % interval.
+        low, high: the ratio's 95 % interval; None: of a single pair.
         pairs: how many the ratio comes from.
-        seconds: the median of a round under the limit.
         changes: what it may change in results.
         costs: what it costs where memory is no limit, in words.
         confirmed: whether it is advised: it helps in these fresh trials, too.
     """
 
     name: str
-    titles: tuple[str, ...]
+    title: str
     typed: tuple[str, ...]
     finished: int
     trials: int
-    plain_finished: int
     ratio: float | None
     low: float | None
     high: float | None
     pairs: int
-    seconds: float | None
     changes: str
     costs: str
     confirmed: bool
@@ -111,8 +110,6 @@ class Advice:
         out_of_time: names of those for which no time was left.
         trials: of all kinds.
         total_s: what the search took, its preparation included.
-        trial_s: what a plain trial takes under the limit; None: there is none.
-        budget_s: what the search was to take.
         finished: False: it was interrupted.
         unmeasured: what its plain trials without a limit leave open.
         needed_bytes: the most that one of these needed; None: not known.
@@ -133,8 +130,6 @@ class Advice:
     out_of_time: tuple[str, ...]
     trials: int
     total_s: float
-    trial_s: float | None = None
-    budget_s: float | None = None
     finished: bool = True
     unmeasured: Unmeasured = field(default_factory=Unmeasured)
     needed_bytes: float | None = None
@@ -236,8 +231,6 @@ def find_advice(
         out_of_time=tuple(remedy.name for remedy in tried if pressed and not remedy.trials),
         trials=len(records),
         total_s=(planner.outside_s or 0.0) + planner.took_s(),
-        trial_s=planner.trial_s(PLAIN),
-        budget_s=budget_s,
         finished=is_finished,
         unmeasured=unmeasured(free),
         needed_bytes=max((needs.total_bytes for needs in needs_of(free)), default=None),
@@ -350,22 +343,15 @@ def _tried(planner: AdvicePlanner, candidate: Candidate, is_program: bool) -> Tr
         name,
         candidate.remedy.title if candidate.remedy else "",
         planner.end_of(name),
-        *_numbers(ratio),
+        ratio=ratio.ratio if ratio else None,
+        low=ratio.low if ratio else None,
+        high=ratio.high if ratio else None,
         finished=sum(record.outcome == "ok" for record in records),
         trials=len(records),
         seconds=seconds,
         stopped_s=max(late, default=None) if is_program and seconds is None else None,
         changes=candidate.changes,
     )
-
-
-def _numbers(ratio: PairedRatio | None) -> tuple[float | None, float | None, float | None]:
-    """Return the ratio and its interval, without ends that are no numbers."""
-    if ratio is None:
-        return None, None, None
-    if math.isinf(ratio.high):
-        return ratio.ratio, None, None
-    return ratio.ratio, ratio.low, ratio.high
 
 
 def _best(
@@ -383,10 +369,10 @@ def _best(
     def is_confirmed(name: str) -> bool:
         trials = len(planner.records(name, *stage))
         ratio = paired_ratio(planner.logs(name, *stage), _MEASURED)
-        is_faster = ratio is not None and ratio.ratio <= WORTH and ratio.high < 1
+        is_faster = ratio and ratio.ratio <= WORTH and ratio.high is not None and ratio.high < 1
         # More than luck beside plain trials that finished or not: Fisher's exact test, one-sided.
         fits_more = fisher_tail(trials, trials, sum(others), len(others)) < _LUCK
-        return planner.end_of(name, *stage) == "ok" and (is_faster or fits_more)
+        return planner.end_of(name, *stage) == "ok" and bool(is_faster or fits_more)
 
     confirmed = [name for name in measured if is_confirmed(name)]
     name = planner.easiest(confirmed or list(measured)) or next(iter(measured), None)
@@ -394,19 +380,16 @@ def _best(
         return None
     candidate, records = measured[name], planner.records(name, *stage)
     ratio = paired_ratio(planner.logs(name, *stage), _MEASURED)
-    part, low, high = _numbers(ratio)
     return BestRemedy(
         name=name,
-        titles=(candidate.remedy.title,) if candidate.remedy else (),
+        title=candidate.remedy.title if candidate.remedy else "",
         typed=tuple(typed_lines(candidate, plain)),
         finished=sum(record.outcome == "ok" for record in records.values()),
         trials=len(records),
-        plain_finished=sum(others),
-        ratio=part,
-        low=low,
-        high=high,
+        ratio=ratio.ratio if ratio else None,
+        low=ratio.low if ratio else None,
+        high=ratio.high if ratio else None,
         pairs=ratio.pairs if ratio else 0,
-        seconds=planner.seconds(name, *stage),
         changes=candidate.changes,
         costs=candidate.remedy.costs if candidate.remedy else "",
         confirmed=name in confirmed,

@@ -21,7 +21,7 @@ from datetime import datetime, timezone
 from edgebench.distributions import t_quantile
 from edgebench.records import TrialRecord
 from edgebench.remedies.base import Remedy, RemedySetting
-from edgebench.run.walk.pace import Pace, median_pace
+from edgebench.run.search.search import Pace, median_pace, whole_s
 from edgebench.scenario.points import PlannedTrial, Point
 
 PLAIN = "plain"
@@ -41,6 +41,8 @@ _STOP, _BEATEN, _STOP_EXTRA_S = 1.25, 1.5, 2.0
 #: A trial or a block begins if this many times what it may take is left, as no two take equally
 #: long; and so much more than what confirming may take is kept for it.
 _SLACK, _RESERVE = 1.25, 1.05
+#: An interval that is wider, as a logarithm, tells nothing.
+_WIDEST = 50
 #: Candidate, block, whether it is under the limit, and the time that this needs, seconds.
 _Next = tuple[str, int, bool, float]
 
@@ -68,12 +70,12 @@ class Candidate:
 class PairedRatio:
     """Time with a remedy ÷ plain time of the same block: the geometric mean over pairs.
 
-    ``low`` to ``high`` is its interval by Student's t of the logarithms; of a single pair all.
+    ``low`` to ``high`` is its interval by Student's t of the logarithms; None: of a single pair.
     """
 
     ratio: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     pairs: int
 
 
@@ -85,14 +87,10 @@ def paired_ratio(logs: Sequence[float], confidence: float) -> PairedRatio | None
     if len(logs) > 1:
         error = statistics.stdev(logs) / math.sqrt(len(logs))
         half = t_quantile((1 - confidence) / 2, len(logs) - 1) * error
-    # A half width beyond all numbers has no exponential.
-    low, high = (0.0, math.inf) if half > 50 else (math.exp(middle - half), math.exp(middle + half))
+    if half > _WIDEST:
+        return PairedRatio(math.exp(middle), None, None, len(logs))
+    low, high = math.exp(middle - half), math.exp(middle + half)
     return PairedRatio(math.exp(middle), low, high, len(logs))
-
-
-def whole_s(record: TrialRecord) -> float:
-    """Return what a trial took, the harness's part included."""
-    return (record.wall_s or 0.0) + (record.harness_s or 0.0)
 
 
 class AdvicePlanner:

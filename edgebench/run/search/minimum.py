@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shlex
 import signal
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,13 +20,18 @@ from edgebench.records import TrialRecord
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.folder import keep_asked_pace
 from edgebench.results.sweep_reader import Sweep, end_of_output, log_of, read_sweep
-from edgebench.run.search.search import LimitSearch, SearchRules, needs_of
+from edgebench.run.search.search import (
+    LimitSearch,
+    SearchRules,
+    needs_of,
+    pace_of_program,
+    pace_of_rounds,
+    whole_s,
+)
 from edgebench.run.sweep.sweep import SweepOptions, planned_trials, run_sweep
 from edgebench.run.sweep.trials import Progress
-from edgebench.run.trial.command import check_command, function_settings, name_of
+from edgebench.run.trial.command import check_command, command_words
 from edgebench.run.trial.output_rate import NO_LINE, UNBUFFERED
-from edgebench.run.trial.session import scratch_folder
-from edgebench.run.walk.pace import pace_of_program, pace_of_rounds
 from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS, PROGRAM_KEYS
 from edgebench.scenario.new_scenario import tried_scenario
 from edgebench.scenario.points import points
@@ -39,12 +41,6 @@ from edgebench.units import MIB, format_duration, parse_duration, parse_swap
 
 #: The last lines of its output that are quoted.
 _LINES = 5
-#: Words of programs that looked for a terminal or for input.
-_TERMINAL = re.compile(
-    r"\b(stdin|tty|terminal|ioctl|EOFError|end of file|TERM\b|curses|interactive)", re.IGNORECASE
-)
-#: A program that ends so soon may have looked for input, even if it says nothing of it.
-_AT_ONCE_S = 2.0
 
 
 def check_unlimited(
@@ -86,7 +82,7 @@ def check_unlimited(
     elif failed.signal:
         end = failed.reason or f"signal {failed.signal}"
     what = [f"{name} fails without any limit{again}: {end}", *lines]
-    raise WorkloadError("\n".join(what), where=where, remedy=_remedy(failed, unlimited, output))
+    raise WorkloadError("\n".join(what), where=where, remedy=_remedy(failed, unlimited))
 
 
 def check_throughput(name: str, unlimited: Sequence[TrialRecord], wanted: float | None) -> None:
@@ -109,7 +105,7 @@ def _is_command(record: TrialRecord) -> bool:
     return bool(record.settings["kind"] == "command")
 
 
-def _remedy(failed: TrialRecord, unlimited: Sequence[TrialRecord], output: str) -> str:
+def _remedy(failed: TrialRecord, unlimited: Sequence[TrialRecord]) -> str:
     if any(record.outcome == "ok" for record in unlimited):
         return (
             "it finished once before: if it changes files, undo that before each trial with "
@@ -117,19 +113,15 @@ def _remedy(failed: TrialRecord, unlimited: Sequence[TrialRecord], output: str) 
         )
     if failed.signal == signal.SIGKILL:
         return "edgebench set no limit: journalctl -k shows what the kernel killed, and why"
-    if _TERMINAL.search(output) or (
-        (failed.wall_s or 0.0) < _AT_ONCE_S and not output.strip() and not failed.signal
-    ):
-        return (
-            "its input is no terminal, nor is its output: if it needs input, give it a file: "
-            "edgebench minimum -- PROGRAM < FILE"
-        )
-    return "correct the command until it works by itself; its input is a file given with <, or none"
+    return (
+        "correct the command until it works by itself; its output is no terminal, and its input is "
+        "a file, if you give one: edgebench minimum -- PROGRAM < FILE"
+    )
 
 
 #: Keys of a search that are no scenario's: of both kinds of workload, and of programs alone.
 _KEYS = ("slowdown", "confirm", "killed", "within", "timeout")
-_OF_PROGRAMS = ("throughput", "soak", "budget")
+_OF_PROGRAMS = ("throughput", "budget")
 #: What can be set of a program alone.
 PROGRAM_ONLY = {*PROGRAM_KEYS, *_OF_PROGRAMS} - {"stdin"}
 #: What each key is where it is not given, if that is not None.
@@ -180,8 +172,6 @@ def search_of(subject: str | Sequence[str], given: Mapping[str, Any]) -> Search:
               once the search has taken long;
             - ``killed``: also where it is killed, though swap can hold all that it needs;
             - ``within``: the only limit that is tried;
-            - ``soak``: run a program for this time without a limit, to see whether its memory
-              levels off;
             - ``budget``: of all of a program's trials; None: derived from its unlimited time.
 
     Raises:
@@ -207,22 +197,11 @@ def search_of(subject: str | Sequence[str], given: Mapping[str, Any]) -> Search:
         scenario = tried_scenario("minimum", subject, memory, asked, rounds=rounds, warm=1)
         rules = SearchRules(pace_of_rounds, **common, unlimited=rounds)
         return Search(subject, scenario, rules, {"network": subject, **asked})
-    if asked["soak"] and asked["stop_after"]:
-        raise UsageError("--soak already stops it", remedy="leave out --for")
-    stop_after, pattern = asked["stop_after"] or asked["soak"], asked["throughput_pattern"]
-    is_counted = asked["throughput"] is not None or stop_after is not None
-    scenario = tried_scenario(
-        "minimum",
-        subject,
-        memory,
-        asked,
-        stop_after=stop_after,
-        throughput=True if is_counted and not pattern else None,
-    )
+    is_counted = asked["throughput"] is not None or asked["stop_after"] is not None
+    counts_lines = True if is_counted and not asked["throughput_pattern"] else None
+    scenario = tried_scenario("minimum", subject, memory, asked, throughput=counts_lines)
     rules = SearchRules(pace_of_program, throughput=asked["throughput"], **common)
-    if asked["soak"]:
-        rules = replace(rules, confirm=0, searches=False)
-    elif is_single:
+    if is_single:
         is_compared = rules.slowdown is not None or rules.throughput is not None
         rules = replace(rules, unlimited=2 if is_compared else 1)
     else:
@@ -316,7 +295,7 @@ def find_minimum(search: Search, options: SweepOptions, progress: Progress) -> M
 
 
 def minimum_of(
-    workload: str | Sequence[str] | Callable[[], object] | None,
+    workload: str | Sequence[str] | None,
     network: str | None,
     given: Mapping[str, Any],
     where: SweepOptions,
@@ -329,29 +308,15 @@ def minimum_of(
         EdgebenchError: as :func:`find_minimum` does.
     """
     if (workload is None) == (network is None):
-        raise UsageError("name a command, a function or a network", remedy=_REMEDY)
-    if network is not None:
-        return find_minimum(search_of(network, given), where, progress)
+        raise UsageError("name a command or a network", remedy=_REMEDY)
     settings = dict(given)
     if settings.get("files") is not None:
         settings["files"] = tuple(map(str, settings["files"]))
     if settings.get("reset") is not None:
-        settings["reset"] = tuple(_words(settings["reset"]))
-    if not callable(workload):
-        return find_minimum(search_of(_words(workload or ""), settings), where, progress)
-    with scratch_folder() as folder:
-        stored = function_settings(workload, folder)
-        spec = json.dumps({"argument": stored["argument"]})
-        command = [sys.executable, stored["script"], spec]
-        minimum = find_minimum(search_of(command, settings), where, progress)
-        return replace(minimum, answer=replace(minimum.answer, name=name_of(workload)))
-
-
-def _words(command: str | Sequence[str]) -> list[str]:
-    words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
-    if not words:
-        raise UsageError("the command is empty", remedy=_REMEDY)
-    return words
+        settings["reset"] = tuple(command_words(settings["reset"]))
+    subject = network if workload is None else command_words(workload)
+    assert subject is not None
+    return find_minimum(search_of(subject, settings), where, progress)
 
 
 def read_minimum(search: Search, folder: Path) -> Minimum:
@@ -382,7 +347,7 @@ def read_minimum(search: Search, folder: Path) -> Minimum:
         answer=answer,
         folder=sweep.path,
         trials=len(records),
-        total_s=sum((r.wall_s or 0.0) + (r.harness_s or 0.0) for r in records.values()),
+        total_s=sum(map(whole_s, records.values())),
         slowdown=slowdown,
         fits=fits,
         finished=not planner.open_question(planned, records),

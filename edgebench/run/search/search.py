@@ -8,11 +8,12 @@ interrupted search can be resumed.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgebench.need import Need, differs, least_to_give, need_of
-from edgebench.records import LimitSetting, TrialRecord
+from edgebench.records import FINAL_OUTCOMES, LimitSetting, TrialRecord
 from edgebench.results.limit_to_give import (
     HUGE_PAGE,
     AskedPace,
@@ -23,9 +24,9 @@ from edgebench.results.limit_to_give import (
     is_limit_met,
     viable_bracket,
 )
+from edgebench.results.rounds import trial_times
 from edgebench.results.spread import SLIGHT
 from edgebench.results.unmeasured import unmeasured
-from edgebench.run.walk.pace import Pace, median_pace, trials_by_point
 from edgebench.scenario.planner import Planner
 from edgebench.scenario.points import PlannedTrial, Point
 from edgebench.throughput import reads_throughput
@@ -52,6 +53,45 @@ _CONFIRM, _CONFIRM_S = 3, 12.0
 #: A search for a network ends after so many trials at most, if they don't contradict each other.
 MOST_NETWORK_TRIALS = 24
 
+#: A trial's time in seconds for the work that its slowdown is about; None if it has none.
+Pace = Callable[[TrialRecord], float | None]
+
+
+def pace_of_rounds(record: TrialRecord) -> float | None:
+    """Return the time of a steady round on the clock; None if the trial has none."""
+    return trial_times(record).get("total")
+
+
+def pace_of_program(record: TrialRecord) -> float | None:
+    """Seconds for each unit that the program prints, if its output is read; else for the whole."""
+    if record.outcome != "ok":
+        return None
+    if reads_throughput(record.settings):
+        return 1 / record.throughput_per_s if record.throughput_per_s else None
+    return pace_of_rounds(record)
+
+
+def whole_s(record: TrialRecord) -> float:
+    """Return what a trial took, the harness's part included."""
+    return (record.wall_s or 0.0) + (record.harness_s or 0.0)
+
+
+def median_pace(trials: Sequence[TrialRecord], pace: Pace) -> float | None:
+    """Return the median pace of the trials that have one; None if none has."""
+    known = [seconds for one in trials if (seconds := pace(one)) is not None]
+    return statistics.median(known) if known else None
+
+
+def trials_by_point(
+    planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+) -> dict[str, list[TrialRecord]]:
+    """Point → its trials that were made, in the plan's order."""
+    found: dict[str, list[TrialRecord]] = {}
+    for one in planned:
+        if one.trial in records and records[one.trial].outcome in FINAL_OUTCOMES:
+            found.setdefault(one.point_id, []).append(records[one.trial])
+    return found
+
 
 @dataclass(frozen=True)
 class SearchRules:
@@ -69,7 +109,6 @@ class SearchRules:
         is_hurried: whether a trial at a limit is stopped at a few times the unlimited time (unless
             ``timeout_s`` is given), and the search ends with its budget.
         budget_s: of all trials together; None: derived from the unlimited time.
-        searches: whether limits are tried; a single candidate always is.
     """
 
     pace: Pace
@@ -82,7 +121,6 @@ class SearchRules:
     timeout_s: float | None = None
     is_hurried: bool = False
     budget_s: float | None = None
-    searches: bool = True
 
     @property
     def asked(self) -> AskedPace:
@@ -118,7 +156,8 @@ class LimitSearch(Planner):
         does: no trial begins that could not be compared within it.
         """
         rules, unlimited = self.rules, self._unlimited_of(planned, records)
-        base_s, spent_s = _wall_s(unlimited) or 0.0, _spent_s(records)
+        base_s = median_pace(unlimited, _wall_s) or 0.0
+        spent_s = sum(map(whole_s, records.values()))
         is_compared = len(unlimited) >= rules.unlimited
         if rules.budget_s:
             factor = rules.asked.factor(median_pace(unlimited, self.pace)) or SLIGHT
@@ -150,7 +189,7 @@ class LimitSearch(Planner):
         wanted = rules.most_unlimited if varies else max(rules.unlimited, 1 + is_odd)
         if len(unlimited) < wanted:
             return [self._trial(planned, self._unlimited.id, rules.timeout_s)]
-        if grows or not (rules.searches or len(self._limits) == 1):
+        if grows:
             # No limit says anything about a need that isn't known.
             return []
         known = _Known(
@@ -163,16 +202,17 @@ class LimitSearch(Planner):
             factor=factor,
             swap=self._unlimited.limits,
         )
-        limit = self._next_limit(known, is_late=_spent_s(records) > _CONFIRM_S)
+        spent_s = sum(map(whole_s, records.values()))
+        limit = self._next_limit(known, is_late=spent_s > _CONFIRM_S)
         if limit is None:
             return []
-        timeout_s, wall_s = rules.timeout_s, _wall_s(unlimited)
+        timeout_s, wall_s = rules.timeout_s, median_pace(unlimited, _wall_s)
         if rules.is_hurried and timeout_s is None and wall_s is not None:
             slower = known.factor or SLIGHT
             timeout_s = wall_s + max(wall_s * _STOP * slower, _STOP_EXTRA_S)
         if rules.budget_s and wall_s is not None:
             # What is cut short is slower than the factor all the same: `further` has seen to that.
-            timeout_s = min(timeout_s or math.inf, rules.budget_s - _spent_s(records))
+            timeout_s = min(timeout_s or math.inf, rules.budget_s - spent_s)
         (point,) = (name for name, size in self._limits.items() if size == limit)
         return [self._trial(planned, point, timeout_s)]
 
@@ -379,14 +419,10 @@ def usual_budget_s(unlimited_s: float) -> float:
     return max(_BUDGET_S, _BUDGET_TRIALS * unlimited_s)
 
 
-def _spent_s(records: Mapping[str, TrialRecord]) -> float:
-    return sum((record.wall_s or 0.0) + (record.harness_s or 0.0) for record in records.values())
-
-
 def _peaks(trials: Sequence[TrialRecord]) -> tuple[float, float]:
     peaks = [record.peak_bytes for record in trials if record.peak_bytes] or [0]
     return min(peaks), max(peaks)
 
 
-def _wall_s(trials: Sequence[TrialRecord]) -> float | None:
-    return median_pace(trials, lambda record: record.wall_s)
+def _wall_s(record: TrialRecord) -> float | None:
+    return record.wall_s

@@ -1,10 +1,9 @@
-"""One trial of any command or Python function, without a scenario or a results folder."""
+"""One trial of any command, without a scenario or a results folder."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import pickle
 import select
 import shlex
 import shutil
@@ -12,11 +11,9 @@ import stat
 import sys
 import termios
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +21,6 @@ from msgspec.structs import replace
 
 from edgebench.boards.board import AS_IS, parse_storage
 from edgebench.errors import MachineError, UsageError, WorkloadError
-from edgebench.extras import install
-from edgebench.identity import caller_identity
 from edgebench.need import need_of
 from edgebench.processes import find_program
 from edgebench.records import LimitSetting, TrialRecord
@@ -33,9 +28,8 @@ from edgebench.run.trial.output_rate import echo_to
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import open_session
 from edgebench.run.trial.trial import TrialFiles, run_trial
-from edgebench.safe_files import created, open_empty
+from edgebench.safe_files import created
 from edgebench.units import parse_duration, parse_share, parse_size, parse_swap
-from edgebench.workloads import function_call as caller
 
 #: How long a pipe's first bytes are waited for.
 _INPUT_S = 0.2
@@ -129,7 +123,7 @@ def measure_command(
     files: Sequence[str] = (),
     stdin: str | None = None,
 ) -> TrialRecord:
-    """Run the command once, without a shell, in a fresh cgroup under the limits.
+    """Run a command once, without a shell, in a fresh cgroup under the limits.
 
     Args:
         command: the program and its arguments.
@@ -139,7 +133,7 @@ def measure_command(
         interval_s: the sampler's interval; None: 1 ms while usage changes, longer while it doesn't.
         stat_interval_s: read ``memory.stat`` so often, under a limit too; that can prevent a kill.
         samples: keep the samples in this ``.npz`` file.
-        echo: called with what the command prints, as it comes.
+        echo: called with what it prints, as it comes.
         files: evicted from the page cache beforehand, beside those that the command names.
         stdin: file that is its standard input; None: it has none.
 
@@ -149,42 +143,6 @@ def measure_command(
     check_command(command)
     if samples and not samples.parent.is_dir():
         raise MachineError(f"no folder {samples.parent} to keep the samples in")
-    settings: dict[str, Any] = {"kind": "command", "command": list(command)}
-    if stop_after_s is not None:
-        settings["stop_after_s"] = stop_after_s
-    if stdin is not None:
-        settings["stdin"] = stdin
-    return measure_once(
-        lambda _: settings,
-        limits,
-        timeout_s=timeout_s,
-        interval_s=interval_s,
-        stat_interval_s=stat_interval_s,
-        samples=samples,
-        echo=echo,
-        files=files,
-    )
-
-
-def measure_once(
-    settings_in: Callable[[Path], Mapping[str, Any]],
-    limits: LimitSetting,
-    *,
-    timeout_s: float | None = None,
-    interval_s: float | None = None,
-    stat_interval_s: float | None = None,
-    samples: Path | None = None,
-    echo: Callable[[bytes], None] | None = None,
-    files: Sequence[str] = (),
-) -> TrialRecord:
-    """Run one workload once, in a session of its own.
-
-    ``settings_in`` makes the workload's settings; it gets the session's scratch folder. The rest is
-    as for :func:`measure_command`.
-
-    Raises:
-        MachineError, CgroupError: as :func:`measure_command` does.
-    """
     with open_session(
         interval_s=interval_s,
         stat_interval_s=stat_interval_s,
@@ -192,10 +150,12 @@ def measure_once(
         statistics_always=stat_interval_s is not None,
         starts_cold=False,
     ) as session:
+        settings: dict[str, Any] = {"kind": "command", "command": list(command)}
+        optional = {"stop_after_s": stop_after_s, "stdin": stdin}
+        settings |= {name: value for name, value in optional.items() if value is not None}
         session.setup.storage.use(limits.swap_kind, limits.swap_bytes, limits.storage)
-        files_of_trial = TrialFiles.scratch(session.folder)
-        settings = settings_in(session.folder)
         session.setup.files.add_below(files)
+        files_of_trial = TrialFiles.scratch(session.folder)
         request = TrialRequest("0000", "measure", 0, 0, settings, limits, timeout_s)
         record = run_trial(session.setup, request, files_of_trial)
         if record.outcome == "harness-error":
@@ -275,71 +235,8 @@ def check_command(command: Sequence[str]) -> None:
     )
 
 
-_BY_REFERENCE = "define it in a module that can be imported, or: {install}"
-_NO_PICKLE = (
-    "a function is sent to a fresh process: give it no open files, locks, connections or "
-    "generators, but what is needed to make them"
-)
-
-
-def function_settings(function: Callable[[], object], folder: Path) -> dict[str, Any]:
-    """Return the settings of a trial that calls the function, which is stored in the folder.
-
-    Raises:
-        UsageError: it can't be sent to another process.
-    """
-    file = folder / "function.pickle"
-    data = _pickled(function)
-    # Readable to nobody but the user that the workload runs as.
-    with os.fdopen(open_empty(file, 0o600, owner=caller_identity()), "wb") as opened:
-        opened.write(pickle.dumps([entry or str(Path.cwd()) for entry in sys.path]) + data)
-    return {
-        "kind": "function",
-        "function": name_of(function),
-        "script": str(Path(caller.__file__)),
-        "argument": str(file),
-    }
-
-
-def name_of(function: Callable[..., object]) -> str:
-    """``module.function``, as a record calls it; a partial is named by what it calls."""
-    inner = getattr(function, "func", function)
-    name = getattr(inner, "__qualname__", type(inner).__qualname__)
-    module = getattr(inner, "__module__", None)
-    return name if module in (None, "__main__") else f"{module}.{name}"
-
-
-def _pickled(function: Callable[[], object]) -> bytes:
-    """Return the function as bytes.
-
-    By name if a module has it, else (in a notebook, say) by value.
-    """
-    by_value = find_spec("cloudpickle") is not None
-    try:
-        if by_value:
-            return bytes(import_module("cloudpickle").dumps(function))
-        data = pickle.dumps(function)
-    except Exception as error:
-        remedy = _NO_PICKLE
-        if not by_value:
-            remedy = _BY_REFERENCE.format(install=install("cloudpickle"))
-        raise UsageError(
-            f"{name_of(function)} can't be sent to another process: {error}", remedy=remedy
-        ) from error
-    if b"__main__" in data:
-        raise UsageError(
-            f"{name_of(function)} is defined in this notebook or script, which another process "
-            "can't import",
-            remedy=_BY_REFERENCE.format(install=install("cloudpickle")),
-        )
-    return data
-
-
-_NO_COMMAND = 'give a command, as "python3 train.py" or ["python3", "train.py"], or a function'
-
-
 def measure_workload(
-    workload: str | Sequence[str] | Callable[[], object],
+    workload: str | Sequence[str],
     asked: AskedLimits,
     *,
     timeout: str | float | None,
@@ -347,23 +244,18 @@ def measure_workload(
     samples: str | Path | None,
     quiet: bool,
 ) -> TrialRecord:
-    """One trial; for a share of the demand, an unlimited one before it.
+    """Run a command as Python's ``measure`` takes it.
+
+    For a share of its demand it is run without a limit first.
 
     Raises:
-        UsageError: neither a command nor a function that can be sent to another process.
+        UsageError: no command.
         WorkloadError: its demand is unknown, so no share can be taken of it.
-        MachineError, CgroupError: as :func:`edgebench.run.trial.command.measure_command` does.
+        MachineError, CgroupError: as :func:`measure_command` does.
     """
-    if callable(workload):
-        measure: Callable[..., TrialRecord]
-        measure = partial(measure_once, partial(function_settings, workload))
-    else:
-        words = shlex.split(workload) if isinstance(workload, str) else list(map(str, workload))
-        if not words:
-            raise UsageError("no command to measure", remedy=_NO_COMMAND)
-        measure = partial(measure_command, words)
     measured = partial(
-        measure,
+        measure_command,
+        command_words(workload),
         timeout_s=None if timeout is None else parse_duration(timeout),
         interval_s=None if interval is None else parse_duration(interval),
         echo=None if quiet else echo_to(sys.stderr),
@@ -376,3 +268,17 @@ def measure_workload(
         files = unlimited.files.paths if unlimited.files else []
     kept = None if samples is None else Path(samples)
     return measured(limits=limits, samples=kept, files=files)
+
+
+def command_words(command: str | Sequence[str]) -> list[str]:
+    """Return a command's words; a text is split as a shell would.
+
+    Raises:
+        UsageError: there is none.
+    """
+    words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
+    if not words:
+        raise UsageError(
+            "the command is empty", remedy='as "python3 train.py", or ["python3", "train.py"]'
+        )
+    return words

@@ -135,17 +135,6 @@ def open_session(
             yield Session(setup, swap, folder, tuple(cleared))
 
 
-@contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """Yield a new private folder, removed at the end, or after a crash by the next start.
-
-    Raises:
-        MachineError: what is made can't be recorded.
-    """
-    with Ownership() as ownership:
-        yield claimed_folder(ownership)
-
-
 def claimed_folder(ownership: Ownership) -> Path:
     """Return a new private folder, removed with all else that is owned.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import mmap
 import os
+import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,13 +28,12 @@ from edgebench.records import (
     TrialRecord,
     WorkingSet,
 )
-from edgebench.results.rounds import LEAST, steadiness
+from edgebench.results.rounds import LEAST, reads_of, steadiness
 from edgebench.run.trial.controllers import LimitControl
 from edgebench.run.trial.process import WorkloadProcess, events_of
 from edgebench.run.trial.record import utc_now
 from edgebench.run.trial.round_sources import RoundSources
 from edgebench.run.trial.trial_readers import group_swap
-from edgebench.run.walk.pace import visited
 from edgebench.run.walk.walk import Visit, Visited, walk
 from edgebench.scenario.points import Point, limits_of, series_of
 from edgebench.spans import NO_ROUND, events_to_phases, finished_spans
@@ -110,6 +110,23 @@ def working_set(
         kernel_bytes=charged["kernel"],
         passing_bytes=max(0, max(peaks) - after[-1]),
         cached_bytes=max(0, cached) - weights,
+    )
+
+
+def visited(phases: Sequence[PhaseSum], counts: Sequence[RoundCounts]) -> Visited:
+    """Medians of the steady rounds: seconds, and bytes read; these of the last that read alike.
+
+    Of a single round, which a kill may leave, they are its own; nothing where there is none.
+    """
+    rounds = [phase for phase in phases if phase.phase == "round"]
+    if not rounds:
+        return Visited()
+    places = steadiness([phase.wall_s for phase in rounds]).rounds or (0,)
+    reads = reads_of((one.round for one in rounds), counts)
+    known = [read for place in settled(reads) or places if (read := reads[place]) is not None]
+    return Visited(
+        statistics.median(rounds[place].wall_s for place in places),
+        round(statistics.median(known)) if known else None,
     )
 
 

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from edgebench.records import DEMAND, Doubt, TrialRecord, WalkReport, is_count
 from edgebench.run.trial.round_sources import RecordedRounds
 from edgebench.run.trial.trial_readers import OTHER_SWAP
-from edgebench.run.walk.control import WalkControl, WalkedLimits, WalkStep
-from edgebench.run.walk.pace import visited
+from edgebench.run.walk.control import WalkControl, WalkedLimits, WalkStep, visited
 from edgebench.safe_files import write
 from edgebench.spans import collections_s, events_to_phases
 
@@ -22,6 +23,12 @@ _WHOLE = (
     *("swapped_in_bytes", "swapped_out_bytes", "refault_anon", "refault_file", "io_read_bytes"),
     *("io_write_bytes", "limit_hits", "sampled_peak_bytes", "swap_peak_bytes"),
 )
+#: How the process ended, and what stands in the first record alone.
+_END = (
+    *("reason", "ended_in", "exit_code", "signal"),
+    *("oom_kills", "killed_with_swap_free", "kill"),
+)
+_OF_THE_FIRST = ("harness_s", "other_swap_bytes", "sampler", "swap_ram", "accelerator")
 _WHY_NOT = "counted over a whole walk, not at each of its limits"
 _WHY_NO_DEMAND = "in a walk the statistics that show demand are not read: that can prevent a kill"
 #: Unlimited rounds that differ by more, from a walk's start to its end, are said.
@@ -81,10 +88,7 @@ def _record_at(
 
     The first has what is of the whole process, the last one how that ended.
     """
-    step, is_first = control.steps[number], number == 0
-    is_last = number == len(control.steps) - 1
-    took_s = (step.end_ns - step.start_ns) / 1e9 if step.end_ns else None
-    end = whole if is_last or whole.outcome == "ok" else None
+    step, is_last = control.steps[number], number == len(control.steps) - 1
     memory_bytes, limit = step.visit.memory_bytes, step.applied_bytes
     spans: list[Any] = [event.get("peak_bytes") for event in events]
     peak = max(filter(is_count, spans), default=None)
@@ -93,55 +97,42 @@ def _record_at(
         **dict.fromkeys(_WHOLE, _WHY_NOT),
         **dict.fromkeys(DEMAND, _WHY_NO_DEMAND),
     }
-    if is_first and control.working_set.missing:
-        missing["working_set"] = control.working_set.missing
-    elif not is_first:
-        missing.pop(OTHER_SWAP, None)
-    return TrialRecord(
-        trial=whole.trial if is_first else f"{whole.trial}-{number:02d}",
+    record = structs.replace(
+        whole,
+        **dict.fromkeys((*_WHOLE, *DEMAND, "demand_source")),
         point=limits.point(memory_bytes, step.visit.direction),
-        block=whole.block,
-        repeat=whole.repeat,
-        settings=whole.settings,
         limits=limits.setting(memory_bytes),
         direction=step.visit.direction,
-        outcome=end.outcome if end else "ok",
-        reason=end.reason if end else None,
-        ended_in=end.ended_in if end else None,
-        exit_code=end.exit_code if end else None,
-        signal=end.signal if end else None,
-        oom_kills=end.oom_kills if end else None,
-        killed_with_swap_free=end.killed_with_swap_free if end else None,
-        kill=end.kill if end else None,
-        started_utc=whole.started_utc if is_first else step.started_utc,
-        wall_s=whole.wall_s if is_first else took_s,
-        harness_s=whole.harness_s if is_first else None,
         limit_bytes=limit,
         peak_bytes=peak,
-        peak_source=whole.peak_source,
         saturated=None if peak is None else limit is not None and peak >= limit,
-        other_swap_bytes=whole.other_swap_bytes if is_first else None,
-        base_bytes=whole.base_bytes,
-        gnu_time=whole.gnu_time if is_first else {},
         collections_s=collections_s(events),
-        throughput_per_s=whole.throughput_per_s,
-        page_cache=whole.page_cache,
-        sampler=whole.sampler if is_first else None,
-        watched=whole.watched,
-        storage=whole.storage,
-        swap_ram=whole.swap_ram if is_first else None,
         walk=WalkReport(whole.trial, number, step.round_s, reference_s),
-        working_set=control.working_set.found if is_first else None,
-        accelerator=whole.accelerator if is_first else None,
         # The first and the last have more than rounds: what came before them, what is left of one.
-        phases=events_to_phases(events) if is_first or is_last else step.phases,
+        phases=step.phases if number and not is_last else events_to_phases(events),
         round_counts=rounds.known(step.counts),
         round_sources=rounds.sources,
-        notes=whole.notes if is_first else {},
-        noise=whole.noise if is_first else {},
-        doubts=[*whole.doubts, *_doubts(control, limits)] if is_first else [],
         missing=missing,
     )
+    if whole.outcome != "ok" and not is_last:
+        record = structs.replace(record, outcome="ok", **dict.fromkeys(_END))
+    if number:
+        missing.pop(OTHER_SWAP, None)
+        return structs.replace(
+            record,
+            **dict.fromkeys(_OF_THE_FIRST),
+            trial=f"{whole.trial}-{number:02d}",
+            started_utc=step.started_utc,
+            wall_s=(step.end_ns - step.start_ns) / 1e9 if step.end_ns else None,
+            gnu_time={},
+            notes={},
+            noise={},
+            doubts=[],
+        )
+    if control.working_set.missing:
+        missing["working_set"] = control.working_set.missing
+    doubts = [*whole.doubts, *_doubts(control, limits)]
+    return structs.replace(record, working_set=control.working_set.found, doubts=doubts)
 
 
 def _references(steps: Sequence[WalkStep]) -> dict[int, float]:
