@@ -27,7 +27,6 @@ from edgebench.results.folder import UNWRITABLE_REMEDY
 from edgebench.run.sweep.sweep import (
     PlannedSweep,
     RecordedTrials,
-    StoredRecords,
     open_sweep_folder,
     planned_trials,
     unknown_demand,
@@ -93,7 +92,8 @@ class DeviceSweep:
             CgroupError: nothing shows the demand that the trial's limit is a share of.
         """
         if not self._left and self.done == self.total:
-            self._left = self._planner.further(self._plan, StoredRecords(self.folder.records))
+            recorded = {record.trial: record for record in self.folder.records()}
+            self._left = self._planner.further(self._plan, recorded)
             if self._left:
                 self._plan = [*self._plan, *self._left]
                 self.folder.replan([asdict(planned) for planned in self._plan])

@@ -62,9 +62,9 @@ from typing import Any, NamedTuple, TypedDict
 from edgebench.measures.view import Descriptors
 
 READY, GO, STOP = b"r", b"g", b"s"
-#: Kinds of the descriptor ``swap_io``: the statistics of a device that holds swap alone; of one
-#: whose writes alone are all swap's; the whole machine's counters.
-ONLY_SWAP, SWAP_WRITES, VMSTAT = "device", "writes", "vmstat"
+#: Kinds of the descriptor ``swap_io``: the statistics of a device that holds swap alone; the whole
+#: machine's counters.
+ONLY_SWAP, VMSTAT = "device", "vmstat"
 Used = resource.struct_rusage
 _quoted = lru_cache(maxsize=4096)(json.dumps)
 

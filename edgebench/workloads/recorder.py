@@ -20,7 +20,6 @@ from edgebench.workloads.events import (
     GO,
     ONLY_SWAP,
     READY,
-    SWAP_WRITES,
     VMSTAT,
     RecordBuffer,
     SpanPlace,
@@ -86,10 +85,9 @@ class RoundCounters:
         in_bytes = int(read[1]) if (read := _READ_BYTES.search(process_io)) else None
         swap_in, swap_out = None, None
         text = os.pread(self._swap_fd, _MOST, 0) if self._swap_fd is not None else b""
-        if text and self._swap_kind in (ONLY_SWAP, SWAP_WRITES):
+        if text and self._swap_kind == ONLY_SWAP:
             words = text.split()
-            swap_out = int(words[_WRITTEN]) * _SECTOR
-            swap_in = int(words[_READ]) * _SECTOR if self._swap_kind == ONLY_SWAP else None
+            swap_in, swap_out = (int(words[n]) * _SECTOR for n in (_READ, _WRITTEN))
         elif self._swap_kind == VMSTAT and (pages := _SWAPPED.search(text)):
             swap_in, swap_out = int(pages[1]) * _PAGE, int(pages[2]) * _PAGE
         return RoundCount(in_bytes, swap_in, swap_out)

@@ -11,7 +11,6 @@ from edgebench.records import SCHEMA
 from edgebench.results.results import Results, load
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
-from edgebench.slowdown.curves import lost_limits
 from edgebench.units import MIB
 from tests.quiet import Quiet
 
@@ -72,12 +71,3 @@ def test_its_peak_is_that_of_the_forward_pass(results: Results):
     weights = (784 + 1) * 10 * 4
     assert told.to_bytes == weights + 2 * (4 * 28 * 28 + 4 * 8)
     assert "process_peak_bytes" in told.missing
-
-
-def test_frames_tell_it(results: Results):
-    trials = results.trials
-    assert set(trials["accelerator"]) == {"cuda"}
-    assert set(trials["accelerator_bytes"].dropna()) == {32 * MIB}
-    peaks = trials.loc[trials["outcome"] == "ok", "accelerator_peak_allocated_bytes"]
-    assert set(peaks) == {ACTIVATION_BYTES}
-    assert lost_limits(trials.assign(limit_bytes=7.0)) == {"accelerator-oom": (7.0,)}

@@ -61,14 +61,6 @@ def test_a_background_really_takes_memory_and_gives_it_back():
     assert not children() - before
 
 
-def test_nothing_is_started_where_nothing_is_asked():
-    """A sweep without surroundings pays nothing for them."""
-    before = children()
-    with background_activity({"kind": "inference", BACKGROUND: 0}, "0001") as seen:
-        assert not children() - before
-    assert seen == {}
-
-
 def test_a_background_that_does_not_fit_is_refused():
     """It would push the trial, or the machine, into swap."""
     with (

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from edgebench.analysis.compare import environment_differences, value_text
 from edgebench.measures.machine.environment import capture
 from edgebench.measures.machine.system_files import (
     SystemFiles,
@@ -17,9 +16,7 @@ from edgebench.measures.machine.system_files import (
     disk_of,
     whole_disk,
 )
-from edgebench.run.doctor import (
-    disk_observation,
-)
+from edgebench.run.doctor import disk_observation
 
 if TYPE_CHECKING:
     from tests.run.conftest import PlainMachine
@@ -79,25 +76,6 @@ def test_what_lies_on_no_disk_says_on_what(plain_machine: PlainMachine, tmp_path
     captured = capture(machine=machine, weights=tmp_path)
     assert captured["weights_disk"] is None
     assert "overlay" in captured["missing"]["weights_disk"]
-
-
-def test_shared_memory_is_on_no_disk_of_this_machine():
-    """The real thing: a tmpfs."""
-    if not Path("/dev/shm").is_mount():
-        pytest.skip("no tmpfs at /dev/shm")
-    with pytest.raises(UnreadableError, match="it lies on tmpfs"):
-        disk_of(SystemFiles(), Path("/dev/shm"))
-
-
-def test_differences_are_told_in_words():
-    """Only what differs, and nothing of what one sweep never looked at."""
-    a = {"swappiness": 60, "damon": {"running": ["kdamond.0"], "actions": ["pageout"]}, "thp": None}
-    b = {"swappiness": 60, "damon": {"running": [], "actions": []}, "thp": "madvise", "zswap": {}}
-    assert environment_differences(a, b) == [
-        "DAMON: running kdamond.0, actions pageout in a, running none, actions none in b",
-        "huge pages: unknown in a, madvise in b",
-    ]
-    assert value_text({"enabled": False, "min_ttl_ms": 0}) == "enabled no, min ttl ms 0"
 
 
 def test_the_whole_disk_of_a_partition_and_of_a_mapper(plain_machine: PlainMachine, tmp_path: Path):

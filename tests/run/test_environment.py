@@ -139,9 +139,6 @@ def test_the_device_is_named_by_board_and_host(
     monkeypatch.setattr("socket.gethostname", lambda: "../Lab_7")
     root = plain_machine({"proc/device-tree/model": NANO})
     assert device_name(SystemFiles(root)) == "lab-7-nvidia-jetson-nano-developer-kit"
-
-
-def test_the_device_can_be_named_by_hand(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("EDGEBENCH_DEVICE", "My/../Jetson 2")
     assert device_name() == "my-jetson-2"
     monkeypatch.setenv("EDGEBENCH_DEVICE", "../..")

@@ -7,32 +7,12 @@ from typing import Any
 
 import pytest
 
-from edgebench.cgroups.interface import Counters
 from edgebench.records import KillReport
-from edgebench.run.trial import outcome
-from edgebench.run.trial.outcome import KillReader, LoggedKill, SystemSwap, kill_report
-from edgebench.run.trial.readers import Finished
+from edgebench.run.trial.outcome import KillReadings, LoggedKill, SystemSwap, kill_report
 
 MIB = 1 << 20
 OWN = "edgebench-1-t"
 LISTS = {"total_active_anon": 7 * MIB, "total_inactive_anon": MIB, "total_swapcached": 2 * MIB}
-
-
-class Log:
-    """A kernel log that holds these kills; with a reason it can't be read."""
-
-    def __init__(self, kills: Sequence[LoggedKill], reason: str | None = None) -> None:
-        self.kills, self.reason, self.closed = list(kills), reason, False
-
-    def kills_in(self, cgroup: str) -> list[LoggedKill]:
-        """All, once: a log is read on from where the last reading ended."""
-        assert cgroup == OWN
-        kills, self.kills = self.kills, []
-        return kills
-
-    def close(self) -> None:
-        """Nothing more is read."""
-        self.closed = True
 
 
 def kill(struck: str | None, **usage: tuple[int, int | None]) -> LoggedKill:
@@ -45,33 +25,24 @@ def kill(struck: str | None, **usage: tuple[int, int | None]) -> LoggedKill:
 
 
 def report(
-    monkeypatch: pytest.MonkeyPatch,
-    log: Log,
+    kills: Sequence[LoggedKill],
     *,
     swap: int | None,
-    kills: int | None = 1,
+    killed: int | None = 1,
     peak: int | None = None,
     free: tuple[int, int] = (1000, 1000),
+    unlogged: str = "no line",
 ) -> tuple[KillReport | None, dict[str, str]]:
     """What is reported; sizes in MiB, the machine's free swap before and after."""
-    system = [SystemSwap(1000 * MIB, mib * MIB) for mib in free]
-    monkeypatch.setattr(outcome.SystemSwap, "now", lambda: system.pop(0))
-    monkeypatch.setattr(outcome, "KillLog", lambda: log)
-    reader = KillReader(OWN)
-    reader.start()
-    seen = reader.stop(Finished(Counters(), None))
-    reader.close()
-    assert log.closed
+    before, after = (SystemSwap(1000 * MIB, mib * MIB) for mib in free)
+    readings = KillReadings(before, after, kills, unlogged)
     allowed = None if swap is None else swap * MIB
-    return kill_report(seen, OWN, allowed, kills, None if peak is None else peak * MIB)
+    return kill_report(readings, OWN, allowed, killed, None if peak is None else peak * MIB)
 
 
-@pytest.mark.parametrize("kills", [0, None])
-def test_without_a_kill_there_is_no_report(
-    monkeypatch: pytest.MonkeyPatch, kills: int | None
-) -> None:
-    log = Log([kill(f"/x/{OWN}", swap=(1, 2))])
-    assert report(monkeypatch, log, swap=10, kills=kills) == (None, {})
+@pytest.mark.parametrize("killed", [0, None])
+def test_without_a_kill_there_is_no_report(killed: int | None) -> None:
+    assert report([kill(f"/x/{OWN}", swap=(1, 2))], swap=10, killed=killed) == (None, {})
 
 
 IN_SWAP_28 = kill(f"/x/{OWN}", swap=(28, 128))
@@ -104,13 +75,12 @@ NO_LINE = "no line"
         # Later kills of the same trial found other lists.
         (
             [IN_SWAP_28, kill(f"/x/{OWN}", swap=(128, 128))],
-            {"swap": 128, "kills": 2},
+            {"swap": 128, "killed": 2},
             *(100, 972, 100, None),
         ),
     ],
 )
 def test_a_kill_tells_how_much_swap_was_left(
-    monkeypatch: pytest.MonkeyPatch,
     kills: list[LoggedKill],
     asked: dict[str, Any],
     group: int | None,
@@ -118,7 +88,7 @@ def test_a_kill_tells_how_much_swap_was_left(
     free: int | None,
     reason: str | None,
 ) -> None:
-    found, why = report(monkeypatch, Log(kills), **asked)
+    found, why = report(kills, **asked)
     assert found is not None
     sizes = found.group_swap_free_bytes, found.system_swap_free_bytes, found.swap_free_bytes
     assert [size if size is None else size / MIB for size in sizes] == [group, system, free]
@@ -132,15 +102,8 @@ def test_a_kill_tells_how_much_swap_was_left(
         assert (found.logged_s, found.active_anon_bytes) == (None, None)
 
 
-def test_a_log_that_cant_be_read_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, why = report(monkeypatch, Log([], "not readable"), swap=128, peak=100)
-    assert why == {"kill_lists": "not readable"}
-
-
 @pytest.mark.parametrize(("struck", "words"), [("/x", "limit above"), (None, "machine's memory")])
-def test_a_kill_for_another_limit_is_not_the_trials(
-    monkeypatch: pytest.MonkeyPatch, struck: str | None, words: str
-) -> None:
-    found, why = report(monkeypatch, Log([kill(struck, swap=(1, 2))]), swap=128)
+def test_a_kill_for_another_limit_is_not_the_trials(struck: str | None, words: str) -> None:
+    found, why = report([kill(struck, swap=(1, 2))], swap=128)
     assert found is None
     assert words in why["kill"]

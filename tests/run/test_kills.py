@@ -42,12 +42,11 @@ def session() -> Iterator[Session]:
         yield session
 
 
-def killed(session: Session, folder: Path, code: str, swap_kind: str | None = None) -> TrialRecord:
-    """A trial of code that doesn't fit 64 MiB, with the session's swap unless another is named."""
+def killed(session: Session, folder: Path, code: str) -> TrialRecord:
+    """A trial of code that doesn't fit 64 MiB, with the session's swap."""
     files = TrialFiles(folder / "s.npz", folder / "e.jsonl.gz", folder / "log", folder)
     settings = {"kind": "command", "command": [sys.executable, "-I", "-S", "-c", code]}
-    kind = swap_kind or session.swap.state.kind
-    limits = LimitSetting("64M", 64 * MIB, kind, None if kind == "none" else SWAP)
+    limits = LimitSetting("64M", 64 * MIB, session.swap.state.kind, SWAP)
     record = run_trial(session.setup, TrialRequest("0001", "p1", 0, 0, settings, limits, 60), files)
     assert record.outcome == "oom-killed", record.reason
     return record
@@ -94,14 +93,6 @@ def test_a_kill_for_want_of_swap_is_not(session: Session, tmp_path: Path) -> Non
     assert (record.kill.swap_free_bytes or 0) < SWAP // 4
     assert (record.kill.inactive_anon_bytes or 0) + (record.kill.active_anon_bytes or 0) > 0
     assert "of swap were free" not in str(record.reason)
-
-
-def test_without_swap_none_was_free(session: Session, tmp_path: Path) -> None:
-    """The machine's swap is of no use to a trial that may not have any."""
-    record = killed(session, tmp_path, TOO_LARGE, "none")
-    assert record.killed_with_swap_free is False
-    assert record.kill is not None
-    assert record.kill.swap_allowed_bytes == record.kill.swap_free_bytes == 0
 
 
 @pytest.mark.promise(

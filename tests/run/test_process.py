@@ -14,7 +14,6 @@ from edgebench.run.trial.process import (
     Pipe,
     ProcessEnd,
     WorkloadProcess,
-    next_wait_s,
 )
 
 
@@ -46,12 +45,6 @@ def test_exit_code_and_output_are_kept(watched: WorkloadProcess) -> None:
     assert ended.returncode == 7
     assert not ended.timed_out
     assert sorted(watched.output_text().split()) == ["err", "out"]
-
-
-@pytest.mark.process
-def test_a_signal_shows_as_negative(watched: WorkloadProcess) -> None:
-    """A process that dies by a signal is told from one that exits."""
-    assert run(watched, "os.kill(os.getpid(), 9)").returncode == -9
 
 
 @pytest.mark.process
@@ -95,15 +88,6 @@ def test_events_after_a_pause_arrive_whole(watched: WorkloadProcess) -> None:
     events, bad = watched.event_list()
     assert [event["t_ns"] for event in events] == list(range(20000))
     assert bad == 0
-
-
-def test_empty_pipes_are_looked_at_less_often() -> None:
-    """Waits double up to the longest while nothing comes; once something did, they are short."""
-    waits = [0.05]
-    for came in (False, False, False, True, False):
-        waits.append(next_wait_s(waits[-1], 0.2, came=came))
-    assert waits == [0.05, 0.1, 0.2, 0.2, 0.05, 0.1]
-    assert next_wait_s(0.05, 0.05, came=False) == 0.05
 
 
 @pytest.mark.process
@@ -170,8 +154,3 @@ def test_what_is_shown_to_who_watches_is_bounded(tmp_path: Path) -> None:
     finally:
         pipe.close()
     assert (tmp_path / "copy").stat().st_size == 2000
-
-
-def test_when_a_process_ran_is_from_its_start_to_its_end() -> None:
-    """On the monotonic clock, ns."""
-    assert ProcessEnd(0, False, started_ns=5, wall_s=1.5).window_ns == (5, 1_500_000_005)

@@ -15,9 +15,10 @@ from edgebench.cgroups.interface import Cgroup, Counters
 from edgebench.cgroups.process_files import LEAST_BYTES, MappedFiles
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.cgroups.v2 import SOURCES
-from edgebench.run.trial import process_readers
-from edgebench.run.trial.process_readers import FilesReader, MapsReader, MapsReadings
+from edgebench.run.trial import process_readers, used_files
+from edgebench.run.trial.process_readers import MapsReader, MapsReadings
 from edgebench.run.trial.readers import Finished
+from edgebench.run.trial.used_files import FilesReader
 
 MIB = 1 << 20
 FINISHED = Finished(Counters(), None)
@@ -195,7 +196,7 @@ def test_what_was_read_is_shared_among_the_files_that_were_open(
 
     One reads 1000 bytes with files of 1 and 3 MiB open, another 60 with the first; 100 more later.
     """
-    for module in (process_files, process_readers):
+    for module in (process_files, used_files):
         monkeypatch.setattr(module, "_PROC", tmp_path / "proc")
     reader = FilesReader(cast("Any", SimpleNamespace(pids=lambda: (7, 8))))
 

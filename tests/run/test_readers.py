@@ -18,7 +18,6 @@ from edgebench.run.trial.controllers import FAST_DISK
 from edgebench.run.trial.outcome import KillReader
 from edgebench.run.trial.process_readers import (
     AcceleratorReader,
-    FilesReader,
     MapsReader,
     OutsideReader,
 )
@@ -27,6 +26,7 @@ from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session
 from edgebench.run.trial.trial import TrialFiles, _Measurement, run_trial
 from edgebench.run.trial.trial_readers import NoiseReader, SwapReader, TrialReaders
+from edgebench.run.trial.used_files import FilesReader
 
 MIB = 1 << 20
 FINISHED = Finished(Counters(), None)
@@ -198,10 +198,7 @@ class FakeGroup:
 def setup(*, starts_cold: bool = True) -> Any:
     """A machine with zram of its own."""
     swap = SimpleNamespace(state=SwapState("zram", Path("/dev/zram3"), MIB))
-    parent = SimpleNamespace(version=2)
-    return SimpleNamespace(
-        storage=SimpleNamespace(swap=swap), parent=parent, starts_cold=starts_cold
-    )
+    return SimpleNamespace(storage=SimpleNamespace(swap=swap), starts_cold=starts_cold)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +238,7 @@ def charge_of(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What the charge of swap's RAM is made with in such a trial."""
     monkeypatch.setattr(trial, "SwapCharge", lambda *words, **options: (words, options))
-    monkeypatch.setattr(trial, "swap_ram", lambda state, version: (state.kind, version))
+    monkeypatch.setattr(trial, "swap_ram", lambda state: state.kind)
     measurement: Any = object.__new__(_Measurement)
     measurement.setup, measurement.cgroup = setup(), group
     measurement.request = TrialRequest("0001", "p", 0, 0, settings, ZRAM, 9.0, **more)
@@ -254,7 +251,7 @@ def test_the_ram_of_its_swap_is_charged_to_its_limit(
 ) -> None:
     group = FakeGroup(tmp_path)
     words, options = charge_of(monkeypatch, group, COMMAND)
-    assert words == (("zram", 2), 64 * MIB)
+    assert words == ("zram", 64 * MIB)
     assert (options["used"](), options["files"]()) == (12345, 20)
     options["move"](5)
     assert group.moved == [((5, 16 * MIB), {"waits": False})]

@@ -15,16 +15,6 @@ from edgebench.units import MIB
 
 pytestmark = pytest.mark.own_cgroup
 
-#: Fills so many MiB, and holds them for a moment.
-FILL = """
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-int main(int c, char **v) {
-  size_t n = (size_t)atoi(v[1]) << 20; char *p = malloc(n);
-  memset(p, 1, n); usleep(150000); return p[n / 2] != 1;
-}
-"""
 #: Fills, and gives the kernel back what it may take whenever it wants (MADV_FREE), step by step.
 LAZY = """
 #include <stdlib.h>
@@ -41,19 +31,6 @@ int main(int c, char **v) {
   usleep(150000); return 0;
 }
 """
-#: Touches one byte of each huge page.
-SPARSE = """
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
-int main(int c, char **v) {
-  size_t huge = 2 << 20, n = (size_t)atoi(v[1]) * huge; char *p;
-  if (posix_memalign((void **)&p, huge, n)) return 1;
-  madvise(p, n, MADV_HUGEPAGE);
-  for (size_t i = 0; i < n; i += huge) p[i] = 1;
-  usleep(150000); return p[huge] != 1;
-}
-"""
 
 
 def built(folder: Path, source: str) -> str:
@@ -65,21 +42,6 @@ def built(folder: Path, source: str) -> str:
     return program
 
 
-def test_the_need_is_one_number_and_a_trial_stands_behind_each_limit(tmp_path: Path):
-    program = built(tmp_path, FILL)
-    record = edgebench.measure([program, "83"], quiet=True)
-    found = edgebench.minimum([program, "83"], results=tmp_path)
-    assert found.needs_bytes == pytest.approx(record.demand_bytes, abs=MIB // 2)
-    (given,) = [row for row in found.answer.rows if row.give]
-    assert given.limit_bytes == found.give_bytes < found.needs_bytes + 2 * MIB
-    assert given.trials >= 2
-    below = next(
-        row for row in found.answer.rows if (row.limit_bytes or 1 << 40) < found.give_bytes
-    )
-    assert below.ended == "killed"
-    assert below.limit_bytes >= found.needs_bytes - 3 * MIB
-
-
 def test_memory_that_is_freed_late_is_not_what_is_given(tmp_path: Path):
     """It takes 160 MiB when it may, and finishes with little more than 37: so much is given."""
     program = built(tmp_path, LAZY)
@@ -88,16 +50,6 @@ def test_memory_that_is_freed_late_is_not_what_is_given(tmp_path: Path):
     assert found.answer.refuted
     assert found.give_bytes is not None
     assert 36 * MIB < found.give_bytes <= 42 * MIB
-
-
-def test_an_odd_limit_that_kills_huge_pages_bounds_nothing(tmp_path: Path):
-    mode = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    if not mode.is_file() or "[never]" in mode.read_text():
-        pytest.skip("no huge pages")
-    program = built(tmp_path, SPARSE)
-    found = edgebench.minimum([program, "97"], slowdown=20, results=tmp_path)
-    assert found.give_bytes is not None
-    assert found.give_bytes <= 20 * MIB
 
 
 #: Reads a file by pread, so many times over, as a database or a stream of weights does.

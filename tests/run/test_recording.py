@@ -27,9 +27,8 @@ from edgebench.run.trial.record import (
     Measured,
     TrialRequest,
     faulty_record,
-    harness_error_record,
     record_of,
-    unavailable_record,
+    unmade_record,
 )
 
 MIB = 1 << 20
@@ -205,16 +204,12 @@ def test_a_trial_whose_data_can_not_be_read_is_the_harness_error() -> None:
 
 def test_a_trial_that_was_not_made_has_a_record() -> None:
     asked = replace(REQUEST, strategy="memray")
-    for made, outcome, reason in (
-        (harness_error_record(asked, ValueError("disk full")), "harness-error", "disk full"),
-        (unavailable_record(asked, "no memray"), "failed", "no memray"),
-    ):
-        assert (made.outcome, made.reason) == (outcome, reason)
-        assert (made.trial, made.point, made.block, made.repeat) == ("0003", "p2", 1, 4)
-        assert (made.settings, made.limits) == (REQUEST.settings, REQUEST.limits)
-        assert made.strategy == "memray"
-        assert made.started_utc
-        assert made.wall_s is None
+    made = unmade_record(asked, "failed", "no memray")
+    assert (made.outcome, made.reason, made.strategy) == ("failed", "no memray", "memray")
+    assert (made.trial, made.point, made.block, made.repeat) == ("0003", "p2", 1, 4)
+    assert (made.settings, made.limits) == (REQUEST.settings, REQUEST.limits)
+    assert made.started_utc
+    assert made.wall_s is None
 
 
 @pytest.mark.parametrize(("free_mib", "was_free"), [(63, True), (0, False), (None, None)])

@@ -107,13 +107,6 @@ def test_a_limit_is_a_size(memory: str):
         both_points(advised_scenario(("true",), memory, {}))
 
 
-def test_a_network_is_run_the_same_under_each_schedule():
-    """No warm executions, which some schedules have not; a file's limit may be replaced."""
-    free, held = both_points(advised_scenario("lenet", "300M", {}))
-    assert (free.settings["warm"], free.settings["schedule"]) == (0, "bulk")
-    assert held.limits.memory_bytes == 300 << 20
-
-
 @pytest.mark.process
 def test_weights_that_are_used_again_can_be_kept():
     again = {**INFERENCE, "warm": 3}

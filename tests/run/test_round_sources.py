@@ -10,7 +10,7 @@ from edgebench.cgroups.swap import SwapState
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.records import RoundCounts
 from edgebench.run.trial.round_sources import RoundSources, round_sources
-from edgebench.workloads.events import ONLY_SWAP, SWAP_WRITES, VMSTAT
+from edgebench.workloads.events import ONLY_SWAP, VMSTAT
 
 HEAD = "Filename\tType\tSize\tUsed\tPriority\n"
 OWN, OTHER = Path("/var/tmp/own/edgebench-swap"), Path("/swap.img")
@@ -33,7 +33,7 @@ def event(**counts: int | None) -> dict[str, object]:
 def test_zram_tells_what_is_swapped(tmp_path: Path) -> None:
     """Nothing but swap lies in it, whatever other areas there are."""
     swap = SwapState("zram", Path("/dev/zram3"), 1 << 20)
-    found = round_sources(machine(tmp_path, OTHER), swap, "zram", None)
+    found = round_sources(machine(tmp_path, OTHER), swap, "zram")
     assert (found.kind, found.file) == (ONLY_SWAP, tmp_path / "sys/block/zram3/stat")
     assert found.missing == {}
     assert found.counts([event(in_bytes=9000, swap_in_bytes=8000, out_bytes=5)]) == [
@@ -51,14 +51,14 @@ def test_a_single_swap_area_leaves_the_machines_counters(
 ) -> None:
     """They are of the whole machine, which the record says."""
     areas = [OWN] if device else [OWN, OTHER]
-    found = round_sources(machine(tmp_path, *areas), SwapState(kind, device, 1), kind, None)
+    found = round_sources(machine(tmp_path, *areas), SwapState(kind, device, 1), kind)
     assert (found.kind, found.file) == (VMSTAT, tmp_path / "proc/vmstat")
     assert "of the whole machine" in found.sources["swap_in_bytes"]
 
 
 def test_a_round_in_which_others_swapped_says_why_it_has_no_swap(tmp_path: Path) -> None:
     """The machine swapped in 9001 bytes, the process read 9000 in all: one count is missing."""
-    found = round_sources(machine(tmp_path, OWN), SwapState("file", OWN, 1), "file", None)
+    found = round_sources(machine(tmp_path, OWN), SwapState("file", OWN, 1), "file")
     counts = found.counts([event(in_bytes=9000, swap_in_bytes=size) for size in (9001, 8000)])
     assert [one.swap_in_bytes for one in counts] == [None, 8000]
     missing = found.recorded(counts, 0).missing
@@ -68,7 +68,7 @@ def test_a_round_in_which_others_swapped_says_why_it_has_no_swap(tmp_path: Path)
 
 
 def test_with_other_areas_the_sum_alone_is_known(tmp_path: Path) -> None:
-    found = round_sources(machine(tmp_path, OWN, OTHER), SwapState("file", OWN, 1), "file", None)
+    found = round_sources(machine(tmp_path, OWN, OTHER), SwapState("file", OWN, 1), "file")
     counts = found.counts([event(in_bytes=9000)])
     assert counts == [RoundCounts(0, 9000, None, None, None, 3)]
     missing = found.recorded(counts, 0).missing
@@ -77,33 +77,15 @@ def test_with_other_areas_the_sum_alone_is_known(tmp_path: Path) -> None:
     assert found.recorded([], 0).missing == {}
 
 
-def test_a_disk_in_memory_tells_what_is_written(tmp_path: Path) -> None:
-    """Weights lie on it too, so its reads are not all swap's; its writes are."""
-    disk = tmp_path / "disk"
-    own = disk / "edgebench-swap"
-    disk.mkdir()
-    own.touch()
-    number = disk.stat().st_dev
-    block = tmp_path / "sys/devices/loop5"
-    block.mkdir(parents=True)
-    (block / "dev").write_text("7:5\n")
-    link = tmp_path / f"sys/dev/block/{number >> 8 & 0xFFF}:{number & 0xFF}"
-    link.parent.mkdir(parents=True)
-    link.symlink_to(block)
-    found = round_sources(machine(tmp_path, own, OTHER), SwapState("file", own, 1), "file", disk)
-    assert (found.kind, found.file) == (SWAP_WRITES, tmp_path / "sys/block/loop5/stat")
-    assert set(found.missing) == {"swap_in_bytes", "file_in_bytes"}
-
-
 def test_without_swap_nothing_is_read_from_it(tmp_path: Path) -> None:
-    found = round_sources(machine(tmp_path, OTHER), SwapState("none"), "none", None)
+    found = round_sources(machine(tmp_path, OTHER), SwapState("none"), "none")
     assert found.file is None
     assert found.counts([event(in_bytes=9000)]) == [RoundCounts(0, 9000, 0, 9000, 0, 3)]
 
 
 def test_swap_of_others_during_a_trial_leaves_the_sum(tmp_path: Path) -> None:
     """An area that was put on meanwhile: the machine's counters count its pages too."""
-    found = round_sources(machine(tmp_path, OWN), SwapState("file", OWN, 1), "file", None)
+    found = round_sources(machine(tmp_path, OWN), SwapState("file", OWN, 1), "file")
     counts = found.counts([event(in_bytes=9000, swap_in_bytes=8000, out_bytes=5)])
     alone = found.recorded(counts, 0)
     assert (alone.known(counts), alone.sources, alone.missing) == (counts, found.sources, {})

@@ -5,11 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from shared_sweeps import SharedSweep
 
-from edgebench.answers.warnings import sweep_warnings
 from edgebench.results.results import Results, load
-from edgebench.results.sweep_reader import how_watched
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.preview import preview, this_machine
 from edgebench.scenario.scenario import Scenario, load_scenario
@@ -73,10 +70,3 @@ def test_statistics_come_from_a_trial_of_their_own(asked: Results) -> None:
     assert reading.peak_bytes == own.sampled_peak_bytes
     frame = results.trials.set_index("limit_label")
     assert (frame.loc["100M", "watched_flushes"], frame.loc["max", "watched_flushes"]) == (0, 1)
-
-
-@pytest.mark.own_cgroup
-def test_a_sweep_that_was_not_looked_into_is_in_no_doubt(shared_sweep: SharedSweep) -> None:
-    sweep = load(shared_sweep("command")).sweeps[0]
-    assert how_watched(sweep) == "without memory.stat"
-    assert sweep_warnings(sweep) == []

@@ -13,10 +13,8 @@ from edgebench.results.facts import workload_facts
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.point_facts import point_facts
 from edgebench.results.results import load
-from edgebench.run.trial.launch import GoneError, launch
 from edgebench.scenario.workloads import CommandWorkload
 from edgebench.slowdown.curves import curves
-from edgebench.workloads.recorder import NO_DESCRIPTORS
 
 MIB = 1 << 20
 
@@ -32,12 +30,6 @@ MIB = 1 << 20
 def test_keys_that_mean_nothing_are_refused(keys: dict[str, object], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         CommandWorkload.model_validate({"kind": "command", "command": ["true"], **keys})
-
-
-def test_a_file_that_is_gone_fails_the_trial_in_words(tmp_path: Path) -> None:
-    settings = {"kind": "command", "command": ["true"], "files": [str(tmp_path / "gone")]}
-    with pytest.raises(GoneError, match="is gone"):
-        launch(settings, NO_DESCRIPTORS)
 
 
 @pytest.fixture

@@ -160,13 +160,6 @@ def test_rounds_are_the_repeats_where_one_walk_is_all_there_is(results: Results)
     assert points["150%"].times_s["steady"].count == 2
 
 
-def test_unlimited_rounds_around_a_limit_are_known(results: Results) -> None:
-    for step in walked(results):
-        assert step.walk
-        assert step.walk.reference_s is not None
-        assert step.walk.reference_s > 0
-
-
 def test_a_limit_below_what_lives_ends_the_walk_and_the_rest_is_kept(ended: Results) -> None:
     """A kill (or, on version 1, a limit that the kernel refuses) costs only the limits below."""
     every = walked(ended)

@@ -20,7 +20,6 @@ from edgebench.workloads.events import Descriptors
 from edgebench.workloads.recorder import (
     NO_DESCRIPTORS,
     ONLY_SWAP,
-    SWAP_WRITES,
     VMSTAT,
     Recorder,
     RoundCounters,
@@ -371,7 +370,6 @@ OWN = "rchar: 9\nwchar: 8\nsyscr: 7\nsyscw: 6\nread_bytes: {}\nwrite_bytes: 5"
     ("kind", "text", "read", "written"),
     [
         (ONLY_SWAP, STAT, 100 * 512, 60 * 512),
-        (SWAP_WRITES, STAT, None, 60 * 512),
         (VMSTAT, MACHINE, 100 * PAGE, 60 * PAGE),
         ("", MACHINE, None, None),
         (VMSTAT, "nothing here", None, None),

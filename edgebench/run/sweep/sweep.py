@@ -7,9 +7,8 @@ import itertools
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,20 +55,8 @@ class RecordedTrial(NamedTuple):
     broken: list[Doubt]
 
 
-class RecordedTrials(Mapping[str, RecordedTrial]):
+class RecordedTrials(dict[str, RecordedTrial]):
     """Trial → what is kept of it: little, since there may be very many."""
-
-    def __init__(self) -> None:
-        self._trials: dict[str, RecordedTrial] = {}
-
-    def __getitem__(self, trial: str) -> RecordedTrial:
-        return self._trials[trial]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._trials)
-
-    def __len__(self) -> int:
-        return len(self._trials)
 
     def add(self, record: TrialRecord) -> None:
         """Keep what is needed of a record that is on the disk."""
@@ -80,11 +67,11 @@ class RecordedTrials(Mapping[str, RecordedTrial]):
         # How long a walk took says nothing of repeats.
         wall_s = None if record.walk else record.wall_s
         kept = (record.point, record.outcome, wall_s, record.demand_bytes, record.strategy)
-        self._trials[record.trial] = RecordedTrial(*kept, reason, record.broken_limits)
+        self[record.trial] = RecordedTrial(*kept, reason, record.broken_limits)
 
     def timed(self) -> list[RecordedTrial]:
         """Those that are no strategy's own."""
-        return [one for one in self._trials.values() if one.strategy is None]
+        return [trial for trial in self.values() if trial.strategy is None]
 
     def outcomes(self) -> dict[str, int]:
         """Outcome → how many timed trials ended so."""
@@ -104,56 +91,16 @@ class RecordedTrials(Mapping[str, RecordedTrial]):
             for doubt in spread_doubts(times.get(point.id, []))
         ]
         broken = [structs.replace(d, trial=name) for name, one in self.items() for d in one.broken]
-        reasons = [(one.strategy, one.reason) for one in self._trials.values() if one.strategy]
+        reasons = [(one.strategy, one.reason) for one in self.values() if one.strategy]
         lacking = [
             Doubt("no_reading", names=[name, why]) for name, why in dict.fromkeys(reasons) if why
         ]
         return [*spread, *broken, *lacking]
 
 
-class StoredRecords(Mapping[str, TrialRecord]):
-    """Trial → record, read from the disk only when a planner looks at one."""
-
-    def __init__(self, read: Callable[[], Sequence[TrialRecord]]) -> None:
-        self._read = read
-
-    @cached_property
-    def _records(self) -> dict[str, TrialRecord]:
-        return {record.trial: record for record in self._read()}
-
-    def __getitem__(self, trial: str) -> TrialRecord:
-        return self._records[trial]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._records)
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-
 #: After a day the machine is another one. In a folder with more files than this, only so many are
 #: looked at.
 _DAY_S, _MOST_FILES = 24 * 3600.0, 5_000
-
-
-def finished_sweep(
-    root: Path, device: str, fingerprint: str, points: Sequence[Point]
-) -> tuple[Path, list[TrialRecord]] | None:
-    """Return the newest finished sweep of that meaning, if what it ran did not change since.
-
-    An unfinished sweep that is newer comes first: it is continued instead. None: there is no such
-    sweep, or it is a day old.
-    """
-    found = find_sweep(root, device, fingerprint, finished=True)
-    unfinished = find_sweep(root, device, fingerprint)
-    if found is None or (unfinished and unfinished.name > found.name):
-        return None
-    with contextlib.suppress(OSError, ResultsError):
-        began_s = (found / ENVIRONMENT).stat().st_mtime
-        is_old = time.time() - began_s > _DAY_S
-        if not is_old and not _is_changed(points[0].settings, real_path(root), began_s):
-            return found, list(read_sweep(found).records)
-    return None
 
 
 def _is_changed(settings: Mapping[str, Any], results: Path, began_s: float) -> bool:
@@ -356,15 +303,26 @@ def run_sweep(
 def _finished(
     sweep: PlannedSweep, options: SweepOptions, progress: Progress
 ) -> SweepSummary | None:
-    """Return what a finished sweep came to, if the planner wants no further trial of it."""
-    device = options.device_folder
-    found = finished_sweep(options.results, device, sweep.fingerprint, sweep.points)
-    if found is None:
+    """Return what the newest finished sweep of that meaning came to.
+
+    None: there is none, it is a day old, what it ran has changed since, or the planner wants
+    further trials of it. An unfinished sweep that is newer comes first: it is continued instead.
+    """
+    root, device = options.results, options.device_folder
+    folder = find_sweep(root, device, sweep.fingerprint, finished=True)
+    unfinished = find_sweep(root, device, sweep.fingerprint)
+    if folder is None or (unfinished and unfinished.name > folder.name):
         return None
-    folder, records = found
+    try:
+        began_s = (folder / ENVIRONMENT).stat().st_mtime
+        is_old = time.time() - began_s > _DAY_S
+        if is_old or _is_changed(sweep.points[0].settings, real_path(root), began_s):
+            return None
+        records = read_sweep(folder).records
+    except (OSError, ResultsError):
+        return None
     planned = planned_trials(read_json(folder / RESOLVED).get("plan"), folder)
-    by_trial = {record.trial: record for record in records}
-    if sweep.planner.further(planned, by_trial):
+    if sweep.planner.further(planned, {record.trial: record for record in records}):
         return None
     progress.begin(folder, len(planned), len(planned))
     kept = RecordedTrials()
@@ -413,7 +371,7 @@ class SweepUnderWay:
         if left:
             self._scenario_trials.warm()
         self._loop.run(map(self._request, left), self._trial, self._keep)
-        while further := self._planner.further(self.plan, StoredRecords(self._folder.records)):
+        while further := self._planner.further(self.plan, self._records()):
             self.plan += further
             self._folder.replan([asdict(planned) for planned in self.plan])
             self._progress.planned(len(self.plan))
@@ -421,6 +379,9 @@ class SweepUnderWay:
         # What the harness could not make, the next start makes.
         if self._folder.finished_trials() >= {planned.trial for planned in self.plan}:
             self._finish()
+
+    def _records(self) -> dict[str, TrialRecord]:
+        return {record.trial: record for record in self._folder.records()}
 
     def _finish(self) -> None:
         """Mark the sweep complete."""

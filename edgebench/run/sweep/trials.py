@@ -21,7 +21,7 @@ from edgebench.measures.machine.accelerators import why_no_cuda
 from edgebench.measures.machine.environment import capture
 from edgebench.measures.strategies import with_own_trial
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.trial.record import TrialRequest, harness_error_record, unavailable_record
+from edgebench.run.trial.record import TrialRequest, unmade_record
 from edgebench.run.trial.session import Session, open_session
 from edgebench.run.trial.storage import weights_of
 from edgebench.run.trial.trial import TrialFiles, run_trial, run_trials
@@ -224,11 +224,11 @@ class ScenarioTrials:
         limits = request.limits
         session.setup.storage.use(limits.swap_kind, limits.swap_bytes, limits.storage)
         if request.strategy in self.unavailable:
-            return [unavailable_record(request, self.unavailable[request.strategy])]
+            return [unmade_record(request, "failed", self.unavailable[request.strategy])]
         try:
             return run_trials(session.setup, request, files)
         except (MachineError, UnsafePathError, OSError) as error:
-            return [harness_error_record(request, error)]
+            return [unmade_record(request, "harness-error", str(error))]
 
 
 def need_accelerators(points: Iterable[Point]) -> None:

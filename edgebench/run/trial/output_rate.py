@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import json
+import re
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TextIO
 
-from edgebench.processes import SYSTEM_ENVIRONMENT
 from edgebench.records import PhaseSum
 from edgebench.text import printable
 from edgebench.throughput import generates_text, reads_throughput
@@ -21,17 +18,8 @@ from edgebench.throughput import generates_text, reads_throughput
 NO_LINE = "it printed nothing; output that is held back in a buffer shows too late"
 UNBUFFERED = "let it print at once: python3 -u, or stdbuf -oL"
 NO_NUMBER = "no line of its output has a number where the pattern looks for one"
-#: A pattern can take time that grows exponentially with a line: a process of its own searches, and
-#: is ended after this time.
-_SEARCH_S = 10.0
-TOO_LONG = f"its output was searched for the pattern for {_SEARCH_S:.0f} s without an end"
-_SEARCH = (
-    "import json, re, sys\n"
-    "pattern, output = json.load(sys.stdin)\n"
-    "lines = (line[:1000] for line in output.splitlines())\n"
-    "found = (one[1] for line in lines for one in re.finditer(pattern, line))\n"
-    "json.dump([text for text in found if text], sys.stdout)"
-)
+#: Of a longer line only the beginning is searched.
+_LINE_LENGTH = 1000
 
 
 def trial_throughput(
@@ -53,8 +41,7 @@ class OutputRate:
 
     Args:
         pattern: a regular expression with one group, a number that is a rate by itself, as
-            ``([\\d.]+) tokens/s``; searched in the first
-            1000 characters of each line. Without it, lines are counted.
+            ``([\\d.]+) tokens/s``. Without it, lines are counted.
     """
 
     def __init__(self, pattern: str | None = None) -> None:
@@ -86,7 +73,13 @@ class OutputRate:
             output: what it printed, as far as it was kept.
         """
         if self._pattern:
-            return _searched_rate(self._pattern, output)
+            rates = []
+            for line in output.splitlines():
+                for match in re.finditer(self._pattern, line[:_LINE_LENGTH]):
+                    with suppress(ValueError):
+                        rates.append(float((match[1] or "").replace(",", "")))
+            known = [rate for rate in rates if rate]
+            return (statistics.median(known), "") if known else (None, NO_NUMBER)
         if self._first_s is None:
             return None, NO_LINE
         later = self._lines - self._first_lines
@@ -94,27 +87,6 @@ class OutputRate:
             return later / (wall_s - self._first_s), ""
         # All came at once: only the whole time tells anything.
         return (self._lines / wall_s, "") if wall_s > 0 else (None, NO_LINE)
-
-
-def _searched_rate(pattern: str, output: str) -> tuple[float | None, str]:
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", _SEARCH],
-            input=json.dumps([pattern, output]),
-            env=SYSTEM_ENVIRONMENT,
-            capture_output=True,
-            text=True,
-            timeout=_SEARCH_S,
-            check=True,
-        )
-    except subprocess.TimeoutExpired:
-        return None, TOO_LONG
-    rates: list[float] = []
-    for text in json.loads(done.stdout):
-        with suppress(ValueError):
-            rates.append(float(text.replace(",", "")))
-    rates = [rate for rate in rates if rate]
-    return (statistics.median(rates), "") if rates else (None, NO_NUMBER)
 
 
 def echo_to(stream: TextIO) -> Callable[[bytes], None]:

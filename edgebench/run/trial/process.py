@@ -48,11 +48,6 @@ class ProcessEnd:
     wall_s: float
     stopped: bool = False
 
-    @property
-    def window_ns(self) -> tuple[int, int]:
-        """From when to when it ran, monotonic."""
-        return self.started_ns, self.started_ns + round(self.wall_s * 1e9)
-
 
 #: The most that is read of a pipe at a time, and what the kernel shall hold of events.
 PIPE_BYTES = 1 << 20
@@ -299,7 +294,7 @@ class WorkloadProcess:
                 woken = selector.select(min(wait_s, max(0.0, deadline - time.monotonic())))
                 came = self._drain(selector)
                 look()
-                wait_s = next_wait_s(wait_s, longest_s, came=came or bool(woken))
+                wait_s = _WAKE_S if came or woken else min(2 * wait_s, longest_s)
                 for key, _ in woken:
                     if key.data and not key.data():
                         selector.unregister(key.fileobj)
@@ -350,14 +345,6 @@ def events_of(lines: bytes) -> tuple[list[dict[str, Any]], int]:
     read = list(map(parse_line, lines.splitlines()))
     events = [event for event in read if event and isinstance(event.get("event"), str)]
     return events, len(read) - len(events)
-
-
-def next_wait_s(wait_s: float, longest_s: float, *, came: bool) -> float:
-    """Return the time until the next look at the pipes.
-
-    Twice the last one where nothing ``came``.
-    """
-    return _WAKE_S if came else min(2 * wait_s, longest_s)
 
 
 @contextlib.contextmanager

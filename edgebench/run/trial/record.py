@@ -296,25 +296,17 @@ def _missing(measured: Measured, verdict: TrialEnd, request: TrialRequest) -> di
     return {**missing, **dict.fromkeys(unknown, why)}
 
 
-def harness_error_record(request: TrialRequest, error: Exception) -> TrialRecord:
-    """Return the record of a trial the harness itself could not make; a resume runs it again."""
-    return _not_made(request, "harness-error", str(error))
-
-
 def faulty_record(request: TrialRequest, error: Exception) -> TrialRecord:
     """Return the record of a trial at which the harness itself failed."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}:{last.lineno}"
     what = printable(f"{type(error).__name__}: {error}")[:_REASON_LENGTH]
-    return _not_made(request, "harness-error", f"what was measured can't be read ({place}): {what}")
+    reason = f"what was measured can't be read ({place}): {what}"
+    return unmade_record(request, "harness-error", reason)
 
 
-def unavailable_record(request: TrialRequest, reason: str) -> TrialRecord:
-    """Return the record of a trial that was not made, since what it needs is not there."""
-    return _not_made(request, "failed", reason)
-
-
-def _not_made(request: TrialRequest, outcome: Outcome, reason: str) -> TrialRecord:
+def unmade_record(request: TrialRequest, outcome: Outcome, reason: str) -> TrialRecord:
+    """Return the record of a trial that was not made; a resume makes a ``harness-error`` again."""
     return TrialRecord(
         trial=request.trial,
         point=request.point,

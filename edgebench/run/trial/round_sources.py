@@ -17,7 +17,7 @@ from edgebench.cgroups.swap import SwapState
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import RoundCounts
 from edgebench.swap_areas import parse_swap_areas
-from edgebench.workloads.events import ONLY_SWAP, SWAP_WRITES, VMSTAT
+from edgebench.workloads.events import ONLY_SWAP, VMSTAT
 
 _OWN = "/proc/PID/io"
 _OTHER_AREAS = "other swap areas are on: the machine's counters don't tell whose pages they move"
@@ -106,52 +106,32 @@ class RecordedRounds:
         ]
 
 
-def round_sources(
-    machine: SystemFiles, swap: SwapState, kind: str, ram_disk: Path | None
-) -> RoundSources:
-    """Where a trial's counts come from.
+def round_sources(machine: SystemFiles, swap: SwapState, kind: str) -> RoundSources:
+    """Return where a trial's counts come from.
 
     Args:
         machine: its files.
         swap: what is on at the moment.
         kind: the trial's kind of swap.
-        ram_disk: the folder of the disk in memory; None: there is none.
     """
     sources = {"in_bytes": _OWN, "major_faults": "getrusage"}
     if kind == "none":
         return RoundSources(swaps=False, sources={**sources, "file_in_bytes": _OWN})
     if swap.kind == "zram" and swap.device:
-        stat = machine.root / f"sys/block/{swap.device.name}/stat"
-        return _from(stat, ONLY_SWAP, sources)
-    own = swap.device if swap.kind == "file" else None
-    areas = None
-    with suppress(UnreadableError, ValueError):
-        areas = set(parse_swap_areas(machine.text("proc/swaps")))
-    # Of the machine's own areas all are the trial's.
-    if areas is not None and (own is None or areas == {own}):
-        return _from(machine.root / "proc/vmstat", VMSTAT, sources)
-    unknown = dict.fromkeys(("swap_in_bytes", "file_in_bytes"), _OTHER_AREAS)
-    if own and ram_disk and ram_disk in own.parents:
-        from edgebench.measures.machine.system_files import whole_disk
-
-        try:
-            disk = whole_disk(machine, own)
-        except UnreadableError as reason:
-            return RoundSources(sources=sources, missing={**unknown, "out_bytes": str(reason)})
-        # Weights lie on it as well, and nothing writes to them.
-        stat = machine.root / f"sys/block/{disk.name}/stat"
-        return RoundSources(stat, SWAP_WRITES, True, {**sources, "out_bytes": _name(stat)}, unknown)
-    return RoundSources(sources=sources, missing={**unknown, "out_bytes": _OTHER_AREAS})
-
-
-def _from(file: Path, kind: str, sources: Mapping[str, str]) -> RoundSources:
-    name = _name(file)
-    more = {"swap_in_bytes": name, "file_in_bytes": f"{_OWN} - {name}", "out_bytes": name}
-    return RoundSources(file, kind, True, {**sources, **more})
-
-
-def _name(file: Path) -> str:
-    return f"{file}, {_MACHINE}" if file.name == "vmstat" else str(file)
+        file, reading = machine.root / f"sys/block/{swap.device.name}/stat", ONLY_SWAP
+        name = str(file)
+    else:
+        own = swap.device if swap.kind == "file" else None
+        areas = None
+        with suppress(UnreadableError, ValueError):
+            areas = set(parse_swap_areas(machine.text("proc/swaps")))
+        # Of the machine's own areas all are the trial's.
+        if areas is None or (own is not None and areas != {own}):
+            return RoundSources(sources=sources, missing=dict.fromkeys(_SWAPPED, _OTHER_AREAS))
+        file, reading = machine.root / "proc/vmstat", VMSTAT
+        name = f"{file}, {_MACHINE}"
+    sources |= {"swap_in_bytes": name, "file_in_bytes": f"{_OWN} - {name}", "out_bytes": name}
+    return RoundSources(file, reading, True, sources)
 
 
 def _count(event: Mapping[str, Any], key: str) -> int | None:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.boards.board import AS_IS_REMEDY, StorageSpeed, parse_storage
 from edgebench.cgroups.files import DiskLimit
-from edgebench.cgroups.leftovers import Ownership
 from edgebench.errors import CgroupError, MachineError
 from edgebench.measures.machine.system_files import (
     SWAP_FILES,
@@ -64,15 +63,6 @@ class HeldStorage:
 
 
 @dataclass
-class _Found:
-    """Each disk and the first place on it; those that must be held; places on no disk, and why."""
-
-    disks: dict[WholeDisk, Path] = field(default_factory=dict)
-    needed: set[WholeDisk] = field(default_factory=set)
-    none: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass
 class StorageControl:
     """Holds the disks of trials, each proved once for each speed.
 
@@ -102,65 +92,56 @@ class StorageControl:
         speed = parse_storage(label)
         if speed.as_is:
             return HeldStorage()
-        areas, folder = swap_areas(self.machine, self.swap.state), self.ram_disk.folder
-        for place in (*areas, *places.needed) if speed.ram else ():
+        needed = [("swap", area) for area in swap_areas(self.machine, self.swap.state)]
+        needed += [("weights", place) for place in places.needed]
+        folder = self.ram_disk.folder
+        for _, place in needed if speed.ram else ():
             if folder is None or folder not in place.parents:
                 raise MachineError("it is not on the disk in memory", where=str(place))
-        found = _Found()
-        needed = [("swap", area) for area in areas]
-        needed += [("weights", place) for place in places.needed]
+        # Each disk and the first place on it.
+        disks: dict[WholeDisk, Path] = {}
+        not_held: dict[str, str] = {}
         for what, place in needed:
             try:
-                disk = whole_disk(self.machine, place)
+                disks.setdefault(whole_disk(self.machine, place), place)
             except UnreadableError as reason:
                 raise _refused(place, what, reason) from None
-            found.disks.setdefault(disk, place)
-            found.needed.add(disk)
+        must_hold = set(disks)
         for place in places.others:
             try:
-                found.disks.setdefault(whole_disk(self.machine, place), place)
+                disks.setdefault(whole_disk(self.machine, place), place)
             except UnreadableError as reason:
-                found.none[str(place)] = str(reason)
+                not_held[str(place)] = str(reason)
         if speed.held.as_is:
-            return HeldStorage((), StorageReport(ram=True, disks=_about(found.disks)))
-        held, not_held = self._prove_each(found, speed)
+            return HeldStorage((), StorageReport(ram=True, disks=_described(disks)))
+        if speed.write_bps or speed.write_iops:
+            version = self.parent.version
+            not_held |= {"swap-out": SWAP_OUT[version], "buffered writes": BUFFERED[version]}
+        held: dict[WholeDisk, Path] = {}
+        proofs: list[dict[str, Any]] = []
+        for disk, place in disks.items():
+            try:
+                proved = self._proof(DiskLimit(disk.number, disk.name, speed.held), place, speed)
+            except UnreadableError as reason:
+                if disk in must_hold:
+                    raise _refused(place, "storage", reason) from None
+                not_held[str(place)] = str(reason)
+            except CgroupError as error:
+                if disk in must_hold or not speed.ram:
+                    raise
+                # The disk of the runtime may well be slower than one in memory.
+                not_held[str(place)] = error.what
+            else:
+                held[disk] = place
+                proofs += [{"disk": disk.name, **asdict(proof)} for proof in proved]
         if not held:
             why = "; ".join(f"{place}: {reason}" for place, reason in not_held.items())
             raise MachineError(f"there is no disk to hold: {why}", remedy=NO_DISK)
         limits = tuple(DiskLimit(disk.number, disk.name, speed.held) for disk in held)
-        about = _about({disk: found.disks[disk] for disk in held})
-        proofs = [
-            {"disk": disk.name, **asdict(proof)}
-            for disk, proofs in held.items()
-            for proof in proofs
-        ]
-        report = StorageReport(**asdict(speed), disks=about, proof=proofs, not_held=not_held)
+        report = StorageReport(
+            **asdict(speed), disks=_described(held), proof=proofs, not_held=not_held
+        )
         return HeldStorage(limits, report)
-
-    def _prove_each(
-        self, found: _Found, speed: StorageSpeed
-    ) -> tuple[dict[WholeDisk, list[SpeedProof]], dict[str, str]]:
-        """Return the proofs of each disk that is held; what isn't held, and why."""
-        not_held = dict(found.none)
-        if speed.write_bps or speed.write_iops:
-            version = self.parent.version
-            not_held |= {"swap-out": SWAP_OUT[version], "buffered writes": BUFFERED[version]}
-        held: dict[WholeDisk, list[SpeedProof]] = {}
-        for disk, place in found.disks.items():
-            try:
-                held[disk] = self._proof(
-                    DiskLimit(disk.number, disk.name, speed.held), place, speed
-                )
-            except UnreadableError as reason:
-                if disk in found.needed:
-                    raise _refused(place, "storage", reason) from None
-                not_held[str(place)] = str(reason)
-            except CgroupError as error:
-                if disk in found.needed or not speed.ram:
-                    raise
-                # The disk of the runtime may well be slower than one in memory.
-                not_held[str(place)] = error.what
-        return held, not_held
 
     def use(self, kind: str, size_bytes: int | None, label: str) -> None:
         """Set up the swap that trials have from now on, where their storage has it.
@@ -204,7 +185,7 @@ class StorageControl:
         return self._proved[key]
 
 
-def _about(disks: Mapping[WholeDisk, Path]) -> list[dict[str, Any]]:
+def _described(disks: Mapping[WholeDisk, Path]) -> list[dict[str, Any]]:
     return [{**asdict(disk), "place": str(place)} for disk, place in disks.items()]
 
 

@@ -51,7 +51,7 @@ from edgebench.run.trial.launch import (
 from edgebench.run.trial.outcome import kill_report
 from edgebench.run.trial.output_rate import OutputRate
 from edgebench.run.trial.process import ProcessEnd, WorkloadProcess
-from edgebench.run.trial.process_readers import running
+from edgebench.run.trial.process_readers import accelerator_report, running
 from edgebench.run.trial.readers import Finished, ReaderLoop
 from edgebench.run.trial.record import (
     Measured,
@@ -201,9 +201,7 @@ class _Measurement:
             self.applied.lowest_bytes is not None or request.walk or ROOM in settings
         )
         self.is_program = settings["kind"] in PROGRAMS and request.strategy is None
-        self.rounds = round_sources(
-            storage.machine, storage.swap.state, limits.swap_kind, storage.ram_disk.folder
-        )
+        self.rounds = round_sources(storage.machine, storage.swap.state, limits.swap_kind)
         timed = request.strategy is None and not setup.statistics_always
         flushing = not (self.is_limited and timed)
         self.hot, self.unread = readable_files(cgroup.hot_files(), flushing=flushing)
@@ -397,15 +395,14 @@ class _Measurement:
         per_second, why_no_rate = self.rate.per_second(ended.wall_s, process.output_text())
         growth = None
         if ended.stopped and self.is_program and not self.is_limited:
-            growth = judge_growth(*sampler.held_between(*ended.window_ns))
+            end_ns = ended.started_ns + round(ended.wall_s * 1e9)
+            growth = judge_growth(*sampler.held_between(ended.started_ns, end_ns))
         watched = sampler.watching
         if settings["kind"] == "command":
             # It has no worker that could reset anything.
             watched = structs.replace(watched, marks_reset_at_boundaries=False)
         accelerator = None
         if readings.accelerator:
-            from edgebench.run.trial.process_readers import accelerator_report
-
             accelerator = accelerator_report(settings["accelerator"], events, readings.accelerator)
         # A limit that moves is read back at each move.
         moves = self.control or charge.moves

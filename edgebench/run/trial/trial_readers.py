@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgebench.cgroups.interface import Cgroup, HotFiles
 from edgebench.measures.machine.noise import NoiseWatch
 from edgebench.records import Doubt, OutsideReport
 from edgebench.run.trial.outcome import KillReader, KillReadings
 from edgebench.run.trial.process_readers import (
-    FilesReader,
-    FilesReadings,
+    AcceleratorReader,
+    AcceleratorReadings,
     MapsReader,
     MapsReadings,
     OutsideReader,
@@ -21,12 +21,8 @@ from edgebench.run.trial.process_readers import (
 from edgebench.run.trial.readers import Finished, Reader, ReaderLoop
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import TrialSetup
-from edgebench.run.trial.used_files import PROGRAMS
+from edgebench.run.trial.used_files import PROGRAMS, FilesReader, FilesReadings
 from edgebench.swap_areas import SwapArea, read_swap_areas
-
-if TYPE_CHECKING:
-    from edgebench.run.trial.process_readers import AcceleratorReader, AcceleratorReadings
-
 
 _NOISE_INTERVAL_S, _SWAP_INTERVAL_S = 1.0, 0.1
 #: What is in no area's count for a moment: slots that each CPU keeps, pages on their way.
@@ -153,7 +149,7 @@ class Readings:
     accelerator: AcceleratorReadings | None
     maps: MapsReadings = field(default_factory=MapsReadings)
     swap: SwapReadings = field(default_factory=SwapReadings)
-    noise: Mapping[str, Any] = field(default_factory=dict)
+    noise: dict[str, Any] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -183,11 +179,6 @@ class TrialReaders:
         reads_maps = request.strategy is None and (not limited or sizes_board)
         reads_files = is_program and not (limited and setup.starts_cold)
         waits = bool(settings.get("stop_after_s"))
-        accelerator = None
-        if settings.get("accelerator") is not None:
-            from edgebench.run.trial.process_readers import AcceleratorReader
-
-            accelerator = AcceleratorReader(cgroup.pids)
         return cls(
             kills=KillReader(cgroup.path.name),
             noise=NoiseReader(),
@@ -195,7 +186,7 @@ class TrialReaders:
             maps=MapsReader(cgroup, is_limited=limited) if reads_maps else None,
             files=FilesReader(cgroup) if reads_files else None,
             outside=OutsideReader(cgroup, waits=waits) if is_program else None,
-            accelerator=accelerator,
+            accelerator=AcceleratorReader(cgroup.pids) if settings.get("accelerator") else None,
         )
 
     def all(self) -> list[Reader[Any] | None]:
@@ -207,14 +198,18 @@ class TrialReaders:
 
     def stop(self, loop: ReaderLoop, finished: Finished) -> Readings:
         """Stop them, and return what they saw."""
-        noise, kills = loop.stop(self.noise, finished), loop.stop(self.kills, finished)
-        maps, files = loop.stop(self.maps, finished), loop.stop(self.files, finished)
-        swap, outside = loop.stop(self.swap, finished), loop.stop(self.outside, finished)
         accelerator = loop.stop(self.accelerator, finished)
         if self.accelerator and accelerator is None:
-            from edgebench.run.trial.process_readers import AcceleratorReadings
-
             accelerator = AcceleratorReadings(missing=dict(loop.missing))
-        maps, swap = maps or MapsReadings(), swap or SwapReadings()
-        missing = {**maps.missing, **swap.missing, **loop.missing}
-        return Readings(kills, files, outside, accelerator, maps, swap, noise or {}, missing)
+        maps = loop.stop(self.maps, finished) or MapsReadings()
+        swap = loop.stop(self.swap, finished) or SwapReadings()
+        return Readings(
+            kills=loop.stop(self.kills, finished),
+            files=loop.stop(self.files, finished),
+            outside=loop.stop(self.outside, finished),
+            accelerator=accelerator,
+            maps=maps,
+            swap=swap,
+            noise=loop.stop(self.noise, finished) or {},
+            missing={**maps.missing, **swap.missing, **loop.missing},
+        )
