@@ -33,12 +33,8 @@ def _operators() -> Iterator[Claim]:
     from edgebench.analysis.studies.phases import operator_tables
 
     tables = [made.to_json()["rows"] for made in operator_tables(sweep("operators"))]
-    own, largest = tables[::2], tables[1::2]
-    by_family = [{row["family"]: row for row in rows} for rows in own]
+    by_family = [{row["family"]: row for row in rows} for rows in tables[::2]]
     yield table("one profiled trial of each network:", _families(by_family))
-    for rows, of in zip(largest, by_family, strict=True):
-        back = next(r["own_s"] for r in rows if r["operator"] == "aten::convolution_backward")
-        assert round(3 * back / of["convolution"]["own_s"]) == 2, "two thirds go backward"
 
 
 def _families(networks: list[dict[str, Any]]) -> Iterator[list[str]]:
