@@ -154,8 +154,8 @@ def _table(
         layers=_rows(layers, steps, unlimited_pass, costs),
         costs=costs,
         unfinished=_unfinished(trials),
-        base_bytes=number_or_none(unlimited["base_bytes"].median()),
-        demand_bytes=number_or_none(unlimited["demand_bytes"].median()),
+        base_bytes=median_or_none(unlimited["base_bytes"]),
+        demand_bytes=median_or_none(unlimited["demand_bytes"]),
         doubts=[
             structs.replace(doubt, trial=str(trial), limit=str(limit))
             for trial, limit in zip(done["trial"], done["limit_label"], strict=True)
@@ -244,7 +244,7 @@ def _unfinished(trials: pd.DataFrame) -> list[UnfinishedLimit]:
     unfinished = [
         UnfinishedLimit(
             str(label),
-            number_or_none(rows["limit_bytes"].fillna(rows["memory_bytes"]).median()),
+            median_or_none(rows["limit_bytes"].fillna(rows["memory_bytes"])),
             {str(k): int(v) for k, v in rows["outcome"].value_counts().items()},
             next((str(reason) for reason in rows["reason"].dropna()), None),
         )
@@ -277,7 +277,7 @@ def pass_times(
     passes = [
         PassTimes(
             label=str(label),
-            limit_bytes=number_or_none(group["limit_bytes"].median()),
+            limit_bytes=median_or_none(group["limit_bytes"]),
             clock_s=spread,
             layers_s=sum(own_steps.pass_s for key, own_steps in steps.items() if key[0] == label),
             glue_s=float(group["glue"].median()),
@@ -336,6 +336,12 @@ def fraction(part: float, whole: float) -> float | None:
 def number_or_none(value: Any) -> float | None:
     """Convert a number; None for pandas' missing one."""
     return float(value) if value == value else None
+
+
+def median_or_none(values: pd.Series) -> float | None:
+    """Return the median of the known values; None if there are none, of which pandas 2 warns."""
+    known = values.dropna()
+    return float(known.median()) if len(known) else None
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from edgebench.boards.board import AS_IS, parse_storage
 from edgebench.errors import EdgebenchError, MachineError, ResultsError, UsageError
 from edgebench.slowdown.calibration import Calibration, assumed_constants, load_calibration
@@ -151,8 +149,8 @@ def _with_constants(
     own = (trials["device"] == data.device) & trials["engine"].isna()
     # A walk shows no demand, and its footprint is taken when it has long begun.
     own &= trials["memory_bytes"].isna() & trials["demand_bytes"].notna()
-    base = trials.loc[own & trials["kind"].isin(WITH_ROUNDS), "base_bytes"].median()
-    data = replace(data, base_bytes=None if pd.isna(base) else float(base))
+    base = trials.loc[own & trials["kind"].isin(WITH_ROUNDS), "base_bytes"].dropna()
+    data = replace(data, base_bytes=float(base.median()) if len(base) else None)
     try:
         found = _calibration(results, data.device, data.swap_kind, storage)
         machine = machine_of(found.environment)
