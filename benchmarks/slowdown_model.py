@@ -9,22 +9,15 @@ reach of intervals (``computed._REACH``).
 The use ``probe`` knows of a walk what ``predict --probe`` makes: its unlimited rounds, the working
 set and the visit nearest to 0.8 of that. Lower bounds, at tighter limits, are scored as answers.
 
-``python benchmarks/slowdown_model.py --times`` prints the CPU seconds of ``predict``: the first
-time that a sweep is read, a later time, and of a network that never ran.
 """
 
 from __future__ import annotations
 
 import json
-import resource
-import shutil
-import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -246,31 +239,8 @@ def table(points: Sequence[Scored]) -> Iterator[tuple[str, ...]]:
         yield (*key, str(len(own)), str(networks), ends, f"{p90:.0f} %", held)
 
 
-def print_times() -> None:
-    """Print the CPU seconds of ``predict`` on the quick start's sweep, in new processes."""
-    sweep = folder("quickstart")
-    with TemporaryDirectory() as name:
-        copy = Path(name) / sweep.parent.name
-        shutil.copytree(sweep, copy / sweep.name)
-        for file in sweep.parent.glob("calibration-*.json"):
-            shutil.copy(file, copy)
-        for words, network in (
-            *(("first", "resnet18"), ("later", "resnet18"), ("never run", "squeezenet1_1")),
-        ):
-            verb = ("-m", "edgebench", "predict", network, "--memory", "80M,120M")
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            command = [sys.executable, *verb, "--results", str(copy)]
-            subprocess.run(command, check=True, capture_output=True)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            print(f"{words:10} {cpu_s:5.1f} s")
-
-
 def main() -> None:
     """Score, and write."""
-    if sys.argv[1:] == ["--times"]:
-        print_times()
-        return
     file = RESULTS / "slowdown_model.json"
     kept: dict[str, Any] = json.loads(file.read_text())["data"] if file.exists() else {}
     names = sys.argv[1:] or [*SWEEPS, "storages"]

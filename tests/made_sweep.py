@@ -46,6 +46,7 @@ class Shape:
     storage: str = AS_IS
     with_files: bool = True
     command: str | None = None
+    loader: str = "copy"
 
 
 def make(root: Path, shape: Shape, device: str = "jetson-nano") -> Path:
@@ -156,7 +157,7 @@ def _settings(shape: Shape, networks: list[str], schedule: str) -> dict[str, Any
     if shape.command:
         return {"kind": "command", "command": shape.command.split()}
     inference = {"kind": "inference", "networks": networks, "schedule": schedule}
-    return {**inference, "loader": "copy", "batch": 1}
+    return {**inference, "loader": shape.loader, "batch": 1}
 
 
 def _events(

@@ -6,7 +6,16 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from edgebench.answers.table import Table, factor, filled_table, headline, seconds, share, size, size_cells
+from edgebench.answers.table import (
+    Table,
+    factor,
+    filled_table,
+    headline,
+    seconds,
+    share,
+    size,
+    size_cells,
+)
 from edgebench.boards.board import AS_IS
 from edgebench.results.rounds import START
 from edgebench.results.spread import SLIGHT
@@ -80,7 +89,7 @@ def fits_table(fits: Iterable[Fit]) -> Table:
         cells = [curve.label, str(len(points)), curve.unlimited_words]
         cells.append("none" if least is None else size(least))
         cells.append(f"{size(low)} to {size(high)}" if rise >= _CLIFF else "")
-        rows.append([*cells, share(fit.errors.mape) if fit.errors else "?"])
+        rows.append([*cells, "?" if fit.error is None else share(fit.error)])
     titles = ("curve", "points", "unlimited", "1.1x down to", "cliff", "error")
     return filled_table(titles, rows, "curve", "cliff")
 
@@ -175,16 +184,16 @@ def together_tables(found: Together, limits: Sequence[float]) -> tuple[Table, Ta
     """Make a row for each network that runs at once, and a row for each limit."""
     needs = size_cells([*(part.needs_bytes for part in found.parts), found.needs_bytes])
     steady = size_cells([*(part.steady_bytes for part in found.parts), found.steady_bytes])
-    names = [*(part.network for part in found.parts), "together"]
-    networks = [list(cells) for cells in zip(names, needs, steady, strict=True)]
+    names = [*((part.network, part.settings) for part in found.parts), ("together", "")]
+    networks = [[*name, *sizes] for name, *sizes in zip(names, needs, steady, strict=True)]
     rows = []
     for limit, cell in zip(limits, size_cells(limits), strict=True):
         finishes, excess = found.finishes(limit), found.excess_bytes(limit)
         ends = "?" if finishes is None else "yes" if finishes else "killed"
-        reads = f"{size(excess)} too much" if excess else "no"
+        reads = f"at least {size(excess)}" if excess else "no"
         shrink = found.largest.network if excess or finishes is False else ""
         rows.append([cell, ends, reads if finishes is not False else "", shrink])
     return (
-        Table(("network", "needs", "steady"), networks, ("network",)),
+        Table(("network", "workload", "needs", "steady"), networks, ("network", "workload")),
         filled_table(("limit", "finishes", "reads again", "shrink"), rows, "shrink"),
     )

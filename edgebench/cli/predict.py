@@ -91,7 +91,13 @@ def predict(
     names = ("schedule", "loader", "batch", "image", "threads")
     settings = {name: asked[name] for name in names}
     if together:
-        _print_together(network, results, asked | {"settings": settings}, as_json)
+        if not network or "+" not in network or probe or figure or asked["storage"]:
+            raise UsageError(
+                "--together is of two networks or more, without --probe, --figure and --storage",
+                remedy="edgebench predict resnet50+mobilenet_v2 --together --memory 1G",
+            )
+        asked["settings"] = settings
+        _print_together(network.split("+"), results, asked, as_json)
         return
     wanted = workload_query(network, **settings)
     source = source_of(results, wanted, asked["device"], asked["swap_kind"], asked["storage"])
@@ -116,7 +122,7 @@ def predict(
 
 
 def _print_together(
-    network: str | None, results: Path, asked: dict[str, Any], as_json: bool
+    names: Sequence[str], results: Path, asked: dict[str, Any], as_json: bool
 ) -> None:
     """Print what networks need at once, and at each limit whether they fit."""
     from edgebench.answers.models import together_tables
@@ -124,12 +130,6 @@ def _print_together(
     from edgebench.slowdown.prediction import limit_in_bytes
     from edgebench.slowdown.together import together
 
-    names = (network or "").split("+")
-    if len(names) < 2 or asked["storage"]:
-        raise UsageError(
-            "--together is of two networks or more, on this machine's storage",
-            remedy="edgebench predict resnet50+mobilenet_v2 --together --memory 1G",
-        )
     found = together(names, results, asked)
     limits = sorted(limit_in_bytes(limit, found.needs_bytes) for limit in _limits(asked))[::-1]
     if as_json:

@@ -217,7 +217,6 @@ class WorkloadAnswers:
         needs_bytes: float | None,
         room: Room | None,
         compute: Callable[[Curve], ComputedPhase],
-        least_s: Callable[[float], float] = lambda _: 0.0,
         moved: bool = False,
     ) -> None:
         """Ask for answers with :meth:`at`.
@@ -228,13 +227,17 @@ class WorkloadAnswers:
             needs_bytes: what it needs; None if unknown.
             room: what has to fit, and the swap; None if one is unknown.
             compute: returns what the formulas say of a curve, or raises CannotPredictError.
-            least_s: seconds that a round can't be shorter than at a limit.
             moved: whether another storage is asked about: then trials tell of kills alone.
         """
-        self._curves, self._measured, self._needs = curves, measured, needs_bytes
+        self._curves, self._needs, self._room, self._moved = curves, needs_bytes, room, moved
+        self._measured = measured
         self._limited = [one for one in measured if one.limit_bytes < math.inf]
-        self._room, self._compute, self._least_s, self._moved = room, compute, least_s, moved
-        self._phases: dict[tuple[str, str], ComputedPhase | CannotPredictError] = {}
+        self._computed: dict[tuple[str, str], ComputedPhase | CannotPredictError] = {}
+        for curve in curves:
+            try:
+                self._computed[curve.network, curve.phase] = compute(curve)
+            except CannotPredictError as error:
+                self._computed[curve.network, curve.phase] = error
 
     def at(self, limit_bytes: float, label: str = "") -> Answer:
         """Return the answer at a limit; ``label`` is how it was asked for, as ``75%``."""
@@ -281,7 +284,7 @@ class WorkloadAnswers:
 
     def why_not(self) -> CannotPredictError | None:
         """Say why the round is not computed; None: it is."""
-        found = [self._computed(curve) for curve in self._curves if curve.phase == "total"]
+        found = (one for (_, phase), one in self._computed.items() if phase == "total")
         return next((one for one in found if isinstance(one, CannotPredictError)), None)
 
     def _outcome(self, here: MeasuredLimit | None, limit_bytes: float) -> str | None:
@@ -305,88 +308,40 @@ class WorkloadAnswers:
         return "ok" if finishes else None if finishes is None else "oom-killed"
 
     def _time(self, curve: Curve, limit_bytes: float) -> tuple[PhaseTime, Source] | None:
+        """Return a phase's time at a limit that was not measured; None: nothing tells it."""
         measured = [] if self._moved else self._measured
         known = [
-            (one.limit_bytes, time)
-            for one in measured
-            if one.finished and (time := _measured_time(curve, one))
+            (one, time) for one in measured if one.finished and (time := _measured_time(curve, one))
         ]
-        tighter = next((time for size, time in reversed(known) if size < limit_bytes), None)
-        wider_bytes, wider = next((pair for pair in known if pair[0] > limit_bytes), (0.0, None))
-        peak_bytes = next((one.peak_bytes for one in measured if one.limit_bytes == math.inf), None)
-        if peak_bytes and limit_bytes > peak_bytes and len(curve.unlimited_seconds):
+        slow = next((time for one, time in reversed(known) if one.limit_bytes < limit_bytes), None)
+        wider, fast = next((p for p in known if p[0].limit_bytes > limit_bytes), (None, None))
+        free = next((one for one in measured if one.limit_bytes == math.inf), None)
+        if free and limit_bytes > free.peak_bytes and len(curve.unlimited_seconds):
             # A limit that is never met slows nothing.
             return PhaseTime.of(curve, curve.unlimited_s, curve.unlimited_s), Source.BETWEEN
-        computed = self._computed(curve)
-        if tighter and wider:
-            if math.isinf(wider_bytes) and self._needs and limit_bytes >= self._needs:
-                return wider, Source.BETWEEN
-            return self._between(curve, limit_bytes, wider, tighter, computed)
-        least_s = self._least_s(limit_bytes) if curve.phase in WHOLES else 0.0
-        limited = wider if wider_bytes < math.inf else None
-        if isinstance(computed, CannotPredictError):
-            if limited is None:
-                return None
-            free_s = limited.unlimited_s
-        else:
-            free_s = computed.round.unlimited_s
-        if limited:
+        computed = self._computed[curve.network, curve.phase]
+        if slow and wider and fast:
+            if wider is free and self._needs and limit_bytes >= self._needs:
+                return fast, Source.BETWEEN
+            return _between(curve, limit_bytes, fast, slow, computed)
+        if fast and wider is not free:
             # Tighter than all that finished: no faster than there.
-            seconds = max(limited.seconds or 0.0, least_s)
-            return PhaseTime.of(curve, free_s, seconds, at_least=True), Source.BETWEEN
-        assert not isinstance(computed, CannotPredictError)
-        at = np.array([limit_bytes])
-        seconds = max(float(computed.seconds(at)[0]), least_s)
+            free_s = fast.unlimited_s
+            if not isinstance(computed, CannotPredictError):
+                free_s = computed.round.unlimited_s
+            return PhaseTime.of(curve, free_s, fast.seconds, at_least=True), Source.BETWEEN
+        if isinstance(computed, CannotPredictError):
+            return None
+        at, free_s = np.array([limit_bytes]), computed.round.unlimited_s
+        seconds = float(computed.seconds(at)[0])
         if limit_bytes * SAME < computed.tightest_bytes:
             return PhaseTime.of(curve, free_s, seconds, at_least=True), computed.source
         low, high = (float(end[0]) for end in computed.interval(at))
-        ends = max(low, least_s), max(high, seconds)
-        return PhaseTime.of(curve, free_s, seconds, *ends), computed.source
-
-    def _between(
-        self,
-        curve: Curve,
-        limit_bytes: float,
-        fast: PhaseTime,
-        slow: PhaseTime,
-        computed: ComputedPhase | CannotPredictError,
-    ) -> tuple[PhaseTime, Source] | None:
-        """Return the time between two measured limits, the wider of which is the fast one."""
-        assert fast.slowdown is not None
-        assert slow.slowdown is not None
-        free_s, at = fast.unlimited_s, np.array([limit_bytes])
-        ends = sorted((fast.slowdown, slow.slowdown))
-        if ends[1] > _CLIFF * ends[0]:
-            # Bytes tell where the cliff is; a layer table is not near enough.
-            if isinstance(computed, CannotPredictError) or computed.source is Source.LAYER_TABLE:
-                both = ends[0] * free_s, ends[1] * free_s
-                return PhaseTime.of(curve, free_s, None, *both), Source.BETWEEN
-            source = computed.source
-            slowdown = float(computed.seconds(at)[0]) / computed.round.unlimited_s
-        else:
-            try:
-                slowdown = float(fit_curve(curve).slowdown(at)[0])
-            except CannotPredictError:
-                return None
-            source = Source.BETWEEN
-        slowdown = max(min(max(slowdown, ends[0]), ends[1]), 1.0)
-        sides = (fast, slow)
-        low = min(slowdown, *(side.slowdown_low or side.slowdown or 1.0 for side in sides))
-        high = max(slowdown, *(side.slowdown_high or side.slowdown or 1.0 for side in sides))
-        return PhaseTime.of(curve, free_s, *(free_s * n for n in (slowdown, low, high))), source
-
-    def _computed(self, curve: Curve) -> ComputedPhase | CannotPredictError:
-        key = curve.network, curve.phase
-        if key not in self._phases:
-            try:
-                self._phases[key] = self._compute(curve)
-            except CannotPredictError as error:
-                self._phases[key] = error
-        return self._phases[key]
+        return PhaseTime.of(curve, free_s, seconds, low, max(high, seconds)), computed.source
 
     def _layers(self, limit_bytes: float) -> tuple[AddedLayerTime, ...]:
         curve = next((one for one in self._curves if one.phase == "total"), None)
-        computed = self._computed(curve) if curve else None
+        computed = self._computed[curve.network, curve.phase] if curve else None
         if not curve or computed is None or isinstance(computed, CannotPredictError):
             return ()
         work, free_s = computed.round.workload, computed.round.unlimited_s
@@ -399,6 +354,37 @@ class WorkloadAnswers:
             for share, order in sorted(shares, key=lambda pair: (-pair[0], pair[1]))
             if share > 0
         )
+
+
+def _between(
+    curve: Curve,
+    limit_bytes: float,
+    fast: PhaseTime,
+    slow: PhaseTime,
+    computed: ComputedPhase | CannotPredictError,
+) -> tuple[PhaseTime, Source] | None:
+    """Return the time between two measured limits, the wider of which is the fast one."""
+    assert fast.slowdown is not None
+    assert slow.slowdown is not None
+    free_s, at = fast.unlimited_s, np.array([limit_bytes])
+    low, high = sorted((fast.slowdown, slow.slowdown))
+    source = Source.BETWEEN
+    if high <= _CLIFF * low:
+        try:
+            slowdown = float(fit_curve(curve).slowdown(at)[0])
+        except CannotPredictError:
+            return None
+    elif isinstance(computed, CannotPredictError) or computed.source is Source.LAYER_TABLE:
+        # Bytes tell where the cliff is; a layer table is not near enough.
+        return PhaseTime.of(curve, free_s, None, low * free_s, high * free_s), source
+    else:
+        source = computed.source
+        slowdown = float(computed.seconds(at)[0]) / computed.round.unlimited_s
+    slowdown = max(min(max(slowdown, low), high), 1.0)
+    ends = [time.slowdown_low or time.slowdown or 1.0 for time in (fast, slow)]
+    ends += [time.slowdown_high or time.slowdown or 1.0 for time in (fast, slow)]
+    times = (free_s * n for n in (slowdown, min(slowdown, *ends), max(slowdown, *ends)))
+    return PhaseTime.of(curve, free_s, *times), source
 
 
 def _measured_time(curve: Curve, limit: MeasuredLimit) -> PhaseTime | None:

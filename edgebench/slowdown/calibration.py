@@ -39,8 +39,8 @@ _ON_DISK = ("file", "system")
 _DISK, _RAM = (300e6, 300e6, 6e-5), (2e9, 5e8, 2e-6)
 #: Bytes a second of files, by calls and mapped; seconds of a page's first touch.
 _READ, _MAPPED, _TOUCH = 1e9, 5e8, 1e-6
-#: What the kernel does unless it is told otherwise.
-_PAGE_CLUSTER, _READ_AHEAD_KIB, _PAGE_KIB = 3, 128, 4
+#: Pages that a fault brings from swap and from a mapped file: page-cluster 3, read-ahead 128 KiB.
+_SWAP_PAGES, _FILE_PAGES = 8, 32
 #: The part of the runtime that rounds use: about what calibrations find.
 _HOT_SHARE = 0.1
 
@@ -165,30 +165,6 @@ class Calibration:
         swap = rate(self.swap_request_bytes) if self.swap_kind in _ON_DISK else None
         return replace(self, held=HeldRates(storage.label, swap, rate(self.file_request_bytes)))
 
-    @classmethod
-    def from_json(cls, data: dict[str, Any], where: str = "calibration") -> Calibration:
-        """Return the calibration of :meth:`to_json`; keys this version does not know are left out.
-
-        Raises:
-            ResultsError: no calibration, damaged, or written by a newer version.
-        """
-        schema = data.get("schema")
-        if isinstance(schema, bool) or not isinstance(schema, int):
-            raise ResultsError(
-                "no calibration: it has no schema version", where=where, remedy=_ANEW_REMEDY
-            )
-        if schema > SCHEMA:
-            raise ResultsError(
-                f"the calibration has schema {schema}; this edgebench reads up to {SCHEMA}",
-                where=where,
-                remedy="read it with the edgebench that made it, or calibrate anew",
-            )
-        try:
-            return msgspec.convert({**data, "held": None}, cls)
-        except msgspec.ValidationError as error:
-            what = f"the calibration is damaged: {error}"
-            raise ResultsError(what, where=where, remedy=_ANEW_REMEDY) from None
-
 
 def calibration_path(root: Path, device: str, swap_kind: str, ram: bool = False) -> Path:
     """Where the calibration of a device with a kind of swap is kept; ``ram``: a disk in memory."""
@@ -213,62 +189,52 @@ def load_calibration(root: Path, device: str, swap_kind: str, *, ram: bool = Fal
     Raises:
         MachineError: this device was never calibrated with this kind of swap, or what lies there
             is another device's or another kind's.
-        ResultsError: the file is damaged, or written by a newer version.
+        ResultsError: the file can't be read, is damaged, or is written by a newer version.
     """
     path = calibration_path(root, device, swap_kind, ram=ram)
     command = f"edgebench calibrate --swap {_SWAP_WORDS.get(swap_kind, swap_kind)}"
     command += " --storage disk=ram" if ram else ""
     remedy = f"measure its constants: {command} --device {device} --results {root}"
     try:
-        text = read_file(path)
-    except OSError as error:
+        made = msgspec.json.decode(read_file(path), type=Calibration)
+    except FileNotFoundError:
         place = " on a disk in memory" if ram else ""
         what = f"no calibration of device {device} with swap of kind {swap_kind}{place}"
-        if not isinstance(error, FileNotFoundError):
-            what = f"the calibration can't be read: {error.strerror}"
         raise MachineError(what, where=str(path), remedy=remedy) from None
-    try:
-        data = msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except (OSError, msgspec.DecodeError) as error:
         what = f"the calibration is damaged: {error}"
-        raise ResultsError(what, where=str(path), remedy=remedy) from None
-    found = Calibration.from_json(data, str(path))
-    if (found.device, found.swap_kind, found.ram) != (device, swap_kind, ram):
+        raise ResultsError(what, where=str(path), remedy=_ANEW_REMEDY) from None
+    if made.schema > SCHEMA:
+        what = f"the calibration has schema {made.schema}; this edgebench reads up to {SCHEMA}"
+        raise ResultsError(what, where=str(path), remedy=_ANEW_REMEDY)
+    if (made.device, made.swap_kind, made.ram) != (device, swap_kind, ram):
         raise MachineError(
-            f"this is the calibration of device {found.device} with swap of kind "
-            f"{found.swap_kind}, not of {device} with {swap_kind}",
+            f"this is the calibration of device {made.device} with swap of kind "
+            f"{made.swap_kind}, not of {device} with {swap_kind}",
             where=str(path),
             remedy=remedy,
         )
-    return found
+    return made
 
 
 def assumed_constants(
     device: str, swap_kind: str, base_bytes: float, environment: Mapping[str, Any]
 ) -> Calibration:
-    """Constants of a device that was not calibrated, with ``repeats`` 0.
+    """Return constants of a device that was not calibrated, with ``repeats`` 0.
 
-    The runtime's footprint is that of its trials, what a fault brings is what the kernel's settings
-    say, and the costs are those of a common computer. They count only where a declared speed
-    decides how long bytes take.
+    The runtime's footprint is that of its trials; the costs are those of a common computer, and a
+    fault brings what the kernel brings unless it is told otherwise. They count only where a
+    declared speed decides how long bytes take.
     """
     in_ram = swap_kind == "zram"
     swap_in, swap_out, fault = _RAM if in_ram else _DISK
-    cluster = environment.get("page_cluster")
-    if not isinstance(cluster, int) or not 0 <= cluster < 32:
-        cluster = _PAGE_CLUSTER
-    pages = 1 if in_ram else 2**cluster
-    disk = environment.get("weights_disk")
-    ahead = disk.get("read_ahead_kb") if isinstance(disk, dict) else None
-    file_pages = max(1, (ahead if isinstance(ahead, int) else _READ_AHEAD_KIB) // _PAGE_KIB)
-
     values: dict[str, tuple[float, str]] = {
         "file_read_bytes_per_s": (_READ, "bytes/s"),
         "file_fault_bytes_per_s": (_MAPPED, "bytes/s"),
         "fault_s": (fault, "s"),
         "minor_fault_s": (_TOUCH, "s"),
-        "pages_per_fault": (pages, "pages"),
-        "file_pages_per_fault": (file_pages, "pages"),
+        "pages_per_fault": (1 if in_ram else _SWAP_PAGES, "pages"),
+        "file_pages_per_fault": (_FILE_PAGES, "pages"),
         "base_bytes": (base_bytes, "bytes"),
         "hot_base_bytes": (_HOT_SHARE * base_bytes, "bytes"),
         "swap_in_bytes_per_s": (swap_in, "bytes/s"),

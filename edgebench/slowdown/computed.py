@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgebench.errors import ResultsError
-from edgebench.layers.names import GENERATE, WEIGHT_PRECISIONS
+from edgebench.layers.names import WEIGHT_PRECISIONS
 from edgebench.results.rounds import START
 from edgebench.slowdown.calibration import relative_least_squares
 from edgebench.slowdown.curves import WHOLES, Curve, shown_phase
@@ -197,26 +197,6 @@ def layers_of(rows: Sequence[Mapping[str, Any]], batch: int = 1) -> tuple[Layer,
     return tuple(found)
 
 
-def least_read_bytes(settings: Mapping[str, Any], tables: Tables, limit_bytes: float) -> float:
-    """Return the bytes of weights that no eviction can spare a round to read again.
-
-    Of weights that are used one after another, a pass finds at most a limit's worth in memory
-    (Belady, "A study of replacement algorithms", IBM Systems Journal 5(2), 1966).
-    """
-    at_once = settings.get("schedule") in (*_AT_ONCE, GENERATE)
-    if settings.get("kind") != "inference" or not at_once:
-        return 0.0
-    networks = str(settings.get("pipeline") or settings.get("network")).split("+")
-    sizes = {
-        (name, row["part"]): int(row.get("file_bytes") or 0)
-        for name in networks
-        for row in tables.get(table_key(name, settings.get("image")), ())
-    }
-    passes = int(settings.get("new_tokens") or 1 + int(settings.get("warm") or 0))
-    again = passes - (settings.get("loader") == "mmap")
-    return float(again * max(0.0, sum(sizes.values()) - limit_bytes))
-
-
 #: 20 measured edges of ten networks lie within the first of what unlimited trials needed, and
 #: within the second of what follows from layer tables.
 MEASURED_MARGIN, TABLE_MARGIN = 0.03, 0.08
@@ -273,10 +253,6 @@ _REACH: Mapping[tuple[Source, bool], float] = {
 _AS_IS_REACH = 0.8
 #: How far off a round without a limit is: where it ran, and where it did not.
 _NOISE, _NEVER_NOISE = 0.2, 0.4
-#: A limit's added seconds may be corrected by no more than this factor.
-_MOST_SEEN = 1.5
-#: Slowed by less, a limit shows nothing of that.
-_SLOWED = 1.5
 
 
 @dataclass(frozen=True)
@@ -290,7 +266,6 @@ class ComputedPhase:
         misses: of steady rounds.
         costs: of the storage that is asked about.
         ran: whether its unlimited trials are known.
-        seen: what its own slowed limits added ÷ what is computed.
     """
 
     source: Source
@@ -299,7 +274,6 @@ class ComputedPhase:
     misses: MissCurve
     costs: StorageCosts
     ran: bool
-    seen: float = 1.0
 
     @property
     def tightest_bytes(self) -> float:
@@ -309,10 +283,8 @@ class ComputedPhase:
     def seconds(self, limits: FloatArray) -> FloatArray:
         """Return the seconds at limits."""
         if self.start:
-            found = np.array([start_s(self.round, self.costs, float(at)) for at in limits])
-        else:
-            found = steady_s(self.round, self.misses, self.costs, limits)
-        return self.round.unlimited_s + self.seen * (found - self.round.unlimited_s)
+            return np.array([start_s(self.round, self.costs, float(at)) for at in limits])
+        return steady_s(self.round, self.misses, self.costs, limits)
 
     def interval(self, limits: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the seconds that should hold nine of ten trials: narrow where nothing is read."""
@@ -387,8 +359,6 @@ class Computed:
             costs=costs,
             ran=ran,
         )
-        if threads != 1 and costs.held:
-            found = replace(found, seen=_seen(found, curve))
         if self._there is None:
             return found
         there = storage_costs(self._there.constants, threads)
@@ -402,17 +372,6 @@ class Computed:
             found.round, misses.unlimited_bytes, loading_s, costs, there
         )
         return replace(found, round=replace(found.round, unlimited_s=moved_s), costs=there)
-
-
-def _seen(computed: ComputedPhase, curve: Curve) -> float:
-    """Return what several threads add to waiting for a held disk, as its slowed limits show."""
-    slowed, free_s = curve.medians >= _SLOWED, computed.round.unlimited_s
-    said = computed.seconds(curve.limits[slowed]) - free_s
-    known = said > free_s / 4
-    if not known.any():
-        return 1.0
-    added = (curve.medians[slowed] - 1) * free_s
-    return float(np.clip(np.median(added[known] / said[known]), 1 / _MOST_SEEN, _MOST_SEEN))
 
 
 def seconds_of_others(workload: Workload, phase: str, data: DeviceData) -> float:

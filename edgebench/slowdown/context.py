@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgebench.boards.board import AS_IS, parse_storage
 from edgebench.errors import EdgebenchError, MachineError, ResultsError, UsageError
 from edgebench.slowdown.calibration import Calibration, assumed_constants, load_calibration
 from edgebench.slowdown.computed import CannotPredictError, Tables, table_key
-from edgebench.slowdown.curves import (
-    WITH_ROUNDS,
-    Curve,
-    curves,
-    killed_curves,
-    unlimited_curves,
-)
+from edgebench.slowdown.curves import WITH_ROUNDS, Curve, curves, unlimited_curves
 
 if TYPE_CHECKING:
     from edgebench.boards.board import StorageSpeed
@@ -29,13 +23,12 @@ class DeviceData:
 
     Args:
         device, swap_kind: their names.
-        curves: of its workloads.
+        curves: of its workloads, those that finished below no limit last.
         tables: layer tables, as rows of ``networks.json``, by
             :func:`~edgebench.slowdown.computed.table_key`.
         calibration: its constants; where it was never calibrated those of a common computer; None
             where no trial tells the runtime's footprint either.
         base_bytes: that footprint, as trials tell it.
-        killed: curves of workloads that finished at no limit: nothing is fitted to them.
         machine: what :func:`machine_of` tells of it: two may have one name.
     """
 
@@ -45,13 +38,12 @@ class DeviceData:
     tables: Tables
     calibration: Calibration | None = None
     base_bytes: float | None = None
-    killed: tuple[Curve, ...] = ()
     machine: str = ""
 
     @property
     def storage(self) -> str:
         """The speed that the storage was held to."""
-        return min(str(c.settings.get("storage", AS_IS)) for c in (*self.curves, *self.killed))
+        return min(str(curve.settings.get("storage", AS_IS)) for curve in self.curves)
 
     @property
     def calibrated(self) -> bool:
@@ -90,6 +82,15 @@ def machine_of(environment: Mapping[str, Any]) -> str:
     return ", ".join([*map(str, filter(None, words)), *([f"{cores} cores"] if cores else [])])
 
 
+class _Place(NamedTuple):
+    """What curves of one :class:`DeviceData` have in common."""
+
+    machine: str
+    device: str
+    swap_kind: str
+    storage: str
+
+
 def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
     """Return the data of each machine, kind of swap and storage, and what is missing.
 
@@ -100,43 +101,46 @@ def device_data(results: Results) -> tuple[list[DeviceData], list[str]]:
     """
     machines = {sweep.name: machine_of(sweep.environment) for sweep in results.sweeps}
 
-    def place_of(curve: Curve) -> tuple[str, str, str, str]:
-        at = curve.settings
-        names = (at["device"], at.get("swap_kind", "none"), at.get("storage", AS_IS))
-        return (machines.get(str(at.get("sweep")), ""), *map(str, names))  # type: ignore[return-value]
+    def place_of(curve: Curve) -> _Place:
+        about = curve.settings
+        names = (about["device"], about.get("swap_kind", "none"), about.get("storage", AS_IS))
+        return _Place(machines.get(str(about.get("sweep")), ""), *map(str, names))
 
-    groups: dict[tuple[str, str, str, str], tuple[list[Curve], list[Curve]]] = {}
+    groups: dict[_Place, list[Curve]] = {}
     why_none = None
     try:
         limited = curves(results)
     except ResultsError as error:
         limited, why_none = [], error
     for curve in limited:
-        groups.setdefault(place_of(curve), ([], []))[0].append(curve)
-    known, tried = [*groups], {curve.workload for curve in limited}
-    for curve in unlimited_curves(results):
-        machine, device, own_kind, storage = place_of(curve)
+        groups.setdefault(place_of(curve), []).append(curve)
+    known, finished = [*groups], {curve.workload for curve in limited}
+    unlimited = unlimited_curves(results)
+    for curve in unlimited:
+        own = place_of(curve)
         # An unlimited time holds whatever the swap is; but a phase that ran without a limit alone,
         # of a workload that did not, is no whole workload.
-        kinds = [key[2] for key in known if (*key[:2], key[3]) == (machine, device, storage)]
-        for kind in kinds if kinds and curve.workload not in tried else [own_kind]:
-            same = curve if kind == own_kind else _with_other_swap(curve, kind)
-            groups.setdefault((machine, device, kind, storage), ([], []))[0].append(same)
-    killed = killed_curves(results)
-    for curve in killed:
-        groups.setdefault(place_of(curve), ([], []))[1].append(curve)
+        alike = [place for place in known if place._replace(swap_kind=own.swap_kind) == own]
+        if curve.lost_bytes or curve.workload in finished:
+            alike = []
+        for place in alike or [own]:
+            same = curve if place == own else _with_other_swap(curve, place.swap_kind)
+            groups.setdefault(place, []).append(same)
     tables: dict[str, Any] = {}
     for sweep in results.sweeps:
         image = next((record.settings.get("image") for record in sweep.records), None)
         for name, network in sweep.networks.get("networks", {}).items():
             tables[table_key(name, image)] = network["table"]
     found, warnings = [], []
-    for (machine, device, kind, storage), (own, lost) in groups.items():
-        data = DeviceData(device, kind, tuple(own), tables, killed=tuple(lost), machine=machine)
+    for place, own_curves in groups.items():
+        data = DeviceData(
+            place.device, place.swap_kind, tuple(own_curves), tables, machine=place.machine
+        )
         if tables:
-            data, why = _with_constants(data, results, parse_storage(storage))
+            data, why = _with_constants(data, results, parse_storage(place.storage))
             warnings += why
         found.append(data)
+    killed = any(curve.lost_bytes for curve in unlimited)
     if why_none and not killed and not any(data.calibrated for data in found):
         raise why_none
     return found, warnings
@@ -219,7 +223,7 @@ def matching_device_data(
     most = own[0]
     found_there = _calibration(results, most.device, swap_kind, parse_storage(most.storage))
     moved = tuple(_with_other_swap(curve, swap_kind) for curve in most.curves)
-    data = replace(most, swap_kind=swap_kind, curves=moved, calibration=found_there, killed=())
+    data = replace(most, swap_kind=swap_kind, curves=moved, calibration=found_there)
     return [data], []
 
 

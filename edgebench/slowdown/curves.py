@@ -137,18 +137,6 @@ class Curve:
         return np.array([np.median(repeats) for repeats in at])
 
     @property
-    def noise(self) -> float | None:
-        """Median distance of repeats from their limit's median, as a share; None without repeats.
-
-        The unlimited trials count as a limit.
-        """
-        groups = [self.seconds[self.limit_bytes == limit] for limit in self.limits]
-        groups = [group for group in (*groups, self.unlimited_seconds) if len(group) > 1]
-        if not groups:
-            return None
-        return float(np.median(np.concatenate([abs(g / np.median(g) - 1) for g in groups])))
-
-    @property
     def workload_network(self) -> str:
         """The network of the curve's trials; for one of a pipeline, the whole pipeline."""
         return str(self.settings.get("pipeline") or self.network)
@@ -250,41 +238,28 @@ def curves(results: Results) -> list[Curve]:
 
 @once_for_results
 def unlimited_curves(results: Results) -> list[Curve]:
-    """Return every curve of a workload with rounds that finished without a limit and below none."""
-    times = _times_by_key(results)
-    limited = {times.with_any_swap(key) for key in times.limited}
-    return [
-        _made(rows[0], [], rows)
-        for key, rows in times.unlimited_any_swap.items()
-        if key not in limited and rows[0]["kind"] in WITH_ROUNDS
-    ]
+    """Return every curve of a workload that finished without a limit and below none.
 
-
-@once_for_results
-def killed_curves(results: Results) -> list[Curve]:
-    """Return every curve of a workload that was tried below limits and finished at none."""
+    ``lost_bytes`` has the limits that it was tried at.
+    """
     times, trials, found = _times_by_key(results), results.trials, []
-    names = ["sweep", "workload", "outcome", "limit_bytes", "memory_bytes", *SWAP]
-    limited = trials.loc[trials["memory_bytes"].notna() & trials["network"].notna(), names]
-    for (sweep, workload), every in limited.groupby(["sweep", "workload"], sort=False):
-        if (every["outcome"] == "ok").any() or not (lost := lost_limits(every)):
+    known = {times.with_any_swap(key) for key in times.limited}
+    tried = trials[trials["memory_bytes"].notna() & trials["network"].notna()]
+    for (sweep, workload), own in tried.groupby(["sweep", "workload"], sort=False):
+        if (own["outcome"] == "ok").any() or not (lost := lost_limits(own)):
             continue
-        swap = _plain(every[list(SWAP)].iloc[0].dropna().to_dict())
+        swap = _plain(own[list(SWAP)].iloc[0].dropna().to_dict())
         alike = times.any_swap[str(workload)]
-        groups = {
-            key: rows
-            for key, rows in times.unlimited.items()
-            if key[0] == sweep and times.any_swap[key[2]] == alike
-        }
-        same = {key: rows for key, rows in groups.items() if key[2] == workload} or groups
-        by_phase: _Rows = {}
-        for key, rows in same.items():
-            by_phase.setdefault(key[3:], []).extend(rows)
-        for rows in by_phase.values():
-            made = _made(rows[0], [], rows, lost)
-            about = {k: v for k, v in made.settings.items() if k not in SWAP} | swap
-            found.append(replace(made, settings=about, workload=str(workload)))
-    return found
+        keys = [k for k in times.unlimited if k[0] == sweep and times.any_swap[k[2]] == alike]
+        for key in dict.fromkeys((*key[:2], workload, *key[3:]) for key in keys):
+            rows = times.twins(key)
+            curve = _made(rows[0], [], rows, lost)
+            about = {k: v for k, v in curve.settings.items() if k not in SWAP} | swap
+            found.append(replace(curve, settings=about, workload=str(workload)))
+            known.add(times.with_any_swap(key))
+    never_tried = {k: rows for k, rows in times.unlimited_any_swap.items() if k not in known}
+    every = (rows for rows in never_tried.values() if rows[0]["kind"] in WITH_ROUNDS)
+    return [*(_made(rows[0], [], rows) for rows in every), *found]
 
 
 _Rows = dict[tuple[Any, ...], list[Mapping[Any, Any]]]
@@ -386,34 +361,3 @@ def lost_limits(trials: pd.DataFrame) -> dict[str, tuple[float, ...]]:
         for outcome in LOST
     }
     return {outcome: at for outcome, at in lost.items() if at}
-
-
-def upward_seconds(results: Results) -> pd.DataFrame | None:
-    """One row per limit, network and phase of the way up; None where nothing was walked.
-
-    A round without a limit at that time stands beside it, as ``reference_s``.
-    """
-    if not any(len(sweep.upward_records) for sweep in results.sweeps):
-        return None
-    upward = results.upward
-    around = upward.trials[["sweep", "trial", "walk_reference_s"]]
-    named = around.rename(columns={"walk_reference_s": "reference_s"})
-    return seconds_by_trial(upward).merge(named, on=["sweep", "trial"])
-
-
-def upward_slowdown(curve: Curve, upward: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
-    """Limits in bytes and slowdowns of the way up of a curve's workload, one a visit.
-
-    A whole round's is relative to the unlimited one of its own process, as on the way down.
-    """
-    own = (upward["network"] == curve.network) & (upward["phase"] == curve.phase)
-    for name, value in {"storage": AS_IS, **curve.settings}.items():
-        if name in upward:
-            own &= upward[name] == value
-    rows = upward[own].sort_values("memory_bytes")
-    seconds = rows["seconds"].to_numpy(dtype=np.float64)
-    base = np.full(len(rows), curve.unlimited_s)
-    if curve.phase == "total":
-        around = rows["reference_s"].to_numpy(dtype=np.float64, na_value=np.nan)
-        base = np.where(np.isnan(around), base, around)
-    return rows["memory_bytes"].to_numpy(dtype=np.float64), seconds / base

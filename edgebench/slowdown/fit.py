@@ -21,17 +21,12 @@ from edgebench.slowdown.curves import Curve, FloatArray
 #: Of the intervals that are reported.
 LEVEL = 0.9
 #: Version of the JSON that ``fit`` and ``predict`` print.
-MODEL_SCHEMA = 6
+MODEL_SCHEMA = 7
 LEAST_LIMITS = 2
 #: Of more curves than this the others are counted, not named.
 _MOST_NAMES = 3
 #: Each turn halves at least what is left of a rise that repeats allow to be evened out.
 _TURNS = 40
-#: Logarithms of limits that differ by less are the same limit.
-_SAME = 1e-9
-#: Nine of ten normal values are nearer than this many times their median distance, here of a median
-#: of few trials; and repeats differ by no less than this.
-_WIDER, _LEAST_NOISE = 2.44 * 1.4, 0.01
 
 
 @dataclass(frozen=True)
@@ -46,21 +41,6 @@ class HeldOut:
     def error(self) -> float:
         """Signed, as a share of what was measured."""
         return self.predicted_s / self.measured_s - 1
-
-
-@dataclass(frozen=True)
-class Errors:
-    """Mean and median error over held-out limits, as shares of the measured time."""
-
-    count: int
-    mape: float
-    median_ape: float
-
-
-def errors_of(held: Sequence[HeldOut]) -> Errors:
-    """Return the errors over held-out limits, of one curve or of many."""
-    sizes = np.abs([one.error for one in held])
-    return Errors(len(held), float(np.mean(sizes)), float(np.median(sizes)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,41 +62,22 @@ class Fit:
         return np.exp(PchipInterpolator(self.ln_limit, self.ln_slowdown)(at))
 
     @cached_property
-    def _left_out(self) -> list[tuple[float, FloatArray, FloatArray]]:
-        return [(float(at), *measured_points(self.curve.without(at))) for at in self.curve.limits]
-
-    @cached_property
-    def noise(self) -> float:
-        """How far trials lie outside of what their limit's neighbours leave, as a logarithm.
-
-        The farthest of the curve's own, each limit left out in turn; no less than repeats differ.
-        """
-        curve = self.curve
-        farthest = _WIDER * max(curve.noise or 0.0, _LEAST_NOISE)
-        for limit, x, y in self._left_out:
-            here = curve.limit_bytes == limit
-            low, high = _between(x, y, curve.limit_bytes[here])
-            own = np.log(curve.slowdown[here])
-            farthest = max(farthest, float(np.max([low - own, own - high])))
-        return farthest
-
-    @cached_property
     def held_out(self) -> tuple[HeldOut, ...]:
         """Each limit predicted by the others; empty where they are too few to leave one out."""
-        curve = self.curve
-        if len(curve.limits) < LEAST_LIMITS or any(len(x) < 2 for _, x, _ in self._left_out):
-            return ()
-        free_s, held = curve.unlimited_s, []
-        for limit, x, y in self._left_out:
-            predicted_s = float(Fit(curve, x, y).slowdown(np.array([limit]))[0]) * free_s
+        curve, held = self.curve, []
+        for limit in curve.limits:
+            x, y = measured_points(curve.without(limit))
+            if len(x) < LEAST_LIMITS:
+                return ()
+            slowdown = float(Fit(curve, x, y).slowdown(np.array([limit]))[0])
             measured_s = float(np.median(curve.seconds[curve.limit_bytes == limit]))
-            held.append(HeldOut(limit, predicted_s, measured_s))
+            held.append(HeldOut(float(limit), slowdown * curve.unlimited_s, measured_s))
         return tuple(held)
 
     @property
-    def errors(self) -> Errors | None:
-        """Leave-one-limit-out errors; None where the limits are too few."""
-        return errors_of(self.held_out) if self.held_out else None
+    def error(self) -> float | None:
+        """Mean error over limits that are left out, as a share; None where they are too few."""
+        return float(np.mean([abs(one.error) for one in self.held_out])) if self.held_out else None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for ``json.dumps``."""
@@ -132,15 +93,13 @@ class Fit:
                 "trials": len(curve.seconds),
                 "unlimited_s": curve.unlimited_s,
                 "demand_bytes": curve.demand_bytes,
-                "repeat_noise": curve.noise,
                 "lost_bytes": {outcome: list(at) for outcome, at in curve.lost_bytes.items()},
             },
             "fit": {
                 "limits_bytes": np.exp(self.ln_limit).round().tolist(),
                 "slowdowns": np.exp(self.ln_slowdown).tolist(),
-                "noise": self.noise,
             },
-            "leave_one_limit_out": asdict(self.errors) if self.errors else None,
+            "mean_error": self.error,
             "held_out": [asdict(one) | {"error": one.error} for one in self.held_out],
         }
 
@@ -201,12 +160,3 @@ def measured_points(curve: Curve) -> tuple[FloatArray, FloatArray]:
     if curve.demand_bytes is not None and curve.demand_bytes > curve.limits.max(initial=0):
         x, y = np.append(x, np.log(curve.demand_bytes)), np.append(y, 0.0)
     return x, np.maximum(y, 0.0)
-
-
-def _between(
-    x: FloatArray, y: FloatArray, limit_bytes: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    at = np.log(limit_bytes)
-    low = np.append(y, 0.0)[np.searchsorted(x, at - _SAME)]
-    high = np.append(np.inf, y)[np.searchsorted(x, at + _SAME)]
-    return np.minimum(low, high), np.maximum(low, high)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgebench.boards.board import parse_storage
-from edgebench.errors import ResultsError, UsageError, WorkloadError
+from edgebench.errors import ResultsError, UsageError
 from edgebench.identity import caller_identity
 from edgebench.layers.references import FILE_KINDS, ModelReference, parse_reference
 from edgebench.results.miss_curve import curve_workload, miss_curves
@@ -30,7 +30,6 @@ from edgebench.slowdown.computed import (
     CannotPredictError,
     Computed,
     Room,
-    least_read_bytes,
     mapped_bytes,
     table_key,
 )
@@ -127,7 +126,7 @@ class QueriedWorkload:
 
     @property
     def was_run(self) -> bool:
-        """Whether it has trials below a limit."""
+        """Whether it has trials that finished below a limit."""
         return any(len(curve.limits) for curve in self.curves)
 
     @property
@@ -142,7 +141,7 @@ def find_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorklo
     Raises:
         ResultsError: no network was named and no workload matches.
     """
-    if found := tried_workloads(data, query) or _matching(data.curves, query):
+    if found := _matching(data, query):
         return found
     network = query.network
     if network is None:
@@ -171,13 +170,12 @@ _OF_ONE = ("pipeline", "command", "sweep")
 
 def tried_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorkload]:
     """Return the workloads that match and have trials below limits, finished or not."""
-    found = [one for one in _matching(data.curves, query) if one.was_run]
-    return [*found, *_matching(data.killed, query)]
+    return [one for one in _matching(data, query) if one.was_tried]
 
 
-def _matching(curves: Iterable[Curve], query: WorkloadQuery) -> list[QueriedWorkload]:
+def _matching(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorkload]:
     groups: dict[str, list[Curve]] = {}
-    for curve in curves:
+    for curve in data.curves:
         if query.fits(curve):
             groups.setdefault(curve.trials_key, []).append(curve)
     return [
@@ -206,10 +204,6 @@ def limit_in_bytes(limit: str, demand: float | None) -> float:
     if (size := parse_size(limit)) is None:
         raise UsageError(f"{limit!r} is not a limit", remedy=remedy)
     return float(size)
-
-
-#: The most that a declared speed is exceeded by: as far as its proof lets it be off.
-_REACHED = 1.1
 
 
 @dataclass(frozen=True)
@@ -291,7 +285,6 @@ class Predictor:
             needs,
             room,
             self._computed.phase,
-            lambda limit_bytes: self._least_s(settings, limit_bytes),
             moved=self.there is not None,
         )
         at = tuple(answers.at(size, limit) for size, limit in zip(sizes, limits, strict=True))
@@ -338,15 +331,6 @@ class Predictor:
                 with suppress(CannotPredictError):
                     return float(self._computed.phase(curve).misses.limit_bytes[-1])
         return None
-
-    def _least_s(self, settings: Mapping[str, Any], limit_bytes: float) -> float:
-        constants = (self.there or self.data).calibration
-        held = constants.held if constants else None
-        mapped = settings.get("loader") == "mmap"
-        rate = held and (held.file_bytes_per_s if mapped else held.swap_bytes_per_s)
-        if not rate:
-            return 0.0
-        return least_read_bytes(settings, self.data.tables, limit_bytes) / (_REACHED * rate)
 
 
 @dataclass(frozen=True)
@@ -421,7 +405,7 @@ def source_of(
             moved, groups = None, held
             tried = [data for data in tried if data in held]
     if not tried:
-        groups[0] = _with_layers(groups, query)
+        groups[0] = _with_layers(groups[0], query)
     measured, counted = measured_limits(results), counted_by_workload(results)
     predictors = tuple(Predictor(data, measured, counted) for data in groups)
     source = PredictionSource(predictors, results, [*results.warnings, *warnings], query)
@@ -446,17 +430,17 @@ def at_storage(source: PredictionSource, storage: StorageSpeed) -> PredictionSou
     if here.calibration is None:
         what = f"no results with storage {storage.label} here, and no constants to compute them"
         raise ResultsError(what, remedy="measure the constants first: edgebench calibrate")
-    there = replace(here, calibration=replace(here.calibration, held=None).held_to(storage))
+    there = replace(here, calibration=here.calibration.held_to(storage))
     predictor = Predictor(here, measured_limits(source.results), counted, there)
     return replace(source, predictors=(predictor,), storage=storage)
 
 
-def _with_layers(groups: Sequence[DeviceData], query: WorkloadQuery) -> DeviceData:
-    """Return the first group with the queried network's layer table, if it lacks that.
+def _with_layers(data: DeviceData, query: WorkloadQuery) -> DeviceData:
+    """Return the data with the queried network's layer table, if it lacks that.
 
     A network that was not measured is described here, at the input's size asked for.
     """
-    data, network, reference = groups[0], query.network, query.reference
+    network, reference = query.network, query.reference
     if network is None:
         return data
     names = network.split("+")
@@ -466,24 +450,17 @@ def _with_layers(groups: Sequence[DeviceData], query: WorkloadQuery) -> DeviceDa
             "predicted from their own trials alone",
             remedy=f"edgebench minimum {network}",
         )
-    if all(table_key(name, query.image) in data.tables for name in names):
-        return data
-    try:
+    tables = data.tables
+    if any(table_key(name, query.image) not in tables for name in names):
         described: Mapping[str, Mapping[str, Any]] = describe_networks(
             [network] if reference else names,
             references={network: reference.to_json()} if reference else None,
             image=query.image,
             identity=caller_identity(),
         )["networks"]
-    except WorkloadError as error:
-        if reference:
-            raise
-        curves = (curve for data in groups for curve in (*data.curves, *data.killed))
-        known = ", ".join(sorted({curve.workload_network for curve in curves}))
-        remedy = " ".join(filter(None, (error.remedy, f"(measured here: {known})")))
-        raise WorkloadError(error.what, where=error.where, remedy=remedy) from None
-    tables = {table_key(name, query.image): one["table"] for name, one in described.items()}
-    return replace(data, tables={**data.tables, **tables})
+        new = {table_key(name, query.image): one["table"] for name, one in described.items()}
+        tables = {**tables, **new}
+    return replace(data, tables=tables)
 
 
 def counted_by_workload(results: Results) -> dict[str, Counted]:

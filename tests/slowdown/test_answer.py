@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -50,14 +49,12 @@ def not_computed(curve: Curve) -> ComputedPhase:
     raise CannotPredictError("not computed")
 
 
-def answers(
-    room: Room | None = None, least_s: Callable[[float], float] = lambda _: 0.0
-) -> WorkloadAnswers:
+def answers(room: Room | None = None) -> WorkloadAnswers:
     """Return those of a workload that needs 100 MiB and takes a second."""
     tried = {50: 26.0, 60: 1.43, 80: 1.01}
     made = curve(tried, loader="mmap")
     asked = replace(made, demand_bytes=100.0 * MIB, unlimited_seconds=np.ones(3))
-    return WorkloadAnswers((asked,), measured(), 100.0 * MIB, room, not_computed, least_s)
+    return WorkloadAnswers((asked,), measured(), 100.0 * MIB, room, not_computed)
 
 
 def answer(size: float, label: str = "") -> Answer:
@@ -148,12 +145,6 @@ def test_below_the_tightest_limit_seconds_are_a_lower_bound() -> None:
     total = found.phase("total")
     assert total is not None
     assert (total.at_least, total.seconds, found.outcome) == (True, 26.0, "ok")
-    slow = answers(Room(30.0 * MIB, 0.0, 0.03), lambda size: 31.0 if size < 48 * MIB else 0.0)
-    slow._measured = [one for one in slow._measured if one.finished]
-    slow._limited[:] = [one for one in slow._limited if one.finished]
-    bound = slow.at(45 * MIB).phase("total")
-    assert bound is not None
-    assert (bound.at_least, bound.seconds) == (True, 31.0)
 
 
 def test_a_measured_kill_is_never_called_safe() -> None:
@@ -231,18 +222,6 @@ def test_counted_bytes_tell_where_the_cliff_is() -> None:
     assert (found.at[0].source, found.at[0].phase("total").slowdown) == (Source.COUNTED, 1.0)
     without = predict(asked, "200M", measured=known).at[0].phase("total")
     assert (without.slowdown, without.slowdown_low, without.slowdown_high) == (None, 1.0, 5.5)
-
-
-def test_threads_wait_for_one_another_as_their_slowed_rounds_show() -> None:
-    """Two threads at a held speed: 1.25 times what is computed at the one limit that was slow."""
-    known = calibration().held_to(parse_storage("read=20MB/s"))
-    computed = Computed(replace(device(), calibration=known))
-    plain = curve({}, threads=2)
-    said = float(computed.phase(plain).seconds(np.array([300.0 * MIB]))[0])
-    slowed = curve({300: 4.0 + 1.25 * (said - 4.0)}, threads=2)
-    assert computed.phase(slowed).seen == pytest.approx(1.25)
-    assert computed.phase(curve({300: 900.0}, threads=2)).seen == 1.5
-    assert computed.phase(curve({300: 900.0})).seen == 1.0
 
 
 def test_without_a_calibration_only_a_declared_speed_tells() -> None:

@@ -75,20 +75,6 @@ def test_a_declared_speed_counts_for_its_own_storage_alone(both: Path) -> None:
     assert slowed(found[SLOW]) > 3 * slowed(found[AS_IS])
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("order", [1, -1])
-def test_results_of_two_storages_are_those_of_the_one_with_more_curves(
-    tmp_path: Path, order: int
-) -> None:
-    """Whichever was run first; never a mixture of both."""
-    for shape in (SHAPE, FEWER)[::order]:
-        make(tmp_path, shape)
-    save_calibration(calibration(device=DEVICE), tmp_path)
-    data = matching_device_data(load(tmp_path))[0][0]
-    assert {c.settings.get("storage", AS_IS) for c in data.curves} == {AS_IS}
-    assert {c.network for c in data.curves} == {*SHAPE.networks}
-
-
 def test_swap_that_is_not_given_is_one_that_was_calibrated(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wrong answer that was seen: no swap, since more was measured without one."""
     found = [device(*[curve({300: 22.0})] * 3), device(curve({300: 22.0}))]

@@ -90,3 +90,23 @@ def test_two_devices_are_not_mixed(tmp_path: Path):
         make(tmp_path, replace(SHAPE, networks={"alexnet": 4}), device)
     assert "name one with --device: nano, orin" in said(predict, "--results", tmp_path)
     assert predicted("--results", tmp_path, "--device", "nano", "--memory", "90M")
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("words", "fragment"),
+    [
+        (("--memory", "max"), "'max' is not a limit"),
+        (("--from", "120%", "--to", "40M"), "both be sizes or both be shares"),
+        (("--device", "orin"), "no results of device 'orin'"),
+        (("--swap-kind", "zram"), "edgebench calibrate --swap zram:1G --device jetson-nano"),
+    ],
+)
+def test_what_is_not_there_is_told(root: Path, words: tuple[str, ...], fragment: str):
+    assert fragment in said(predict, "vgg11", "--results", root, *words)
+
+
+@pytest.mark.torch
+@pytest.mark.process
+def test_a_network_that_does_not_exist(root: Path):
+    assert "did you mean 'resnet1" in said(predict, "resnet19", "--results", root)

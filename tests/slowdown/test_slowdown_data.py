@@ -29,15 +29,6 @@ def test_slowdowns_are_those_of_the_sweep(tmp_path: Path):
     assert len(made["load"].seconds) == 4 * shape.repeats
 
 
-def test_schedules_and_networks_are_curves_of_their_own(tmp_path: Path):
-    shape = Shape(
-        networks={"alexnet": 6, "resnet18": 9}, schedules=("linear", "bulk"), with_files=False
-    )
-    made = curves(load(make(tmp_path, shape)))
-    assert len(made) == 2 * 2 * 4
-    assert len({curve.label for curve in made}) == 16
-
-
 def test_a_pipelines_networks_and_its_total(tmp_path: Path):
     shape = Shape(networks={"alexnet": 6, "resnet18": 9}, pipeline=True, with_files=False)
     labels = {curve.label for curve in curves(load(make(tmp_path, shape)))}
@@ -81,16 +72,5 @@ def test_fit_has_a_row_for_each_curve(tmp_path: Path):
     first = printed["fits"][0]
     assert len(first["fit"]["slowdowns"]) == len(first["fit"]["limits_bytes"]) == 5
     assert (first["fit"]["limits_bytes"][-1], first["fit"]["slowdowns"][-1]) == (200 * MIB, 1.0)
-    assert first["leave_one_limit_out"]["count"] == len(first["held_out"]) == 4
-
-
-def test_sweeps_together_keep_all_their_trials(tmp_path: Path):
-    shape = Shape(with_files=False)
-    first = make(tmp_path, shape, "nano")
-    make(tmp_path, Shape(networks={"resnet18": 5}, with_files=False), "nano")
-    make(tmp_path, shape, "orin")
-    command = Shape(command="python3 train.py", with_files=False)
-    make(tmp_path, command, "orin")
-    alone, together = curves(load(first)), curves(load(tmp_path))
-    assert len(together) == 3 * len(alone) + 1
-    assert sum(len(curve.seconds) for curve in together) == 12 * len(together)
+    assert len(first["held_out"]) == 4
+    assert first["mean_error"] > 0

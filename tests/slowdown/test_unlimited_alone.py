@@ -62,12 +62,6 @@ def test_its_measured_time_is_what_is_multiplied(both: Path):
     assert (one["needs_measured"], one["at"][0]["source"]) == (True, "layer table")
 
 
-@pytest.mark.heavy
-def test_without_a_named_network_only_limited_ones_are_told(both: Path):
-    found = predicted("--results", both, "--memory", "150M")
-    assert {one["network"] for one in found} == {"alexnet", "vgg11"}
-
-
 def test_unlimited_trials_and_constants_are_enough(tmp_path: Path):
     make(tmp_path, ALONE)
     save_calibration(calibration(device=DEVICE), tmp_path)
@@ -85,3 +79,13 @@ def test_a_workload_that_only_ran_above_its_need_has_a_lower_bound(tmp_path: Pat
     (total,) = (time for time in found["resnet50"]["phases"] if time["phase"] == "total")
     assert (found["resnet50"]["outcome"], total["at_least"]) == ("ok", True)
     assert found["alexnet"]["source"] == "between measured limits"
+
+
+def test_a_workload_that_was_killed_at_each_limit_is_killed_below_them(tmp_path: Path):
+    """Killed at 100 and 150 MiB beside 16 of swap; it needs 200: 220 are enough."""
+    about = {"networks": {"alexnet": 4}, "limits": (None, 150, 100), "killed_below": 999.0}
+    make(tmp_path, replace(SHAPE, schedules=("bulk",), swap_bytes=16 << 20, **about))
+    save_calibration(calibration(device=DEVICE), tmp_path)
+    (one,) = predicted("--results", tmp_path, "--memory", "120M,220M")
+    assert (one["was_run"], one["needs_bytes"]) == (False, 200 << 20)
+    assert [at["outcome"] for at in one["at"]] == ["oom-killed", "ok"]

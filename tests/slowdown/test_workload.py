@@ -14,7 +14,6 @@ from edgebench.slowdown.computed import (
     CannotPredictError,
     Room,
     layers_of,
-    least_read_bytes,
     mapped_bytes,
     needs_of_others,
     seconds_of_others,
@@ -80,18 +79,6 @@ def test_inputs_of_another_size_have_a_table_of_their_own() -> None:
     tables = {"net": rows(*WEIGHTS), table_key("net", 448): rows(*WEIGHTS, batch_bytes=9 * MIB)}
     small, large = (workload_of(curve({}, image=n).settings, tables) for n in (None, 448))
     assert (small.table_bytes, large.table_bytes) == (304 * MIB, 318 * MIB)
-
-
-def test_what_no_eviction_can_spare_a_round() -> None:
-    """Of 300 MiB 90 fit: each of 3 passes reads 210; a text reads them for each token."""
-    settings = curve({}).settings
-    assert least_read_bytes(settings, TABLES, 90.0 * MIB) == 3 * 210 * MIB
-    mapped = {**settings, "loader": "mmap"}
-    assert least_read_bytes(mapped, TABLES, 90.0 * MIB) == 2 * 210 * MIB
-    text = {**settings, "schedule": "generate", "new_tokens": 8}
-    assert least_read_bytes(text, TABLES, 90.0 * MIB) == 8 * 210 * MIB
-    assert least_read_bytes({**settings, "schedule": "linear"}, TABLES, 90.0 * MIB) == 0
-    assert least_read_bytes(settings, TABLES, 301.0 * MIB) == 0
 
 
 def test_needs_of_a_network_that_never_ran() -> None:

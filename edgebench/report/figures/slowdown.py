@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import seaborn as sns
 
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
-from edgebench.slowdown.curves import PHASES, WHOLES, Curve, curves, upward_seconds, upward_slowdown
+from edgebench.slowdown.curves import PHASES, WHOLES, Curve, curves
 from edgebench.throughput import THROUGHPUT
 from edgebench.units import MIB
 
@@ -52,7 +51,6 @@ def _figures(results: Results, kind: str, phases: Sequence[str]) -> Iterator[nam
             groups.setdefault(f"{curve.network} {sorted(about.items())}", []).append(curve)
     if not groups:
         raise ResultsError(f"no {kind} was timed below a limit", where=str(results.path))
-    upward = upward_seconds(results)
     for group in groups.values():
         about = {k: v for k, v in group[0].settings.items() if k != "schedule"}
         network = naming.title_of(group[0].network)
@@ -62,7 +60,7 @@ def _figures(results: Results, kind: str, phases: Sequence[str]) -> Iterator[nam
         panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
         for axes, phase in zip(panels, shown, strict=True):
             own = [curve for curve in group if curve.phase == phase]
-            _draw_panel(axes, own, group, upward)
+            _draw_panel(axes, own, group)
             axes.set_title(style.PHASE_TITLES[own[0].answer])
         # Not before: on a log axis, medians would be of the logarithms.
         every = np.concatenate([curve.slowdown for curve in group])
@@ -76,9 +74,7 @@ def _figures(results: Results, kind: str, phases: Sequence[str]) -> Iterator[nam
         yield naming.NamedFigure(naming.stem_of(kind, about, group[0].network), figure)
 
 
-def _draw_panel(
-    axes: Axes, shown: Sequence[Curve], group: Sequence[Curve], upward: pd.DataFrame | None
-) -> None:
+def _draw_panel(axes: Axes, shown: Sequence[Curve], group: Sequence[Curve]) -> None:
     """Draw the median through all limits, its repeats and their range, and what did not finish."""
     sizes = [size for c in group for size in (c.demand_bytes, c.working_set_bytes) if size]
     sizes += [
@@ -101,15 +97,6 @@ def _draw_panel(
     for curve in shown:
         schedule = curve.settings.get("schedule")
         colour = colours[schedule]
-        if upward is not None:
-            limits, slowdown = upward_slowdown(curve, upward)
-            hollow: dict[str, Any] = {
-                "mec": colour,
-                "mfc": "none",
-                "ms": 5,
-                "label": "on the way up",
-            }
-            axes.plot(limits / MIB, slowdown, style.MARKERS[0], **hollow)
         if curve.demand_bytes is not None:
             single = len(schedules) == 1
             scales.draw_demand(axes, curve.demand_bytes, style.MUTED if single else colour)

@@ -15,7 +15,6 @@ from edgebench.slowdown.calibration import (
     SCHEMA,
     Calibration,
     HeldRates,
-    calibration_path,
     load_calibration,
     save_calibration,
 )
@@ -55,33 +54,34 @@ def test_another_devices_file_is_refused(tmp_path: Path, changes: dict[str, Any]
         load_calibration(tmp_path, "board", "file")
 
 
-def test_keys_added_later_are_left_out():
-    assert Calibration.from_json(calibration().to_json() | {"new": 1}) == calibration()
+def load_changed(folder: Path, change: dict[str, Any]) -> Calibration:
+    path = save_calibration(calibration(), folder)
+    path.write_text(json.dumps({**calibration().to_json(), **change}))
+    return load_calibration(folder, "board", "file")
+
+
+def test_keys_added_later_are_left_out(tmp_path: Path):
+    assert load_changed(tmp_path, {"new": 1}) == calibration()
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"schema": None}, "no schema version"),
         ({"schema": SCHEMA + 1}, f"schema {SCHEMA + 1}; this edgebench reads"),
         ({"fault_s": None}, "damaged: .*fault_s"),
         ({"fault_s": {"value": 1.0}}, "damaged: .*low"),
-        (
-            {"fault_s": {**calibration().to_json()["fault_s"], "value": "x"}},
-            "damaged: .*fault_s.value",
-        ),
+        ({"fault_s": {**calibration().to_json()["fault_s"], "value": "x"}}, "fault_s.value"),
         ({"scans": 3}, "damaged"),
     ],
 )
-def test_damage_is_named(change: dict[str, Any], says: str):
+def test_damage_is_named(tmp_path: Path, change: dict[str, Any], says: str):
     with pytest.raises(ResultsError, match=says) as told:
-        Calibration.from_json({**calibration().to_json(), **change})
+        load_changed(tmp_path, change)
     assert "calibrate" in str(told.value.remedy)
 
 
 def test_no_json_is_told(tmp_path: Path):
-    path = calibration_path(tmp_path, "board", "file")
-    path.parent.mkdir()
+    path = save_calibration(calibration(), tmp_path)
     path.write_text('{"schema": 1, "dev')
     with pytest.raises(ResultsError, match="the calibration is damaged"):
         load_calibration(tmp_path, "board", "file")
@@ -116,7 +116,6 @@ def test_nothing_else_is_held() -> None:
 def test_files_of_schema_1_are_read() -> None:
     found = load_calibration(RESULTS, "vm-2core-24g", "file")
     assert (found.schema, found.swap_request_bytes, found.seen_share) == (1, None, None)
-    assert Calibration.from_json(found.to_json()) == found
     with pytest.raises(MachineError, match="how many bytes one request has") as refused:
         found.held_to(parse_storage("read_iops=2000"))
     assert refused.value.remedy == "edgebench calibrate"

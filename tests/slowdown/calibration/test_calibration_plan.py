@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,17 +15,14 @@ from edgebench.results.results import load
 from edgebench.run import calibration as module
 from edgebench.run.calibration import (
     FILE_BYTES,
-    LIMIT_BYTES,
     CalibrationOptions,
     calibration_points,
     with_slowed_visit,
 )
 from edgebench.run.trial.controllers import ROOM
-from edgebench.run.trial.launch import KINDS
 from edgebench.scenario.points import Point
 from edgebench.slowdown.calibration import FITS, WIDE
 from edgebench.slowdown.curves import curves
-from edgebench.workloads.scan import PASSES
 
 MIB = 1 << 20
 FILE = Path("scan.bin")
@@ -76,17 +72,6 @@ def test_each_block_has_an_order_of_its_own():
     orders = [[*areas("file", block)] for block in range(3)]
     assert len({tuple(order) for order in orders}) > 1
     assert orders == [[*areas("file", block)] for block in range(3)]
-
-
-@pytest.mark.parametrize("swap", SWAPS)
-def test_every_pass_and_kind_is_known_and_every_size_whole(swap: str):
-    for point in points(swap).values():
-        assert point.settings["kind"] in KINDS
-        for area in point.settings.get("areas", ()):
-            assert set(area["passes"]) <= set(PASSES)
-            assert area["size_bytes"] % mmap.PAGESIZE == 0
-            if area["planned_share"] == FITS:
-                assert area["size_bytes"] < LIMIT_BYTES
 
 
 @pytest.mark.torch

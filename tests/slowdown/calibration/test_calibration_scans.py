@@ -126,15 +126,6 @@ def test_a_cold_file_comes_from_the_disk(session: Session, tmp_path: Path, scann
 
 
 @pytest.mark.own_cgroup
-def test_a_warm_file_stays(session: Session, tmp_path: Path, scanned: Path):
-    made = scan(session, tmp_path, area(["map", "read", "read"], 8 * MIB, scanned))
-    mapped, _, again = made
-    assert mapped.in_bytes >= 8 * MIB
-    assert again.resident_bytes == 8 * MIB
-    assert again.major_faults == 0
-
-
-@pytest.mark.own_cgroup
 @pytest.mark.swap
 def test_an_area_leaves_nothing_to_the_next(session: Session, tmp_path: Path, scanned: Path):
     """After memory and a file that don't fit, one that fits has all of the room.
@@ -196,14 +187,6 @@ def test_an_area_holds_what_was_written():
     assert area.fill() == area.read() == 4 * MIB
     pages = {bytes(area._view[at : at + mmap.PAGESIZE]) for at in range(0, MIB, mmap.PAGESIZE)}
     assert len(pages) == MIB // mmap.PAGESIZE
-    assert area.resident_bytes() == 4 * MIB
-    area.close()
-
-
-def test_fresh_memory_is_not_resident():
-    area = Area(4 * MIB)
-    assert area.resident_bytes() == 0
-    assert area.write_pages() == 4 * MIB
     assert area.resident_bytes() == 4 * MIB
     area.close()
 
