@@ -18,8 +18,9 @@ from claims.kept import folder
 MIB = 1 << 20
 PAIRS = (("alexnet", "mobilenet_v2"), ("resnet50", "squeezenet1_1"), ("vgg11", "resnet18"))
 PROGRAM = """
-import sys, time, torch, torchvision
-net, picture = torchvision.models.get_model(sys.argv[1]).eval(), torch.rand(1, 3, 224, 224)
+import sys, time, torch
+from edgebench.layers.known_networks import import_torchvision
+net, picture = import_torchvision().get_model(sys.argv[1]).eval(), torch.rand(1, 3, 224, 224)
 end_s = time.monotonic() + 15
 with torch.inference_mode():
     while time.monotonic() < end_s: net(picture)
@@ -28,7 +29,7 @@ with torch.inference_mode():
 
 def edgebench(*words: str) -> dict[str, Any]:
     """What a verb answers as JSON."""
-    command = [sys.executable, "-m", "edgebench", *words, "--json"]
+    command = [sys.executable, "-m", "edgebench", words[0], "--json", *words[1:]]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
@@ -41,8 +42,10 @@ def main() -> None:
         words = ("--together", "--memory", "1G", "--results", str(folder("validation")))
         said = edgebench("predict", "+".join(pair), *words)["needs_bytes"]
         one = shlex.join([sys.executable, "-c", PROGRAM])
-        both = f"{one} {pair[0]} & {one} {pair[1]} & wait"
-        measured = edgebench("measure", "--", "sh", "-c", both)["demand_bytes"]
+        both = f"{one} {pair[0]} & {one} {pair[1]} && wait $!"
+        record = edgebench("measure", "--", "sh", "-c", both)
+        assert record["exit_code"] == 0, record["reason"]
+        measured = record["demand_bytes"]
         data.append({"networks": pair, "said_bytes": said, "measured_bytes": measured})
         sizes = (f"{size / MIB:.0f} MiB" for size in (said, measured))
         rows.append([" + ".join(pair), *sizes, f"{100 * (said / measured - 1):+.1f} %"])

@@ -109,6 +109,11 @@ class Results:
         return trials_frame([replace(s, records=s.strategy_records) for s in self.sweeps])
 
     @cached_property
+    def upward(self) -> Results:
+        """What walks measured on their way up."""
+        return Results([replace(s, records=s.upward_records) for s in self.sweeps])
+
+    @cached_property
     def miss_curves(self) -> list[MissCurve]:
         """How many bytes a round reads again at each limit, of each workload."""
         from edgebench.results.miss_curve import miss_curves

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import re
-from dataclasses import asdict, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import made_records
-import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from device_made_up import Device
 from verb_making import calibration
 
+from edgebench.answers.models import calibration_table
 from edgebench.cli.calibrate import calibrate
 from edgebench.errors import MachineError, ResultsError
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run import calibration as module
 from edgebench.run.trial.record import TrialRequest
-from edgebench.slowdown.calibration import Calibration, load_calibration
+from edgebench.slowdown.calibration import load_calibration
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
 
@@ -29,13 +25,6 @@ needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch
 def run(*words: str | Path) -> Result:
     """The verb's result; a program's error would be in ``exception``."""
     return CliRunner().invoke(calibrate, [str(word) for word in words])
-
-
-def made_up() -> Calibration:
-    return calibration(
-        scans=tuple(map(asdict, Device(noise=0.05).scans())),
-        environment={"edgebench": "0.1.0", "git": {"commit": "0123456789abcdef", "changed": True}},
-    )
 
 
 @pytest.mark.own_cgroup
@@ -62,36 +51,15 @@ def test_one_command_calibrates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "next: edgebench" in done.stderr
 
 
-@needs_torch
-def test_json_is_the_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    kept = tmp_path / "board" / "calibration-file.json"
-    kept.parent.mkdir()
-    made = replace(made_up(), warnings=("the machine was noisy",))
-    monkeypatch.setattr(module, "run_calibration", lambda *about: (made, kept))
-    done = run("--json", "--results", tmp_path)
-    data = json.loads(done.stdout)
-    assert data["path"] == str(kept)
-    assert msgspec.convert(data, Calibration) == made
-    assert "! the machine was noisy" in done.stderr
-
-
-@needs_torch
-@pytest.mark.heavy
-def test_the_table_says_each_constant_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    made = made_up()
-    (tmp_path / "board").mkdir()
-    kept = tmp_path / "board" / "calibration-file.json"
-    monkeypatch.setattr(module, "run_calibration", lambda *about: (made, kept))
-    lines = run("--results", tmp_path).stdout.splitlines()
-    names = [re.split("  +", line.strip())[0] for line in lines[2:6]]
-    assert names == ["swap read", "swap write", "file read", "fault"]
-    assert "476.8 MiB/s" in lines[2]
-    assert lines[6].startswith("calibration: ")
-    verbose = run("--results", tmp_path, "--verbose").stdout
-    rows = [line for line in verbose.splitlines() if line.strip().startswith("swap read")]
-    assert "476.8 MiB/s" in rows[0]
-    assert "swap_in_bytes_per_s" in verbose
-    assert "0.50 µs" in verbose
+def test_the_table_says_each_constant_in_words():
+    brief, verbose = (calibration_table(calibration(), verbose) for verbose in (False, True))
+    assert [row[0] for row in brief.rows] == ["swap read", "swap write", "file read", "fault"]
+    assert brief.rows[0] == ["swap read", "476.8 MiB/s"]
+    assert verbose.rows[0][2:] == ["429.2 MiB/s", "524.5 MiB/s", "swap_in_bytes_per_s"]
+    assert verbose.rows[5][:2] == ["first touch of a page", "0.50 µs"]
+    assert (
+        calibration_table(calibration(swap_in_bytes_per_s=None), False).rows[0][0] == "swap write"
+    )
 
 
 @needs_torch
