@@ -31,7 +31,7 @@ from edgebench.units import SWAP_KINDS
 from edgebench.workloads.engines.engine import WHOLE
 
 if TYPE_CHECKING:
-    from edgebench.slowdown.prediction import Prediction, PredictionSource, WorkloadQuery
+    from edgebench.slowdown.prediction import Prediction, PredictionSource
 
 
 _RANGE = ("120%", "40%", 9)
@@ -102,8 +102,8 @@ def predict(
     wanted = workload_query(network, **settings)
     source = source_of(results, wanted, asked["device"], asked["swap_kind"], asked["storage"])
     if probe:
-        source = _probe(network, wanted, source)
-    found = source.predict(wanted, _limits(asked))
+        source = _probe(network, source)
+    found = source.predict(_limits(asked))
     files = []
     if figure:
         from edgebench.report.figures.prediction import draw_predictions
@@ -190,15 +190,13 @@ def _next(
     return f"edgebench minimum {name} --slowdown 1.5"
 
 
-def _probe(
-    network: str | None, wanted: WorkloadQuery, source: PredictionSource
-) -> PredictionSource:
+def _probe(network: str | None, source: PredictionSource) -> PredictionSource:
     """Run the network once freely and once slowed; what this shows of it."""
     from edgebench.cli.progress import shown_progress
     from edgebench.run.calibration import run_probe
     from edgebench.slowdown.prediction import source_of
 
-    workloads = source.workloads(wanted) if network else []
+    workloads = source.workloads() if network else []
     steady = workloads[0][1].steady_bytes(workloads[0][0]) if len(workloads) == 1 else None
     if network is None or steady is None or source.storage is not None:
         raise UsageError(
@@ -209,7 +207,7 @@ def _probe(
     root = source.results.sweeps[0].path.resolve().parent.parent
     with shown_progress() as progress:
         folder = run_probe(network, workloads[0][0].settings, _PROBED * steady, root, progress)
-    return source_of(folder, wanted)
+    return source_of(folder, source.query)
 
 
 def print_predictions(found: Sequence[Prediction], verbose: bool, source: PredictionSource) -> None:

@@ -146,9 +146,8 @@ def predict_limits(sweep: Path) -> dict[str, Any]:
     except EdgebenchError as error:
         warnings = [f"no layer times: {error.what}"]
     try:
-        query = WorkloadQuery()
-        source = source_of(sweep, query)
-        made = source.predict(query, [f"{share}%" for share in _SHARES])
+        source = source_of(sweep, WorkloadQuery())
+        made = source.predict([f"{share}%" for share in _SHARES])
         predictions = {one.subject.workload: one for one in made}
         warnings = [*warnings, *source.warnings]
     except EdgebenchError as error:

@@ -352,7 +352,7 @@ class PredictionSource:
     query: WorkloadQuery
     storage: StorageSpeed | None = None
 
-    def predict(self, query: WorkloadQuery, limits: Sequence[str]) -> list[Prediction]:
+    def predict(self, limits: Sequence[str]) -> list[Prediction]:
         """Return every workload of the query; ``warnings`` name those that nothing tells of.
 
         Raises:
@@ -360,7 +360,7 @@ class PredictionSource:
             UsageError: not a limit.
         """
         found, errors = [], []
-        for subject, predictor in self.workloads(query):
+        for subject, predictor in self.workloads():
             try:
                 found.append(predictor.predict(subject, limits))
             except ResultsError as error:
@@ -370,11 +370,11 @@ class PredictionSource:
         self.warnings.extend(f"left out: {error.what}" for error in errors)
         return found
 
-    def workloads(self, query: WorkloadQuery) -> list[tuple[QueriedWorkload, Predictor]]:
+    def workloads(self) -> list[tuple[QueriedWorkload, Predictor]]:
         """Return the workloads with what predicts them: all that ran below limits, else one."""
-        tried = [(one, p) for p in self.predictors for one in tried_workloads(p.data, query)]
+        tried = [(one, p) for p in self.predictors for one in tried_workloads(p.data, self.query)]
         first = self.predictors[0]
-        return tried or [(one, first) for one in find_workloads(first.data, query)]
+        return tried or [(one, first) for one in find_workloads(first.data, self.query)]
 
 
 def source_of(

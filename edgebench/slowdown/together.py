@@ -101,7 +101,7 @@ def together(networks: Sequence[str], results: Path, asked: dict[str, Any]) -> T
     for network in networks:
         query = workload_query(network, **asked["settings"])
         source = source_of(results, query, asked["device"], asked["swap_kind"])
-        subject, predictor = min(source.workloads(query), key=_unlikeness)
+        subject, predictor = min(source.workloads(), key=_unlikeness)
         needs_bytes, room = predictor.room(subject)
         steady_bytes = predictor.steady_bytes(subject)
         if needs_bytes is None or room is None or steady_bytes is None:
