@@ -81,15 +81,6 @@ def test_edgecaffes_published_points():
     assert unslowed == pytest.approx(0.451, abs=0.002)
 
 
-def test_errors_are_in_raw_time():
-    """3 of 4 s, 5 of 4 s, and 9 of 10 s."""
-    held = [HeldOut(40, 3.0, 4.0), HeldOut(80, 5.0, 4.0), HeldOut(99, 9.0, 10.0)]
-    assert [one.error for one in held] == pytest.approx([-0.25, 0.25, -0.1])
-    fit = fit_curve(made_curve((100, 80)))
-    fit.__dict__["held_out"] = tuple(held)
-    assert fit.error == pytest.approx(0.2)
-
-
 def test_too_few_limits_is_a_clear_error():
     with pytest.raises(ResultsError, match="too few limits") as caught:
         fit_all([made_curve((100,), demand=200)])

@@ -62,14 +62,6 @@ def test_its_measured_time_is_what_is_multiplied(both: Path):
     assert (one["needs_measured"], one["at"][0]["source"]) == (True, "layer table")
 
 
-def test_unlimited_trials_and_constants_are_enough(tmp_path: Path):
-    make(tmp_path, ALONE)
-    save_calibration(calibration(device=DEVICE), tmp_path)
-    (one,) = predicted("--results", tmp_path, "--memory", "150M")
-    assert one["network"] == "resnet50"
-    assert one["at"][0]["phases"][-1]["slowdown"] >= 1
-
-
 def test_a_workload_that_only_ran_above_its_need_has_a_lower_bound(tmp_path: Path):
     make(tmp_path, replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",)))
     make(tmp_path, replace(ALONE, limits=(None, 400)))

@@ -78,16 +78,6 @@ def test_files_are_recovered():
     assert pages.value == pytest.approx(32, rel=0.02)
 
 
-def test_a_files_rate_is_of_all_its_passes():
-    """(1 + 3) times the bytes in (1 + 7) times the seconds: half of the device's 1e9."""
-    scans = Device().scans()
-    (copied,) = (scan for scan in scans if (scan.of, scan.what) == ("file", "copy"))
-    slow = replace(
-        copied, number=1, touched_bytes=3 * copied.touched_bytes, seconds=7 * copied.seconds
-    )
-    assert Block([*scans, slow]).file_read_rate() == pytest.approx(0.5e9)
-
-
 def test_requests_are_counted():
     """Bytes that came in ÷ reads of the disk: a page from swap, 32 of a file."""
     pages = {"anon": 1, "file": 32}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.errors import MachineError, WorkloadError
+from edgebench.errors import MachineError
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.calibration import runtime_bytes, scan_file
 from edgebench.run.trial.controllers import ROOM
@@ -20,8 +20,7 @@ from edgebench.run.trial.session import Session, open_session
 from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.slowdown.calibration import Scan
 from edgebench.workloads.memory_settings import FROZEN
-from edgebench.workloads.recorder import Recorder
-from edgebench.workloads.scan import Area, run_scan
+from edgebench.workloads.scan import Area
 
 MIB = 1 << 20
 LIMIT = 32 * MIB
@@ -189,12 +188,6 @@ def test_an_area_holds_what_was_written():
     assert len(pages) == MIB // mmap.PAGESIZE
     assert area.resident_bytes() == 4 * MIB
     area.close()
-
-
-def test_an_unknown_pass_is_refused():
-    with pytest.raises(WorkloadError, match="no pass 'hop'") as told:
-        run_scan({"areas": [area(["hop"], MIB)]}, Recorder())
-    assert "fill" in str(told.value.remedy)
 
 
 def test_the_scanned_file_is_kept(tmp_path: Path):
