@@ -20,7 +20,6 @@ from edgebench.slowdown.calibration import (
 )
 
 SCAN = {"block": 0, "of": "anon", "planned_share": 2.0, "what": "read", "seconds": 0.5}
-RESULTS = Path(__file__).parents[3] / "results"
 
 
 def test_it_comes_back_as_it_was(tmp_path: Path):
@@ -113,8 +112,13 @@ def test_nothing_else_is_held() -> None:
     assert held == HeldRates("read=50MB/s", None, 50e6)
 
 
-def test_files_of_schema_1_are_read() -> None:
-    found = load_calibration(RESULTS, "vm-2core-24g", "file")
+def test_files_of_schema_1_are_read(tmp_path: Path) -> None:
+    """They have no bytes a request, which a speed in requests needs."""
+    path = save_calibration(calibration(), tmp_path)
+    new = ("swap_request_bytes", "file_request_bytes", "seen_share")
+    old = {key: value for key, value in calibration().to_json().items() if key not in new}
+    path.write_text(json.dumps({**old, "schema": 1}))
+    found = load_calibration(tmp_path, "board", "file")
     assert (found.schema, found.swap_request_bytes, found.seen_share) == (1, None, None)
     with pytest.raises(MachineError, match="how many bytes one request has") as refused:
         found.held_to(parse_storage("read_iops=2000"))
