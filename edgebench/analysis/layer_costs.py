@@ -294,7 +294,8 @@ def _covered(layers: pd.DataFrame) -> pd.DataFrame:
     keys = ["trial", "round"]
     spans = layers[[*keys, "start_ns", "end_ns", "wall_s"]].sort_values([*keys, "start_ns"])
     until = spans.groupby(keys)["end_ns"].cummax().groupby([spans[k] for k in keys]).shift(1)
-    begin = spans["start_ns"].where(until.isna() | (until < spans["start_ns"]), until)
+    start = spans["start_ns"].astype(float)
+    begin = start.where(until.isna() | (until < start), until)
     spans["covered"] = (spans["end_ns"] - begin).clip(lower=0) / 1e9
     sums = spans.groupby(keys)[["wall_s", "covered"]].sum()
     return sums.rename(columns={"wall_s": "busy"})
