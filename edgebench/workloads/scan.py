@@ -19,7 +19,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from edgebench.errors import WorkloadError
 from edgebench.layers.disk import evict
 from edgebench.workloads.events import READY
 from edgebench.workloads.memory_settings import collected_rounds
@@ -35,115 +34,55 @@ _RANDOM_PAGES = 2048
 _ANSWER_BYTES = 32
 
 
-class Area:
-    """So many bytes of memory: anonymous, or the tail of a file that is mapped.
+class ScannedArea:
+    """Memory that is scanned: anonymous, or the tail of a file that is mapped.
 
     The tail, for the kernel reads ahead beyond what is scanned, and would take room for it.
 
-    Args:
-        size_bytes: a multiple of the page size.
-        file: what to map, at least as large; None is anonymous memory.
-    """
-
-    def __init__(self, size_bytes: int, file: Path | None = None) -> None:
-        fd = -1 if file is None else os.open(file, os.O_RDONLY)
-        try:
-            flags = mmap.MAP_PRIVATE | (mmap.MAP_ANONYMOUS if file is None else 0)
-            # Private and writable, as the loaders map; a file's area is never written.
-            offset = 0 if file is None else os.fstat(fd).st_size - size_bytes
-            self._pages = mmap.mmap(fd, size_bytes, flags=flags, prot=_BOTH, offset=offset)
-        finally:
-            if fd >= 0:
-                os.close(fd)
-        self.size_bytes = size_bytes
-        self._mapped = file is not None
-        self._view = memoryview(self._pages)
-        # Chunks differ by where in the pool they start, so that no two pages are the same.
-        self._pool = os.urandom(CHUNK + PAGE)
-        self._scratch = bytearray(CHUNK)
-
-    def write_pages(self) -> int:
-        """Write one byte to each page; returns the bytes that were touched, as all of these do."""
-        for start in range(0, self.size_bytes, CHUNK):
-            part = self._view[start : start + CHUNK : PAGE]
-            part[:] = self._pool[: len(part)]
-        return self.size_bytes
-
-    def fill(self) -> int:
-        """Write every byte, with what can't be compressed."""
-        for number, start in enumerate(range(0, self.size_bytes, CHUNK)):
-            part = self._view[start : start + CHUNK]
-            offset = number * 61 % PAGE
-            part[:] = self._pool[offset : offset + len(part)]
-        return self.size_bytes
-
-    def read(self) -> int:
-        """Copy every byte out, in order."""
-        for start in range(0, self.size_bytes, CHUNK):
-            part = self._view[start : start + CHUNK]
-            self._scratch[: len(part)] = part
-        return self.size_bytes
-
-    def read_randomly(self, pages: int, seed: int) -> int:
-        """Read a byte of each of so many pages, none of them twice, in an order by chance."""
-        if self._mapped:
-            # Or the kernel reads ahead around each page, and a fault can't be told from a transfer.
-            self._pages.madvise(mmap.MADV_RANDOM)
-        view = self._view
-        count = self.size_bytes // PAGE
-        for page in random.Random(seed).sample(range(count), min(pages, count)):
-            view[page * PAGE]
-        return min(pages, count) * PAGE
-
-    def resident_bytes(self) -> int:
-        """Count the bytes that are in RAM; of a file, in the page cache."""
-        pages = self.size_bytes // PAGE
-        vector = ctypes.create_string_buffer(pages)
-        libc = ctypes.CDLL(None, use_errno=True)
-        address = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
-        if libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(self.size_bytes), vector):
-            number = ctypes.get_errno()
-            raise OSError(number, f"mincore: {os.strerror(number)}")
-        # Bit 0 alone tells; the others are reserved.
-        return sum(byte & 1 for byte in vector.raw) * PAGE
-
-    def close(self) -> None:
-        """Give the memory back."""
-        self._view.release()
-        self._pages.close()
-
-
-class ScannedArea:
-    """What is scanned, and the passes made over it so far.
-
-    Settings: ``of`` and ``planned_share``, which name it in what it notes; ``size_bytes``;
-    ``file``, what to map, or None for anonymous memory; ``disk``, whose requests are counted, as
-    ``254:0``, or None; ``seed``.
+    Settings: ``of`` and ``planned_share``, which name it in what it notes; ``size_bytes``, a
+    multiple of the page size; ``file``, what to map, or None for anonymous memory; ``disk``, whose
+    requests are counted, as ``254:0``, or None; ``seed``.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._about = {key: settings[key] for key in ("of", "planned_share")}
-        self.file = Path(settings["file"]) if settings["file"] else None
+        self._file = Path(settings["file"]) if settings["file"] else None
         self._size = int(settings["size_bytes"])
         self._seed = int(settings["seed"])
         self._disk = settings["disk"]
         #: Pass → the number of the last one.
-        self.passes: dict[str, int] = {}
-        self.area = Area(self._size, self.file)
+        self._passes: dict[str, int] = {}
+        # Chunks differ by where in the pool they start, so that no two pages are the same.
+        self._pool = os.urandom(CHUNK + PAGE)
+        self._scratch = bytearray(CHUNK)
+        self._open()
 
-    def make(self, name: str) -> dict[str, Any]:
-        """Make one pass; returns the keys of a ``Scan``.
+    def _open(self) -> None:
+        fd = -1 if self._file is None else os.open(self._file, os.O_RDONLY)
+        try:
+            flags = mmap.MAP_PRIVATE | (mmap.MAP_ANONYMOUS if self._file is None else 0)
+            # Private and writable, as the loaders map; a file's area is never written.
+            offset = 0 if self._file is None else os.fstat(fd).st_size - self._size
+            self._pages = mmap.mmap(fd, self._size, flags=flags, prot=_BOTH, offset=offset)
+        finally:
+            if fd >= 0:
+                os.close(fd)
+        self._view = memoryview(self._pages)
 
-        Raises:
-            WorkloadError: no such pass.
-        """
-        if name not in PASSES:
-            raise WorkloadError(f"no pass {name!r} of a scan", remedy=f"one of {', '.join(PASSES)}")
+    def close(self) -> None:
+        """Free it; a file's pages leave the page cache too, or they would take room of the next."""
+        self._view.release()
+        self._pages.close()
+        if self._file:
+            evict(self._file)
+
+    def make_pass(self, name: str) -> dict[str, Any]:
+        """Make one of :data:`PASSES`; returns the keys of a ``Scan``."""
         cold, touch = PASSES[name]
-        if cold and self.file:
+        if cold and self._file:
             self.close()
-            self.area = Area(self._size, self.file)
-        number = self.passes[name] = self.passes.get(name, -1) + 1
+            self._open()
+        number = self._passes[name] = self._passes.get(name, -1) + 1
         before, faults, requests = _vmstat(), _major_faults(), _requests(self._disk)
         start_ns = time.perf_counter_ns()
         touched = touch(self)
@@ -155,49 +94,85 @@ class ScannedArea:
             "what": name,
             "number": number,
             "size_bytes": self._size,
-            "resident_bytes": self.area.resident_bytes(),
+            "resident_bytes": self.resident_bytes(),
             "touched_bytes": touched,
             "seconds": seconds,
-            "in_bytes": moved["file_in"] if self.file else moved["swap_in"],
+            "in_bytes": moved["file_in"] if self._file else moved["swap_in"],
             "out_bytes": moved["swap_out"],
             "major_faults": faults,
             "requests": None if requests is None or requested is None else requested - requests,
         }
 
+    def resident_bytes(self) -> int:
+        """Count the bytes that are in RAM; of a file, in the page cache."""
+        pages = self._size // PAGE
+        vector = ctypes.create_string_buffer(pages)
+        libc = ctypes.CDLL(None, use_errno=True)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
+        if libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(self._size), vector):
+            number = ctypes.get_errno()
+            raise OSError(number, f"mincore: {os.strerror(number)}")
+        # Bit 0 alone tells; the others are reserved.
+        return sum(byte & 1 for byte in vector.raw) * PAGE
+
+    # What a pass does. Each returns the bytes that it touched.
+
+    def write_pages(self) -> int:
+        """Write one byte to each page."""
+        for start in range(0, self._size, CHUNK):
+            part = self._view[start : start + CHUNK : PAGE]
+            part[:] = self._pool[: len(part)]
+        return self._size
+
+    def fill(self) -> int:
+        """Write every byte, with what can't be compressed."""
+        for number, start in enumerate(range(0, self._size, CHUNK)):
+            part = self._view[start : start + CHUNK]
+            offset = number * 61 % PAGE
+            part[:] = self._pool[offset : offset + len(part)]
+        return self._size
+
+    def read(self) -> int:
+        """Copy every byte out, in order."""
+        for start in range(0, self._size, CHUNK):
+            part = self._view[start : start + CHUNK]
+            self._scratch[: len(part)] = part
+        return self._size
+
     def read_randomly(self) -> int:
-        """Read pages in random order, others in each pass."""
-        return self.area.read_randomly(_RANDOM_PAGES, self._seed + self.passes["random"])
+        """Read a byte of each of some pages in random order, other pages in each pass."""
+        if self._file:
+            # Or the kernel reads ahead around each page, and a fault can't be told from a transfer.
+            self._pages.madvise(mmap.MADV_RANDOM)
+        view, count = self._view, self._size // PAGE
+        pages, seed = min(_RANDOM_PAGES, count), self._seed + self._passes["random"]
+        for page in random.Random(seed).sample(range(count), pages):
+            view[page * PAGE]
+        return pages * PAGE
 
     def read_file(self) -> int:
-        """Read the tail of the file with ``read(2)``, in order."""
-        assert self.file
-        scratch, done = bytearray(CHUNK), 0
-        fd = os.open(self.file, os.O_RDONLY)
+        """Read the tail of the file with ``read(2)``, in order, as the loader ``copy`` does."""
+        assert self._file
+        done = 0
+        fd = os.open(self._file, os.O_RDONLY)
         try:
             os.lseek(fd, -self._size, os.SEEK_END)
-            while got := os.readv(fd, [scratch]):
+            while got := os.readv(fd, [self._scratch]):
                 done += got
         finally:
             os.close(fd)
         return done
 
-    def close(self) -> None:
-        """Free it; a file's pages leave the page cache too, or they would take room of the next."""
-        self.area.close()
-        if self.file:
-            evict(self.file)
 
-
-#: Name → whether the file is evicted before it, and what it does; returns the bytes touched.
-#: ``random`` touches other pages each time; ``copy`` reads the file, as the loader ``copy`` does.
+#: Name → whether the file is evicted before it, and what it does.
 PASSES: dict[str, tuple[bool, Callable[[ScannedArea], int]]] = {
-    "touch": (False, lambda scanned: scanned.area.write_pages()),
-    "fill": (False, lambda scanned: scanned.area.fill()),
-    "read": (False, lambda scanned: scanned.area.read()),
-    "write": (False, lambda scanned: scanned.area.write_pages()),
-    "random": (True, lambda scanned: scanned.read_randomly()),
-    "map": (True, lambda scanned: scanned.area.read()),
-    "copy": (True, lambda scanned: scanned.read_file()),
+    "touch": (False, ScannedArea.write_pages),
+    "fill": (False, ScannedArea.fill),
+    "read": (False, ScannedArea.read),
+    "write": (False, ScannedArea.write_pages),
+    "random": (True, ScannedArea.read_randomly),
+    "map": (True, ScannedArea.read),
+    "copy": (True, ScannedArea.read_file),
 }
 
 
@@ -230,11 +205,8 @@ def _major_faults() -> int:
 def run_scan(settings: dict[str, Any], recorder: Recorder) -> None:
     """Scan one area after another, and note what each pass took.
 
-    Settings: ``gc``; ``areas``, each with the settings of a
-    :class:`ScannedArea` and ``passes``, names of its ``PASSES``.
-
-    Raises:
-        WorkloadError: no such pass.
+    Settings: ``gc``; ``areas``, each with the settings of a :class:`ScannedArea` and ``passes``,
+    names of :data:`PASSES`.
     """
     passes = []
     with collected_rounds(settings) as before_pass:
@@ -242,7 +214,7 @@ def run_scan(settings: dict[str, Any], recorder: Recorder) -> None:
             with closing(ScannedArea(about)) as scanned:
                 for name in about["passes"]:
                     before_pass()
-                    passes.append(scanned.make(name))
+                    passes.append(scanned.make_pass(name))
     recorder.note(passes=passes)
 
 
@@ -251,9 +223,6 @@ def run_hot_base(settings: dict[str, Any], recorder: Recorder) -> None:
 
     Settings: ``gc``; ``area``, as of the scan workload, in which ``size_bytes`` None is
     ``planned_share`` of the limit. The harness sets the limit (its setting ``room_bytes``).
-
-    Raises:
-        WorkloadError: no such pass.
     """
     with recorder.span("import"):
         # Lazy: a scan alone imports no runtime.
@@ -271,10 +240,10 @@ def run_hot_base(settings: dict[str, Any], recorder: Recorder) -> None:
     with collected_rounds(settings) as before_pass:
         for name in about["passes"]:
             before_pass()
-            figures = scanned.make(name)
+            figures = scanned.make_pass(name)
             work()
             # What stays of the area now leaves the runtime the rest.
-            passes.append({**figures, "resident_bytes": scanned.area.resident_bytes()})
+            passes.append({**figures, "resident_bytes": scanned.resident_bytes()})
     recorder.note(passes=passes)
 
 
