@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch.nn.functional import cross_entropy
 
 from edgebench.layers.known_networks import LeNet
-from edgebench.workloads.training.data_sources import Examples, load_digits, steps_of, widened
+from edgebench.workloads.training.data_sources import Examples, load_data, steps_of, widened
 
 TARGET = Path(__file__).parents[1] / "scenarios" / "lowpower" / "lenet-digits-0-4.safetensors"
 KNOWN, EDGE, BATCH, EPOCHS, RATE, SEED = 5, 28, 32, 20, 0.1, 1
@@ -37,7 +37,7 @@ def of_known(examples: Examples) -> np.ndarray:
 def main() -> None:
     """Train, tell the accuracy, write."""
     torch.manual_seed(SEED)
-    data, network = load_digits(), LeNet(KNOWN)
+    data, network = load_data("digits", Path()), LeNet(KNOWN)
     rows = of_known(data.train)
     optimizer = torch.optim.SGD(network.parameters(), lr=RATE)
     for chosen in steps_of(len(rows), BATCH, steps=None, epochs=EPOCHS, seed=SEED):

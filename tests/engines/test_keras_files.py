@@ -24,7 +24,7 @@ import numpy as np
 from engine_models import run_settings
 from engine_runs import prepared, run
 from edgebench.errors import EdgebenchError
-from edgebench.workloads.engines.files import FileInput, WantedInputs, make_inputs
+from edgebench.workloads.engines.files import FileInput, make_inputs
 from edgebench.workloads.engines.tensorflow import import_tensorflow
 import hashlib
 import_tensorflow(1)
@@ -44,7 +44,7 @@ for name in ("small", "two", "free", "code", "broken"):
         notes = run(file.name, "tensorflow", Path(made["folder"])).notes
         network = keras.saving.load_model(file)
         inputs = [FileInput(i.name, i.dtype, tuple(i.shape)) for i in network.inputs]
-        given = make_inputs(inputs, WantedInputs(), 3, "f")
+        given = make_inputs(inputs, {"batch": 1, "seed": 3}, "f")
         plain = keras.tree.flatten(network(given if name == "two" else given["picture"]))
         plain = b"".join(np.asarray(one).tobytes() for one in plain)
         told[name] = [notes["output_sha256"][file.name], hashlib.sha256(plain).hexdigest()]
@@ -66,7 +66,7 @@ def test_what_becomes_of_keras_files(tmp_path: Path):
     for name in ("small", "two"):
         trial, plain = told[name]
         assert trial == plain, name
-    assert "is float32 ?x?x?x3" in told["free"][0]
+    assert "is float32 ? x ? x ? x 3" in told["free"][0]
     assert "float32 1x224x224x3" in told["free"][1]
     assert told["code"][0].startswith("TensorFlow can't load it: ")
     assert "Lambda" in told["code"][0]

@@ -62,7 +62,7 @@ def test_a_program_gives_what_a_plain_call_gives(voice: Path, tmp_path: Path):
         (
             None,
             "the file does not say what its inputs are: 'x' is a tensor of any shape",
-            'describe them, with a number for each N: --input "x=float32 NxN" --input sr=N',
+            'describe them, with sizes that fit: --input "x=float32 1x3x224x224" --input sr=1',
         ),
         ({**GIVEN, "sr": "1.5"}, "1.5 is no value of int64", "--input sr=1"),
         ({**GIVEN, "rate": "1"}, "the file has no input 'rate'", "x, sr"),

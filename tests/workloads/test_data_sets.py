@@ -9,13 +9,13 @@ import pytest
 from data_making import TRAIN, write_cifar, write_mnist
 
 from edgebench.errors import WorkloadError
-from edgebench.workloads.training.data_sources import load_data, missing_files
+from edgebench.workloads.training.data_sources import load_data
 from edgebench.workloads.training.names import DATA_SHAPES, FROM_FOLDER
 
 
 def test_digits_are_those_of_the_uci_repository():
     """The classes are as often there as the repository says; each image once, of 0 to 16."""
-    ours = load_data("digits")
+    ours = load_data("digits", Path())
     labels = np.concatenate([ours.train.labels, ours.test.labels])
     counts = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
     assert np.bincount(labels).tolist() == counts
@@ -34,7 +34,7 @@ def test_digits_bring_no_library_in():
     code = (
         "import sys\n"
         "from edgebench.workloads.training.data_sources import load_data\n"
-        "load_data('digits')\n"
+        "load_data('digits', None)\n"
         "assert not {'scipy', 'torchvision', 'torch'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -79,7 +79,6 @@ def test_a_missing_data_set_says_how_to_get_it(tmp_path: Path, name: str):
         load_data(name, tmp_path)
     assert refused.value.where == str(tmp_path)
     assert f"edgebench data {name} --download --folder {tmp_path}" in str(refused.value)
-    assert len(missing_files(name, tmp_path)) in (4, 7)
 
 
 @pytest.mark.torch
@@ -95,35 +94,26 @@ def test_a_torn_file_is_said_to_be_corrupt(tmp_path: Path, keep: int):
 @pytest.mark.torch
 def test_a_label_out_of_range_is_corrupt(tmp_path: Path):
     write_mnist(tmp_path, highest_label=200)
-    with pytest.raises(WorkloadError, match="label 200 among 10 classes"):
+    with pytest.raises(WorkloadError, match="labels up to 200"):
         load_data("mnist", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "about", "says"),
-    [
-        # Nothing else is taken instead, nor looked for somewhere.
-        ("cifar-10", {}, r"no data set 'cifar-10'(?s:.*)did you mean 'cifar10'"),
-        ("mnist", {}, "no folder to find the data set 'mnist' in"),
-        ("synthetic", {}, "no shape"),
-        ("synthetic-mnist", {"examples": 0}, "0 examples"),
-    ],
-)
-def test_what_names_no_data_set_is_refused(name: str, about: dict[str, int], says: str):
-    with pytest.raises(WorkloadError, match=says):
-        load_data(name, **about)
+def test_no_other_data_set_is_taken(tmp_path: Path):
+    with pytest.raises(WorkloadError, match=r"no data set 'cifar-10'(?s:.*)did you mean 'cifar10'"):
+        load_data("cifar-10", tmp_path)
 
 
 @pytest.mark.parametrize("name", [name for name in DATA_SHAPES if name.startswith("synthetic")])
 def test_made_sets_have_the_real_ones_shapes(name: str):
-    data = load_data(name, examples=8)
+    data = load_data(name, Path(), examples=8)
     assert data.shape == DATA_SHAPES[name] == DATA_SHAPES[name.removeprefix("synthetic-")]
     assert (len(data.train), len(data.test)) == (8, 2)
 
 
 def test_the_same_seed_makes_the_same_set():
     first, second, third = (
-        load_data("synthetic", shape=(3, 20, 13), examples=6, seed=seed) for seed in (5, 5, 6)
+        load_data("synthetic", Path(), shape=(3, 20, 13), examples=6, seed=seed)
+        for seed in (5, 5, 6)
     )
     assert np.array_equal(first.train.images, second.train.images)
     assert np.array_equal(first.test.labels, second.test.labels)
@@ -131,7 +121,7 @@ def test_the_same_seed_makes_the_same_set():
 
 
 def test_made_images_can_be_learned():
-    data = load_data("synthetic-mnist", examples=400)
+    data = load_data("synthetic-mnist", Path(), examples=400)
     images, labels = data.train.images, data.train.labels
     means = np.stack([images[labels == label].mean(0).ravel() for label in range(10)])
     tested = data.test.images.reshape(len(data.test), 1, -1)

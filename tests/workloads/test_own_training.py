@@ -66,8 +66,8 @@ def test_each_part_may_be_ones_own_alone() -> None:
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
-        ({"loss": f"{FILE}:of_each"}, "returned float32 of 8 x 2, and a loss is one"),
-        ({"loss": f"{FILE}:a_number"}, "returned a float, no tensor"),
+        ({"loss": f"{FILE}:of_each"}, "returned float32 of 8 x 2, and a loss is a tensor of one"),
+        ({"loss": f"{FILE}:a_number"}, "returned a float, and a loss is a tensor"),
         ({"loss": f"{FILE}:detached"}, "has no gradient"),
         ({"loss": f"{FILE}:failing"}, "KeyError in your own loss: 'y'"),
         ({"loss": f"{FILE}:of_one"}, "edgebench gives it outputs, targets"),
@@ -82,7 +82,7 @@ def test_each_part_may_be_ones_own_alone() -> None:
         ({"evaluate": True}, "the data have none"),
         (
             {"network": f"{FILE}:Classifier?classes=5", "data": f"{FILE}:images", "loss": None},
-            "returned 8 x 5 numbers for labels up to",
+            "returned float32 of 8 x 5; cross-entropy needs scores",
         ),
     ],
 )
@@ -114,7 +114,7 @@ def test_its_code_is_the_sweeps_identity(tmp_path: Path) -> None:
     ("keys", "says"),
     [
         ({"network": f"{FILE}:Regressors"}, "did you mean own_training.py:Regressor?"),
-        ({"network": f"{FILE}:squares"}, "needs arguments: outputs, targets"),
+        ({"network": f"{FILE}:squares"}, "missing a required argument: 'outputs'"),
         ({"loss": f"{FILE}:squares?weights=2"}, "unexpected keyword argument 'weights'"),
     ],
 )

@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,6 @@ from edgebench.workloads.engines.files import (
     LOADING,
     FileEngine,
     UndescribedError,
-    WantedInputs,
     make_inputs,
     proposal,
     value_words,
@@ -115,7 +115,7 @@ def _network(
             model.run(values)
 
         try:
-            values = make_inputs(inputs, WantedInputs.of(settings), settings["seed"], path)
+            values = make_inputs(inputs, settings, path)
         except UndescribedError as error:
             error.remedy = proposal(inputs, execute, path)
             raise
@@ -126,7 +126,7 @@ def _network(
             error.remedy = f"try another --input: {proposal(inputs, execute, path)}"
             raise
         model.unload()
-        described = {"file": file.name, "inputs": [entry.to_json() for entry in inputs]}
+        described = {"file": file.name, "inputs": [asdict(entry) for entry in inputs]}
         write(folder / DESCRIPTION, json.dumps(described).encode())
         read_through(weights_in([folder]))
     except OSError as error:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -46,62 +46,44 @@ class FileInput:
     shape: tuple[int | str | None, ...] | None
     optional: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> FileInput:
-        """Read what :meth:`to_json` wrote."""
+        """Read it from the description of a prepared file."""
         shape = data["shape"]
         return cls(**{**data, "shape": None if shape is None else tuple(shape)})
 
 
-@dataclass(frozen=True)
-class WantedInputs:
-    """What the inputs shall be: as described in ``described``, as a scenario's ``input`` has them.
+def _described_inputs(
+    inputs: Sequence[FileInput], settings: Mapping[str, Any], where: str
+) -> dict[str, InputSpec]:
+    """Return input → its description, for as many as have one; the batch is in the shapes.
 
-    Of other inputs ``batch`` fills the first dimension, and ``image`` the sides of a picture.
+    Raises:
+        WorkloadError: the file has no such input, or one whose type has no such value.
     """
-
-    batch: int = 1
-    image: int | None = None
-    described: str | Mapping[str, str] | None = None
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> WantedInputs:
-        """Read them from a workload's settings."""
-        return cls(settings["batch"], settings.get("image"), settings.get("input"))
-
-    def specs(self, inputs: Sequence[FileInput], where: str) -> dict[str, InputSpec]:
-        """Return input → its description, for as many as have one; the batch is in the shapes.
-
-        Raises:
-            WorkloadError: the file has no such input, or one whose type has no such value.
-        """
-        given = {} if self.described is None else parse_inputs(self.described)
-        known = {entry.name: entry for entry in inputs}
-        if ONLY in given:
-            needed = [entry.name for entry in inputs if not entry.optional]
-            if len(needed) != 1:
-                raise WorkloadError(
-                    f"the file has {len(needed)} inputs, so each needs its name",
-                    where=where,
-                    remedy=f"it has {', '.join(needed)}: {example_of(inputs)}",
-                )
-            given = {needed[0]: given[ONLY]}
-        specs = {}
-        for name, spec in given.items():
-            if name not in known:
-                what = f"the file has no input {name!r}"
-                raise WorkloadError(what, where=where, remedy=choice_hint(name, known))
-            dtype = spec.dtype or known[name].dtype or "float32"
-            try:
-                value = None if spec.value is None else spec.value_as(dtype, name)
-            except UsageError as error:
-                raise WorkloadError(error.what, where=where, remedy=error.remedy) from error
-            specs[name] = replace(spec.batched(self.batch), dtype=dtype, value=value)
-        return specs
+    given = parse_inputs(settings.get("input") or {})
+    known = {entry.name: entry for entry in inputs}
+    if ONLY in given:
+        needed = [entry.name for entry in inputs if not entry.optional]
+        if len(needed) != 1:
+            raise WorkloadError(
+                f"the file has {len(needed)} inputs, so each needs its name",
+                where=where,
+                remedy=f"it has {', '.join(needed)}: {example_of(inputs)}",
+            )
+        given = {needed[0]: given[ONLY]}
+    specs = {}
+    for name, spec in given.items():
+        if name not in known:
+            what = f"the file has no input {name!r}"
+            raise WorkloadError(what, where=where, remedy=choice_hint(name, known))
+        dtype = spec.dtype or known[name].dtype or "float32"
+        try:
+            value = None if spec.value is None else spec.value_as(dtype, name)
+        except UsageError as error:
+            raise WorkloadError(error.what, where=where, remedy=error.remedy) from error
+        specs[name] = replace(spec.batched(settings["batch"]), dtype=dtype, value=value)
+    return specs
 
 
 class UndescribedError(WorkloadError):
@@ -114,23 +96,10 @@ def example_of(inputs: Sequence[FileInput], below: int = _BELOW) -> str:
     return " ".join(f"--input {_quoted(f'{name}={text}')}" for name, text in named)
 
 
-def form_of(inputs: Sequence[FileInput]) -> str:
-    """Describe inputs alike, with an N for each number that is not in the file."""
-    words = []
-    for entry in inputs:
-        text = _example(entry, _BELOW) if entry.dtype in ("bool", STRING) else "N"
-        if entry.shape is None or entry.shape:
-            shape = entry.shape or ()
-            sizes = "x".join(str(size) if isinstance(size, int) else "N" for size in shape)
-            text = f"{entry.dtype or 'float32'} {sizes or 'NxN'}"
-        words.append(f"--input {_quoted(f'{entry.name}={text}')}")
-    return " ".join(words)
-
-
 def proposal(
     inputs: Sequence[FileInput], execute: Callable[[dict[str, Any]], None], where: str
 ) -> str:
-    """Find a description with which a network can be executed; where there is none, its form.
+    """Find a description with which a network can be executed; where there is none, an example.
 
     Args:
         inputs: the network's.
@@ -147,7 +116,7 @@ def proposal(
     for below in bounds:
         described = {entry.name: _example(entry, below) for entry in wanted}
         try:
-            execute(make_inputs(inputs, WantedInputs(described=described), 0, where))
+            execute(make_inputs(inputs, {"batch": 1, "seed": 0, "input": described}, where))
         except Exception as error:
             # A library may raise anything.
             if len(bounds) == 1:
@@ -155,7 +124,7 @@ def proposal(
                 bounds += [*([int(bound[1]) + 1] if bound else []), _INTEGERS_BELOW]
         else:
             return f"with these it was executed once: {example_of(wanted, below)}"
-    return f"describe them, with a number for each N: {form_of(wanted)}"
+    return f"describe them, with sizes that fit: {example_of(wanted)}"
 
 
 def _quoted(text: str) -> str:
@@ -191,7 +160,10 @@ def _sides(shape: Sequence[int | str | None]) -> tuple[int, ...]:
 
 
 def _shape(
-    entry: FileInput, spec: InputSpec | None, wanted: WantedInputs, named: Mapping[str, int]
+    entry: FileInput,
+    spec: InputSpec | None,
+    settings: Mapping[str, Any],
+    named: Mapping[str, int],
 ) -> tuple[int, ...] | None:
     """Return its shape: as described, else the file's own; None where nothing tells a size."""
     if spec and spec.shape is not None:
@@ -200,9 +172,9 @@ def _shape(
         return None
     sizes = [named.get(size) if isinstance(size, str) else size for size in entry.shape]
     for place in _sides(entry.shape):
-        sizes[place] = wanted.image if sizes[place] is None else sizes[place]
+        sizes[place] = settings.get("image") if sizes[place] is None else sizes[place]
     if len(sizes) > 1 and sizes[0] is None:
-        sizes[0] = wanted.batch
+        sizes[0] = settings["batch"]
     if spec is not None:
         # A value alone.
         return tuple(1 if size is None else size for size in sizes)
@@ -218,19 +190,13 @@ def _undescribed(
     ]
     words = []
     for entry in lacking:
-        if entry.shape is None:
-            about = entry.dtype or "a tensor of any shape"
-        elif entry.shape:
-            sizes = ["?" if size is None else str(size) for size in entry.shape]
-            between = " x " if any(isinstance(size, str) for size in entry.shape) else "x"
-            about = f"{entry.dtype} {between.join(sizes)}"
-        else:
-            about = f"{entry.dtype}, a single value"
-        words.append(f"{entry.name!r} is {about}")
+        sizes = " x ".join("?" if size is None else str(size) for size in entry.shape or ())
+        shape = "of any shape" if entry.shape is None else sizes or "without a shape"
+        words.append(f"{entry.name!r} is {entry.dtype or 'a tensor'} {shape}")
     return UndescribedError(
         f"the file does not say what its inputs are: {joined_words(words)}",
         where=where,
-        remedy=f"describe them, with a number for each N: {form_of(wanted)}",
+        remedy=f"describe them, with sizes that fit: {example_of(wanted)}",
     )
 
 
@@ -245,18 +211,19 @@ def value_words(values: Mapping[str, Any]) -> str:
 
 
 def make_inputs(
-    inputs: Sequence[FileInput], wanted: WantedInputs, seed: int, where: str
+    inputs: Sequence[FileInput], settings: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
-    """Make an array for each input as it is described, equal for equal seeds.
+    """Make an array for each input as the setting ``input`` describes it, equal for equal seeds.
 
-    Of others fractions lie between 0 and 1, whole numbers are 0 or 1. Where the first size alone is
-    dynamic, it is the batch. A dimension whose name has a size in a described input has that size.
+    Of others ``batch`` fills the first dimension where it is dynamic, and ``image`` the sides of a
+    picture; fractions lie between 0 and 1, whole numbers are 0 or 1. A dimension whose name has a
+    size in a described input has that size.
 
     Raises:
         WorkloadError: inputs whose shape nothing tells, all in one message; an input of a type that
             can't be made up; none has the batch as its first size.
     """
-    specs = wanted.specs(inputs, where)
+    specs = _described_inputs(inputs, settings, where)
     inputs = [entry for entry in inputs if not entry.optional or entry.name in specs]
     named = {
         name: size
@@ -266,7 +233,7 @@ def make_inputs(
         # Names that exporters give to any dimension.
         if isinstance(name, str) and name not in ("", "?", "None")
     }
-    shapes = {entry.name: _shape(entry, specs.get(entry.name), wanted, named) for entry in inputs}
+    shapes = {entry.name: _shape(entry, specs.get(entry.name), settings, named) for entry in inputs}
     for entry in inputs:
         if entry.dtype not in ("", STRING) and not _NUMBERS.fullmatch(entry.dtype):
             raise WorkloadError(
@@ -281,19 +248,17 @@ def make_inputs(
     ]
     if lacking:
         raise _undescribed(inputs, lacking, where)
-    if (
-        wanted.batch != 1
-        and not specs
-        and not any(shape and shape[0] == wanted.batch for shape in shapes.values())
-    ):
+    batch = settings["batch"]
+    is_in_a_shape = any(shape and shape[0] == batch for shape in shapes.values())
+    if batch != 1 and not specs and not is_in_a_shape:
         raise WorkloadError(
-            f"a batch of {wanted.batch} does not match the file, which has a fixed batch",
+            f"a batch of {batch} does not match the file, which has a fixed batch",
             where=where,
             remedy="leave batch out, or export the network with a dynamic batch dimension",
         )
     arrays: dict[str, Any] = {}
     for number, entry in enumerate(inputs):
-        random, shape = _Mixed(seed, number), shapes[entry.name] or ()
+        random, shape = _Mixed(settings["seed"], number), shapes[entry.name] or ()
         if entry.name in specs:
             arrays[entry.name] = _described_values(replace(specs[entry.name], shape=shape), random)
         elif "float" in entry.dtype:
@@ -313,7 +278,7 @@ class _Mixed:
     _AT_ONCE = 1 << 14
 
     def __init__(self, *seed: int) -> None:
-        self.seed = seed
+        self._seed = seed
 
     def fractions(self, shape: tuple[int, ...], dtype: str) -> Any:
         return self._filled(shape, dtype, lambda bits: (bits >> 8) * 2.0**-24)
@@ -327,7 +292,7 @@ class _Mixed:
         array = np.empty(shape, dtype)
         flat = array.reshape(-1)
         first = 0
-        for part in self.seed:
+        for part in self._seed:
             first = (first * 0x9E3779B1 + part + 1) % (1 << 32)
         for begin in range(0, flat.size, self._AT_ONCE):
             end = min(begin + self._AT_ONCE, flat.size)
@@ -354,9 +319,6 @@ def _described_values(spec: InputSpec, random: _Mixed) -> Any:
         return np.broadcast_to(np.arange(spec.shape[-1]), spec.shape).astype(spec.dtype)
     if spec.fill == "uniform":
         return random.fractions(spec.shape, spec.dtype)
-    if spec.fill == "normal":
-        numbers = np.random.default_rng(random.seed)
-        return numbers.standard_normal(spec.shape, dtype=np.float32).astype(spec.dtype)
     return np.full(spec.shape, spec.fill == "ones", dtype=spec.dtype)
 
 
@@ -503,7 +465,7 @@ class FileRounds:
             folder = Path(settings["weights"][name])
             about = json.loads((folder / DESCRIPTION).read_text())
             inputs = [FileInput.from_json(described) for described in about["inputs"]]
-            values = make_inputs(inputs, WantedInputs.of(settings), settings["seed"], name)
+            values = make_inputs(inputs, settings, name)
             profile = settings.get("profile_folder") or recorder.profile_folder
             file = folder / COPY / about["file"]
             model = engine.model(file, settings, profile and Path(profile))

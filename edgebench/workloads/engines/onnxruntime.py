@@ -34,11 +34,6 @@ _MAPPED = "mapped"
 #: ONNX Runtime's words for a file of an opset that it does not have; and before other reasons.
 _OPSET = re.compile(r"Opset (\d+) is under development.* is till opset (\d+)")
 _LOAD = re.compile(r"^Load model from .*? failed:")
-#: Its words for a node that fails: operator, name, reason; and a check's place and condition.
-_NODE = re.compile(
-    r"running (\w+) node\. ?Name:'([^']*)' Status Message: ((?:(?!Non-zero status code).)*)"
-)
-_CHECK = re.compile(r"^\S+:\d+ (?:.*? was false\. )?")
 
 
 @registered_engine
@@ -120,14 +115,9 @@ class OnnxRuntime(FileEngine):
         """Return ONNX Runtime's own words, without the codes before them."""
         words = error_words(error).removeprefix("[ONNXRuntimeError] : ")
         parts = words.split(" : ", 2)
-        told = parts[-1] if parts[0].isdigit() else words
-        if failed := _NODE.findall(told):
-            # Of nodes in nodes, the one that failed itself.
-            kind, _, reason = failed[-1]
-            told = f"its {kind} node: {_CHECK.sub('', reason)}"
-        if opset := _OPSET.search(told):
-            told = f"it is of opset {opset[1]}, and this version reads up to {opset[2]}"
-        return _LOAD.sub("", told)
+        if opset := _OPSET.search(words):
+            return f"it is of opset {opset[1]}, and this version reads up to {opset[2]}"
+        return _LOAD.sub("", parts[-1] if parts[0].isdigit() else words)
 
 
 def _external_names(message: Any) -> Iterator[str]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from edgebench.layers.names import ADMISSION, SCHEDULES, STREAM
+from edgebench.layers.names import ADMISSION, SCHEDULES
 from edgebench.workloads.accelerator_phases import start_accelerator
 from edgebench.workloads.engines.engine import Engine, Rounds, note_runtime, registered_engine
 from edgebench.workloads.memory_settings import heap_trimmer
 
 if TYPE_CHECKING:
     from edgebench.layers.pipeline import Pipeline
-    from edgebench.layers.schedules import Bulk, Generate
-    from edgebench.layers.stream import Stream
     from edgebench.workloads.recorder import Recorder
 
 #: Numbers of the outputs that a trial keeps.
@@ -52,22 +50,25 @@ class Torch(Engine):
     def open(self, settings: Mapping[str, Any], recorder: Recorder) -> Rounds:
         """Build the pipeline."""
         from edgebench.layers.pipeline import build_pipeline
+        from edgebench.layers.schedules import Generate
+        from edgebench.layers.stream import MemoryRoom, Stream, can_swap
         from edgebench.layers.tensor_files import loaded_bytes
 
         recorder.gauge("weights_bytes", loaded_bytes)
+        limit = settings.get("limit_bytes")
         if settings["schedule"] == ADMISSION:
-            free = recorder.free_bytes(settings.get("limit_bytes"))
+            free = recorder.free_bytes(limit)
             recorder.note(free_bytes=free)
             settings = {**settings, "free_bytes": free}
         follows = recorder.accelerator
         pipeline = build_pipeline(settings, recorder, follows.accelerator if follows else None)
-        pipeline.schedule.after_round = heap_trimmer(settings)
-        if advice := settings.get("page_advice"):
-            cast("Bulk", pipeline.schedule).page_advice = advice
-        if settings["schedule"] == STREAM:
-            return _Streamed(pipeline, recorder, settings)
-        if settings.get("new_tokens"):
-            return _Generation(pipeline, recorder)
+        schedule = pipeline.schedule
+        schedule.after_round = heap_trimmer(settings)
+        if isinstance(schedule, Stream):
+            swaps = bool(settings.get("swaps")) and can_swap()
+            schedule.room = MemoryRoom(limit, swaps, lambda: recorder.free_bytes(limit))
+        if isinstance(schedule, Generate):
+            recorder.gauge("key_value_cache_bytes", schedule.cache_bytes)
         return _PipelineRounds(pipeline, recorder)
 
 
@@ -87,38 +88,7 @@ class _PipelineRounds:
         return [b"".join(tensor_bytes(output)) for output in outputs]
 
     def close(self) -> None:
-        self._recorder.note(output_values=self._values)
-
-
-class _Streamed(_PipelineRounds):
-    """Rounds in which weights are kept as far as the limit leaves room."""
-
-    def __init__(self, pipeline: Pipeline, recorder: Recorder, settings: Mapping[str, Any]) -> None:
-        super().__init__(pipeline, recorder)
-        from edgebench.layers.stream import MemoryRoom, can_swap
-
-        self._schedule = cast("Stream", pipeline.schedule)
-        limit = settings.get("limit_bytes")
-        swaps = bool(settings.get("swaps")) and can_swap()
-        self._schedule.room = MemoryRoom(limit, swaps, lambda: recorder.free_bytes(limit))
-
-    def close(self) -> None:
-        super().close()
-        self._recorder.note(kept_weights_bytes=self._schedule.most_kept_bytes)
-
-
-class _Generation(_PipelineRounds):
-    """Rounds of text generation; a key-value cache is a figure of its own."""
-
-    def __init__(self, pipeline: Pipeline, recorder: Recorder) -> None:
-        super().__init__(pipeline, recorder)
-        # Text is generated under this schedule alone.
-        self._schedule = cast("Generate", pipeline.schedule)
-        recorder.gauge("key_value_cache_bytes", self._schedule.cache_bytes)
-
-    def close(self) -> None:
-        super().close()
-        self._recorder.note(key_value_cache_bytes=self._schedule.most_cache_bytes)
+        self._recorder.note(output_values=self._values, **self._pipeline.schedule.notes())
 
 
 def import_torch(

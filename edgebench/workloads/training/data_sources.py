@@ -68,31 +68,6 @@ class DataSet:
         return self.train.images.shape[1:]
 
 
-def checked(data: DataSet, where: str) -> DataSet:
-    """Return the data set itself, checked.
-
-    Raises:
-        WorkloadError: a part is empty, images and labels differ in number, parts differ in shape,
-            or a label is no class.
-    """
-    for part, examples in (("training", data.train), ("test", data.test)):
-        images, labels = len(examples.images), len(examples.labels)
-        if not images or images != labels:
-            raise _corrupt(data, where, f"{images} {part} images with {labels} labels")
-        low, high = int(examples.labels.min()), int(examples.labels.max())
-        if low < 0 or high >= data.classes:
-            wrong = low if low < 0 else high
-            raise _corrupt(data, where, f"label {wrong} among {data.classes} classes ({part} part)")
-    if data.train.images.shape[1:] != data.test.images.shape[1:]:
-        raise _corrupt(data, where, "its training and test images differ in shape")
-    return data
-
-
-def _corrupt(data: DataSet, where: str, what: str) -> WorkloadError:
-    remedy = "take that file away and get the data set again"
-    return WorkloadError(f"data set {data.name!r} is corrupt: {what}", where=where, remedy=remedy)
-
-
 def steps_of(
     examples: int, batch: int, *, steps: int | None, epochs: int | None, seed: int
 ) -> Iterator[Rows]:
@@ -138,16 +113,16 @@ def describe_data(request: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         WorkloadError: no such data set, or its files are missing or corrupt.
     """
-    data = load_data(request["name"], Path(request["folder"]), shape=(3, 32, 32))
+    data = load_data(request["name"], Path(request["folder"]))
     sizes = {"train": len(data.train), "test": len(data.test), "classes": data.classes}
     return {"shape": list(data.shape), **sizes}
 
 
 def load_data(
     name: str,
-    folder: Path | None = None,
+    folder: Path,
     *,
-    shape: tuple[int, ...] | None = None,
+    shape: tuple[int, ...] = (3, 32, 32),
     classes: int = 10,
     examples: int = 1024,
     seed: int = 1,
@@ -156,27 +131,22 @@ def load_data(
 
     Args:
         name: one of :data:`~edgebench.workloads.training.names.DATA_SETS`.
-        folder: where torchvision's files are; None: nowhere.
+        folder: where torchvision's files are.
         shape: channels, height, width of ``synthetic``; others have their own.
         classes: of synthetic ones.
         examples: how many synthetic images to train on.
         seed: of synthetic ones.
 
     Raises:
-        WorkloadError: no such data set; its files are missing or corrupt; ``synthetic`` without a
-            shape.
+        WorkloadError: no such data set; its files are missing or corrupt.
     """
     if name not in DATA_SETS:
         raise WorkloadError(f"no data set {name!r}", remedy=choice_hint(name, DATA_SETS))
     if name == "digits":
-        return load_digits()
+        return _load_digits()
     if name.startswith(SYNTHETIC):
-        return make_synthetic(name, DATA_SHAPES.get(name) or shape, classes, examples, seed)
-    if folder is None:
-        raise WorkloadError(
-            f"no folder to find the data set {name!r} in", remedy="name one: data_folder = …"
-        )
-    return load_vision(name, folder)
+        return _make_synthetic(name, DATA_SHAPES.get(name, shape), classes, examples, seed)
+    return _load_vision(name, folder)
 
 
 #: Of these the patterns are made, before they are widened to the image's size.
@@ -187,32 +157,10 @@ _PATTERN_SHARE = 0.5
 TRAIN_TO_TEST = 4
 
 
-def make_synthetic(
-    name: str, shape: tuple[int, ...] | None, classes: int, examples: int, seed: int
+def _make_synthetic(
+    name: str, shape: tuple[int, ...], classes: int, examples: int, seed: int
 ) -> DataSet:
-    """Make a data set, equal for equal seeds, bit for bit.
-
-    Args:
-        name: as the scenario names it.
-        shape: channels, height, width.
-        classes: how many labels there are.
-        examples: how many images to train on; a quarter as many are made to test on.
-        seed: of the patterns, the labels and the noise.
-
-    Raises:
-        WorkloadError: nothing to make: no shape, or a side, a class or a number below one.
-    """
-    if shape is None:
-        raise WorkloadError(
-            f"the data set {name!r} has no shape",
-            remedy="give channels, height and width: shape = [3, 224, 224]",
-        )
-    if min(*shape, classes, examples) < 1:
-        raise WorkloadError(
-            f"no data set of shape {'x'.join(map(str, shape))} with {classes} classes "
-            f"and {examples} examples",
-            remedy="give each a number of at least 1",
-        )
+    # Equal for equal seeds, bit for bit.
     random = np.random.default_rng(seed)
     channels, height, width = shape
     coarse = random.integers(0, 256, (classes, channels, _COARSE, _COARSE), dtype=np.uint8)
@@ -231,17 +179,12 @@ def make_synthetic(
 
 
 _CLASSES, _DIGITS_BRIGHTEST, _DIGITS_SIDE = 10, 16, 8
-#: How many of the 1797 are kept for testing; which ones never changes.
+#: How many of the 1797 are kept for testing, always the same ones.
 _DIGITS_TEST, _SPLIT_SEED = 297, 0
 _DIGITS_FILE = Path(__file__).with_name("digits.csv.gz")
 
 
-def load_digits() -> DataSet:
-    """Load the digits: 1500 to train on, 297 to test on, always the same ones.
-
-    Raises:
-        WorkloadError: its file is corrupt.
-    """
+def _load_digits() -> DataSet:
     import gzip
 
     with gzip.open(_DIGITS_FILE, "rt") as lines:
@@ -252,33 +195,23 @@ def load_digits() -> DataSet:
         part = table[rows]
         images = part[:, :-1].astype(np.uint8).reshape(-1, 1, _DIGITS_SIDE, _DIGITS_SIDE)
         parts.append(Examples(images, part[:, -1].copy()))
-    return checked(DataSet("digits", _CLASSES, _DIGITS_BRIGHTEST, *parts), str(_DIGITS_FILE))
+    return DataSet("digits", _CLASSES, _DIGITS_BRIGHTEST, *parts)
 
 
 #: Name → what torchvision calls it.
 _VISION_NAMES = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST", "cifar10": "CIFAR10"}
 
 
-def missing_files(name: str, folder: Path) -> list[Path]:
-    """List the files that the data set lacks in that folder."""
-    return [path for file in VISION_FILES[name] if not (path := folder / file).is_file()]
-
-
-def load_vision(name: str, folder: Path) -> DataSet:
-    """Read the data set from its files in that folder.
-
-    Raises:
-        WorkloadError: a file is missing or corrupt; says how to get it.
-    """
-    missing = missing_files(name, folder)
+def _load_vision(name: str, folder: Path) -> DataSet:
+    missing = [file for file in VISION_FILES[name] if not (folder / file).is_file()]
     if missing:
         raise WorkloadError(
-            f"the data set {name!r} is not there: no {missing[0].relative_to(folder)}",
+            f"the data set {name!r} is not there: no {missing[0]}",
             where=str(folder),
             remedy=f"edgebench data {name} --download --folder {folder}; or put its files there",
         )
     parts = [_read_vision(name, folder, train=train) for train in (True, False)]
-    return checked(DataSet(name, _CLASSES, 255, *parts), str(folder))
+    return DataSet(name, _CLASSES, 255, *parts)
 
 
 def download_vision(name: str, folder: Path) -> None:
@@ -320,6 +253,8 @@ def _read_vision(name: str, folder: Path, *, train: bool) -> Examples:
         read = _vision_maker(name)(root=str(folder), train=train, download=False)
         images = np.asarray(read.data)
         labels = np.asarray(read.targets, dtype=np.int64)
+        if len(images) != len(labels) or labels.min() < 0 or labels.max() >= _CLASSES:
+            raise ValueError(f"{len(images)} images, labels up to {labels.max()}")
     except Exception as error:
         # Whatever a damaged file makes torchvision's parsers and pickle raise.
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

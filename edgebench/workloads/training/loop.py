@@ -199,10 +199,9 @@ def _data(settings: dict[str, Any]) -> DataSet:
         if own_reference(settings, NETWORK) is None:
             check_for_known_network(settings["network"], data)
     else:
-        folder = settings["data_folder"]
         data = load_data(
             settings["data"],
-            Path(folder) if folder else None,
+            Path(settings["data_folder"] or ""),
             shape=tuple(map(int, settings["shape"].split("x"))),
             classes=settings["classes"],
             examples=settings["examples"],

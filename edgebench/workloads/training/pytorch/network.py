@@ -38,20 +38,26 @@ def cross_entropy(outputs: Any, targets: torch.Tensor) -> torch.Tensor:
     Raises:
         WorkloadError: the outputs are no scores of these classes.
     """
-    if not isinstance(outputs, torch.Tensor):
-        raise _no_scores(f"a {type(outputs).__name__}")
     try:
-        return functional.cross_entropy(outputs.float(), targets)
-    except (RuntimeError, ValueError, IndexError) as error:
+        loss: torch.Tensor = functional.cross_entropy(outputs.float(), targets)
+    except (AttributeError, IndexError, RuntimeError, ValueError) as error:
         if is_memory_error(error):
             raise
-        if targets.ndim == 1 and not targets.is_floating_point() and len(targets):
-            wanted = f"labels up to {int(targets.max())}"
-        else:
-            shape = " x ".join(map(str, targets.shape))
-            wanted = f"targets of {shape} {str(targets.dtype).removeprefix('torch.')}"
-        shape = " x ".join(map(str, outputs.shape))
-        raise _no_scores(f"{shape} numbers for {wanted}") from error
+        what = f"the network returned {_words(outputs)}"
+        raise WorkloadError(
+            f"{what}; cross-entropy needs scores: examples x classes",
+            where=str(error),
+            remedy="return as many scores as there are classes, or name a loss of your own: "
+            'loss = "file.py:function"',
+        ) from error
+    return loss
+
+
+def _words(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return f"a {type(value).__name__}"
+    shape = " x ".join(map(str, value.shape)) or "one number"
+    return f"{str(value.dtype).removeprefix('torch.')} of {shape}"
 
 
 def own_loss_function(own: OwnFunction) -> Loss:
@@ -75,30 +81,16 @@ def own_loss_function(own: OwnFunction) -> Loss:
             words = (str(error).strip().splitlines() or ["no message"])[0]
             what = f"{type(error).__name__} in your own loss: {words}"
             raise WorkloadError(what, where=own.name, remedy=LOSS_HOW) from error
-        if not isinstance(value, torch.Tensor):
-            what = f"{own.name} returned a {type(value).__name__}, no tensor"
-            raise WorkloadError(what, remedy=LOSS_HOW)
-        if value.numel() != 1 or not value.is_floating_point():
-            shape = " x ".join(map(str, value.shape)) or "one number"
-            kind = str(value.dtype).removeprefix("torch.")
-            what = f"{own.name} returned {kind} of {shape}, and a loss is one floating-point number"
-            raise WorkloadError(what, remedy=LOSS_HOW)
-        return value.reshape(())
+        is_tensor = isinstance(value, torch.Tensor)
+        if not (is_tensor and value.numel() == 1 and value.is_floating_point()):
+            what = f"{own.name} returned {_words(value)}"
+            raise WorkloadError(
+                f"{what}, and a loss is a tensor of one floating-point number", remedy=LOSS_HOW
+            )
+        mean: torch.Tensor = value.reshape(())
+        return mean
 
     return loss
-
-
-def check_gradient(loss: torch.Tensor, name: str) -> None:
-    """Check that a loss depends on the parameters.
-
-    Raises:
-        WorkloadError: it has no gradient.
-    """
-    if not loss.requires_grad:
-        raise WorkloadError(
-            f"the loss of {name} has no gradient: nothing in it depends on a trained parameter",
-            remedy="compute it from the outputs with torch alone: no detach(), item() or NumPy",
-        )
 
 
 def right_labels(outputs: Any, targets: torch.Tensor) -> CountOfRight:
@@ -109,14 +101,6 @@ def right_labels(outputs: Any, targets: torch.Tensor) -> CountOfRight:
         return lambda: None
     scores = outputs.detach()
     return counted_later(lambda: int((scores.argmax(1) == targets).sum()), scores.nbytes)
-
-
-def _no_scores(what: str) -> WorkloadError:
-    return WorkloadError(
-        f"the network returned {what}; cross-entropy needs scores: examples x classes",
-        remedy="return as many scores as there are classes, or name a loss of your own: "
-        'loss = "file.py:function"',
-    )
 
 
 _FORWARD, _BACKWARD = "forward", "backward"
@@ -263,8 +247,12 @@ class TorchNetwork:
             outputs = self._outputs(batch)
             loss = self._loss(outputs, batch.labels)
             loss = loss * share if share != 1 else loss
-        if self.optimizer is not None:
-            check_gradient(loss, self._settings["network"])
+        if self.optimizer is not None and not loss.requires_grad:
+            raise WorkloadError(
+                "the loss has no gradient: nothing in it depends on a trained parameter",
+                where=self._settings["network"],
+                remedy="compute it from the outputs with torch alone: no detach(), item() or NumPy",
+            )
         return TorchResult(loss, right_labels(outputs, batch.labels))
 
     def _outputs(self, batch: TorchBatch) -> Any:
