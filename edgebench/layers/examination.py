@@ -11,7 +11,7 @@ import itertools
 import json
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,16 +71,6 @@ class LayerTableRow:
     file: str | None = None
     file_bytes: int = 0
     tied_bytes: dict[str, int] = field(default_factory=dict)
-
-
-def table_with_sizes(rows: Sequence[LayerTableRow]) -> dict[str, Any]:
-    """Return a network's table and sizes for a manifest; a part used twice counts once."""
-    first = {row.part: row for row in reversed(rows)}.values()
-    return {
-        "table": [asdict(row) for row in rows],
-        "parameter_bytes": sum(row.parameter_bytes for row in first),
-        "file_bytes": sum(row.file_bytes for row in first),
-    }
 
 
 #: A network that is run for real needs its weights, and about as much again for its work.

@@ -134,27 +134,19 @@ def required_arguments(function: Callable[..., Any]) -> list[str]:
 def _check_arguments(
     function: Callable[..., Any], given: dict[str, Any], name: str, passed: Sequence[str]
 ) -> None:
-    lacking = [
-        argument
-        for argument in required_arguments(function)[len(passed) :]
-        if argument not in given
-    ]
-    if lacking:
-        sign = "&" if given else "?"
-        more = "&".join(f"{argument}=…" for argument in lacking)
-        raise WorkloadError(
-            f"{name} needs arguments: {', '.join(lacking)}",
-            remedy=f"write them after a question mark: {name}{sign}{more}",
-        )
     try:
-        inspect.signature(function).bind(*passed, **given)
+        signature = inspect.signature(function)
     except ValueError:
+        # Functions of C may have none.
         return
+    try:
+        signature.bind(*passed, **given)
     except TypeError as error:
         called = f" (edgebench gives it {', '.join(passed)})" if passed else ""
+        takes = ", ".join(signature.parameters) or "nothing"
         raise WorkloadError(
             f"{name}: {error}{called}",
-            remedy=f"it takes {', '.join(inspect.signature(function).parameters) or 'nothing'}",
+            remedy=f"it takes {takes}; arguments follow a question mark: module:function?depth=3",
         ) from error
 
 

@@ -19,7 +19,6 @@ from torch import nn
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.network import Call, LayeredNetwork, LayerPart, watching
-from edgebench.layers.pages import COLD, READ_AHEAD, SEQUENTIAL, advise, drop, pages_of
 from edgebench.layers.samples import CallArguments, Sample, run_model, tensors_in
 
 #: What each network returned: a tensor, or tensors in any nesting.
@@ -81,6 +80,10 @@ class Schedule(ABC):
 
     @abstractmethod
     def _run(self, inputs: Sequence[Sample]) -> Outputs: ...
+
+    def notes(self) -> dict[str, Any]:
+        """Return what a record keeps of all rounds."""
+        return {}
 
     def load(self, network: LayeredNetwork, call: Call) -> None:
         """Load one layer, as a span."""
@@ -184,59 +187,16 @@ class Linear(OneByOne):
 class Bulk(OneByOne):
     """``bulk``: load all of a network, then execute it, once and then warm."""
 
-    #: Advice to the kernel about mapped weights; None: no advice.
-    page_advice: str | None = None
-
     def _run_one(self, network: LayeredNetwork, sample: Sample) -> Any:
         with self._all_loaded(network):
-            weights = AdvisedWeights(self.page_advice, network)
-            output = self._pass(network, sample, "first", weights)
+            output = self._pass(network, sample, "first")
             for _ in range(self.warm):
-                self._pass(network, sample, "execute", weights)
+                self._pass(network, sample, "execute")
         return output
 
-    def _pass(
-        self, network: LayeredNetwork, sample: Sample, phase: str, weights: AdvisedWeights
-    ) -> Any:
+    def _pass(self, network: LayeredNetwork, sample: Sample, phase: str) -> Any:
         with self.pass_span(phase, network):
-            return self.forward(network, sample, phase, weights.before, weights.after)
-
-
-class AdvisedWeights:
-    """Advice to the kernel, between layers, about a loaded network's mapped weights (madvise(2)).
-
-    ``sequential``: they are read in order. ``willneed``: the next layer's are wanted soon.
-    ``cold``: those of the layer before go first when memory is short. ``pageout``: they go at once.
-
-    Args:
-        advice: one of these; None: none.
-        network: all its parts are mapped.
-    """
-
-    def __init__(self, advice: str | None, network: LayeredNetwork) -> None:
-        self._advice = advice
-        calls = network.calls if advice else ()
-        self._pages = {call.order: pages_of(call.part.tensors().values()) for call in calls}
-        if advice == "sequential":
-            for order in self._pages:
-                self._advise(order, SEQUENTIAL)
-
-    def before(self, call: Call) -> None:
-        """Advise before a layer's execution."""
-        if self._advice == "willneed":
-            self._advise(call.order + 1, READ_AHEAD)
-
-    def after(self, call: Call) -> None:
-        """Advise after a layer's execution."""
-        if self._advice == "cold":
-            self._advise(call.order, COLD)
-        elif self._advice == "pageout":
-            for pages in self._pages[call.order]:
-                drop(pages)
-
-    def _advise(self, order: int, advice: int) -> None:
-        for pages in self._pages.get(order, ()):
-            advise(pages, advice)
+            return self.forward(network, sample, phase)
 
 
 class Generate(OneByOne):
@@ -256,8 +216,11 @@ class Generate(OneByOne):
         super().__init__(networks, spans)
         self._new_tokens = new_tokens
         self._cache: Any = None
-        #: The most that key-value caches held, bytes.
-        self.most_cache_bytes = 0
+        self._most_cache_bytes = 0
+
+    def notes(self) -> dict[str, Any]:
+        """Return the most that key-value caches held."""
+        return {"key_value_cache_bytes": self._most_cache_bytes}
 
     def cache_bytes(self) -> int:
         """Bytes of the tensors in the key-value cache now, each once."""
@@ -269,7 +232,7 @@ class Generate(OneByOne):
             tokens = [self._prefill(network, sample)]
             for _ in range(self._new_tokens - 1):
                 tokens.append(self._decode(network, tokens[-1]))
-            self.most_cache_bytes = max(self.most_cache_bytes, self.cache_bytes())
+            self._most_cache_bytes = max(self._most_cache_bytes, self.cache_bytes())
             self._cache = None
         return torch.cat(tokens, dim=1)
 
@@ -498,75 +461,58 @@ class DeepEye(Schedule):
     A forward pass can't change threads, so each has its own, and the lanes are turns.
     """
 
+    #: Whether a network's fully connected layers are loaded only when those of the network before
+    #: it have run.
+    _frugal = False
+
     def _run(self, inputs: Sequence[Sample]) -> Outputs:
-        lanes = _Lanes(self.networks)
+        order, second = ThreadOrder(), threading.Lock()
+        splits = [_first_connected(network) for network in self.networks]
         outputs: dict[int, Any] = {}
 
-        def network_thread(number: int) -> None:
-            network, split = self.networks[number], lanes.splits[number]
+        def load_connected() -> None:
+            for number, network in enumerate(self.networks):
+                if self._frugal and number > 0:
+                    order.wait((number - 1, "executed"))
+                for call in network.calls[splits[number] :]:
+                    # Earlier networks that are ready to execute in this lane go first.
+                    for earlier in range(number):
+                        if order.is_done((earlier, "convolved")):
+                            order.wait((earlier, "executed"))
+                    with second:
+                        self.load(network, call)
+                order.done((number, "loaded"))
+
+        def execute(number: int) -> None:
+            network, split = self.networks[number], splits[number]
 
             def before(call: Call) -> None:
                 if call.order < split:
                     self.load(network, call)
                 elif call.order == split:
                     # From here on it is in the second lane: the first takes the next network.
-                    lanes.order.done((number, "convolved"))
-                    lanes.order.wait((number, "loaded"))
-                    second_lane.enter_context(lanes.second)
+                    order.done((number, "convolved"))
+                    order.wait((number, "loaded"))
+                    second_lane.enter_context(second)
 
             with ExitStack() as second_lane:
                 if number > 0:
-                    lanes.order.wait((number - 1, "convolved"))
+                    order.wait((number - 1, "convolved"))
                 sample = inputs[number]
                 outputs[number] = self.forward(network, sample, "first", before, network.unload)
                 # A network without fully connected layers never got to the second lane.
-                lanes.order.done((number, "convolved"))
-                lanes.order.done((number, "executed"))
+                order.done((number, "convolved"))
+                order.done((number, "executed"))
 
         numbers = range(len(self.networks))
-        passes = [partial(network_thread, number) for number in numbers]
-        lanes.order.run([partial(self._load_connected, lanes), *passes])
+        order.run([load_connected, *(partial(execute, number) for number in numbers)])
         return [outputs[number] for number in numbers]
-
-    def _load_connected(self, lanes: _Lanes) -> None:
-        for number in range(len(self.networks)):
-            self._load_part(lanes, number)
-
-    def _load_part(self, lanes: _Lanes, number: int) -> None:
-        network = self.networks[number]
-        for call in network.calls[lanes.splits[number] :]:
-            lanes.let_pass(number)
-            with lanes.second:
-                self.load(network, call)
-        lanes.order.done((number, "loaded"))
 
 
 class DeepEyeFrugal(DeepEye):
-    """``deepeye-frugal``: only one network's fully connected part is in memory at a time.
+    """``deepeye-frugal``: only one network's fully connected part is in memory at a time."""
 
-    A network's fully connected layers are loaded when those of the network before it have run.
-    """
-
-    def _load_connected(self, lanes: _Lanes) -> None:
-        for number in range(len(self.networks)):
-            if number > 0:
-                lanes.order.wait((number - 1, "executed"))
-            self._load_part(lanes, number)
-
-
-class _Lanes:
-    """Where the networks of one round are, and who is in the second lane."""
-
-    def __init__(self, networks: Sequence[LayeredNetwork]) -> None:
-        self.order = ThreadOrder()
-        self.second = threading.Lock()
-        self.splits = [_first_connected(network) for network in networks]
-
-    def let_pass(self, number: int) -> None:
-        """Wait for the networks before this one that are ready to execute in the second lane."""
-        for earlier in range(number):
-            if self.order.is_done((earlier, "convolved")):
-                self.order.wait((earlier, "executed"))
+    _frugal = True
 
 
 def _first_connected(network: LayeredNetwork) -> int:

@@ -54,8 +54,8 @@ _BOTH = mmap.PROT_READ | mmap.PROT_WRITE
 #: The mappings that still hold a tensor.
 _LIVE: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 _LIVE_LOCK = threading.Lock()
-#: In PyTorch's message where a file holds more than tensors; and a pickle's first byte.
-_PICKLED, _PICKLE = "Weights only load failed", b"\x80"
+#: In PyTorch's message where a file holds more than tensors.
+_PICKLED = "Weights only load failed"
 _FORMATS = "give a .safetensors file, or a .pt file that holds a state dictionary only"
 
 
@@ -228,16 +228,12 @@ def _unreadable(path: Path, error: Exception) -> WorkloadError:
         words = error.strerror or "no such file"
     elif path.suffix == ".safetensors":
         words = f"it is no safetensors file, or not a whole one: {str(error).strip()}"
-    elif _PICKLED in str(error):
-        with path.open("rb") as file:
-            # torch.save writes archives; it wrote pickles once.
-            is_whole = zipfile.is_zipfile(path) or file.read(1) == _PICKLE
-        if is_whole:
-            code = (
-                f"import torch; model = torch.load({path.name!r}, weights_only=False); "
-                "torch.save(model.state_dict(), 'weights.pt')"
-            )
-            words = "it holds pickled objects, and reading these runs code in the file"
-            where = "if you trust it, convert it where its classes can be imported"
-            remedy = f"{where}: python3 -c {shlex.quote(code)}"
+    elif _PICKLED in str(error) and zipfile.is_zipfile(path):
+        code = (
+            f"import torch; model = torch.load({path.name!r}, weights_only=False); "
+            "torch.save(model.state_dict(), 'weights.pt')"
+        )
+        words = "it holds pickled objects, and reading these runs code in the file"
+        where = "if you trust it, convert it where its classes can be imported"
+        remedy = f"{where}: python3 -c {shlex.quote(code)}"
     return WorkloadError(f"a checkpoint can't be read: {words}", where=str(path), remedy=remedy)

@@ -15,7 +15,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from edgebench.layers.examination import (
     cut_file,
     examine,
     refuse_too_large,
-    table_with_sizes,
 )
 from edgebench.layers.network import PREPARE_AGAIN, SharedFile
 from edgebench.layers.samples import named_tensors
@@ -291,10 +290,18 @@ def describe_layers(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sizes(rows: list[LayerTableRow], network: ExaminedNetwork) -> dict[str, Any]:
-    """Tensors with several names count once, though the row of each part counts them."""
-    sizes = table_with_sizes(rows)
+    """Return a network's table and sizes for a manifest.
+
+    A part used twice counts once, and so do tensors with several names, which the row of each part
+    counts.
+    """
+    first = {row.part: row for row in reversed(rows)}.values()
     twice_bytes = sum(
         (len(places) - 1) * network.cut.tensor_at(places[0]).nbytes
         for places in network.tied.values()
     )
-    return sizes | {key: sizes[key] - twice_bytes for key in ("parameter_bytes", "file_bytes")}
+    return {
+        "table": [asdict(row) for row in rows],
+        "parameter_bytes": sum(row.parameter_bytes for row in first) - twice_bytes,
+        "file_bytes": sum(row.file_bytes for row in first) - twice_bytes,
+    }
