@@ -85,7 +85,7 @@ NEVER_QUICK = re.compile(rf"^pytestmark = [^=]*\bmark\.({'|'.join(NOT_PURE)})\b"
 #: Extras (pyproject.toml): a machine may be without them.
 LIBRARIES = {
     *("torch", "torchvision", "safetensors", "tensorflow", "keras", "onnx", "onnxruntime"),
-    *("ai_edge_litert", "timm", "transformers", "numpy", "pandas", "seaborn", "scipy"),
+    *("ai_edge_litert", "transformers", "numpy", "pandas", "seaborn", "scipy"),
     *("pyarrow", "jinja2", "starlette", "uvicorn", "memray"),
     *("selenium", "matplotlib", "yaml"),
 }

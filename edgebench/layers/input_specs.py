@@ -1,7 +1,7 @@
 """Inputs as a person writes them: ``int64 1x128 <32000``. Pure text, no torch.
 
 An input is a type, a shape and what fills it. Floating-point numbers are drawn between 0 and 1
-unless ``normal``, ``ones`` or ``zeros`` is written; whole numbers below ``<N``, or ``ones``,
+unless ``ones`` or ``zeros`` is written; whole numbers below ``<N``, or ``ones``,
 ``zeros``, or ``arange``: 0, 1, 2 … along the last axis. Truth values are ``ones`` or ``zeros``.
 ``=16000`` gives every number that value, and ``string "hello"`` is text.
 
@@ -22,7 +22,7 @@ from edgebench.text import did_you_mean
 _FLOATS = ("float32", "float64", "float16", "bfloat16")
 _INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 _FILLS = {
-    **dict.fromkeys(_FLOATS, ("uniform", "normal", "ones", "zeros")),
+    **dict.fromkeys(_FLOATS, ("uniform", "ones", "zeros")),
     **dict.fromkeys(_INTEGERS, ("ones", "zeros", "arange")),
     "bool": ("ones", "zeros"),
 }

@@ -23,8 +23,6 @@ HALF_PRECISIONS = ("bfloat16", "float16")
 #: Weights of linear layers are integers of one byte; activations become such in each execution.
 INT8 = "int8"
 WEIGHT_PRECISIONS = (*HALF_PRECISIONS, INT8)
-#: Advice to the kernel about mapped weights (:class:`edgebench.layers.schedules.AdvisedWeights`).
-PAGE_ADVICE = ("sequential", "willneed", "cold", "pageout")
 _REGNET_SIZES = ("16gf", "1_6gf", "32gf", "3_2gf", "400mf", "800mf", "8gf")
 _VGG_DEPTHS = (11, 13, 16, 19)
 #: Family → its networks: torchvision's for classification, and edgebench's own.

@@ -261,7 +261,7 @@ class LayeredNetwork:
     Args:
         name: its name.
         model: on ``meta``.
-        found: its cut.
+        network_cut: its parts and calls.
         files: part → weights file; a part without tensors has none.
         loader: makes tensors of a file.
         shared: the files of tensors that have several names.

@@ -21,9 +21,7 @@ SEQUENTIAL = mmap.MADV_SEQUENTIAL
 RANDOM = mmap.MADV_RANDOM
 #: The kernel starts to read these pages of a file now; the call doesn't wait for them.
 READ_AHEAD = mmap.MADV_WILLNEED
-#: The kernel takes these pages first when memory is short. Linux 5.4 has it; ``mmap`` does not.
-COLD = 20
-#: The kernel takes these pages at once (Linux 5.4).
+#: The kernel takes these pages at once. Linux 5.4 has it; ``mmap`` does not.
 _PAGEOUT = 21
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PAGE = mmap.PAGESIZE

@@ -14,13 +14,12 @@ import mmap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import nn
 from torch.utils._pytree import tree_map_only
 
-from edgebench.errors import WorkloadError
 from edgebench.layers.accelerator import Accelerator
 from edgebench.layers.examination import cut_file, cut_of, reference_of, sample_of
 from edgebench.layers.names import ADMISSION, GENERATE, INT8, STREAM
@@ -49,7 +48,6 @@ from edgebench.layers.tensor_files import (
     map_read_only,
 )
 from edgebench.layers.weights import CODE, shared_files, weight_files
-from edgebench.text import choice_hint
 
 #: Tensors begin at multiples of this, as an allocator's do.
 _ALIGNED = 64
@@ -144,8 +142,6 @@ def _in_bytes(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return (rows / scales).round().to(torch.int8), scales
 
 
-T = TypeVar("T")
-
 SCHEDULES: dict[str, type[Schedule]] = {
     "linear": Linear,
     "bulk": Bulk,
@@ -174,7 +170,7 @@ def build_pipeline(
     are copied back at the end of each round.
 
     Raises:
-        WorkloadError: no such network, schedule or loader; no weights; an image that is too small.
+        WorkloadError: no such network; no weights; an image that is too small.
     """
     built = [_network(name, settings, accelerator) for name in settings["networks"]]
     networks = [network for network, _ in built]
@@ -182,7 +178,7 @@ def build_pipeline(
     if settings["schedule"] == GENERATE:
         schedule = Generate(networks, spans, settings["new_tokens"])
     else:
-        kind = _named("schedule", settings["schedule"], SCHEDULES)
+        kind = SCHEDULES[settings["schedule"]]
         free_bytes = settings.get("free_bytes")
         schedule = kind(networks, spans, settings["warm"], settings["workers"], free_bytes)
     samples = tuple(sample for _, sample in built)
@@ -201,7 +197,7 @@ def _network(
     source.use(folder)
     model = empty_network(source, settings["seed"]).model
     sample = sample_of(source, model, settings, settings["batch"])
-    loader = _named("loader", settings["loader"], LOADERS)
+    loader = LOADERS[settings["loader"]]
     if settings["schedule"] == STREAM and loader is map_file:
         loader = map_read_only
     precision = settings.get("precision")
@@ -224,9 +220,3 @@ def _network(
         network_cut = cut_of(source, model, sample)
     files, shared = weight_files(folder), shared_files(folder)
     return LayeredNetwork(name, model, network_cut, files, loader, shared), sample
-
-
-def _named(what: str, name: str, known: Mapping[str, T]) -> T:
-    if name not in known:
-        raise WorkloadError(f"no {what} {name!r}", remedy=choice_hint(name, known))
-    return known[name]

@@ -4,7 +4,6 @@
 ``resnet18``                    a network that edgebench knows by name
 ``package.module:function``     a function or class of the user's that returns a ``nn.Module``
 ``folder/file.py:function``     the same in a file
-``timm:NAME``                   a network of timm
 ``transformers:PATH``           a ``config.json`` of transformers, or the folder that holds one
 ``transformers:gpt2``           one that comes with edgebench (:data:`CONFIGURATIONS`)
 ``model.pt2``                   a program saved by ``torch.export``
@@ -18,11 +17,9 @@ A question mark begins the arguments of a call: ``package.module:function?depth=
 from __future__ import annotations
 
 import ast
-import json
 import re
 import shlex
 import zipfile
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,55 +33,14 @@ from edgebench.text import did_you_mean
 
 #: Endings that both TorchScript and checkpoints have.
 UNSURE = (".pt", ".pth")
-_PROGRAM = "measure the program that loads it: edgebench minimum --file {file} -- {command}"
-_PYTHON = "python3 infer.py"
-_TO_KERAS = "save it in Keras's own format: {converts}, then edgebench minimum {made}"
-_TO_TFLITE = "convert it: {converts}, then edgebench minimum {made}"
-#: Way → the ending of the file that it makes, and how.
-_CONVERSIONS = {
-    _TO_KERAS: (".keras", "import keras; keras.models.load_model({name}).save({made})"),
-    _TO_TFLITE: (
-        ".tflite",
-        'import tensorflow as tf; open({made}, "wb").write('
-        "tf.lite.TFLiteConverter.from_saved_model({name}).convert())",
-    ),
-}
-_TO_ONNX = "name the .onnx file that it was made of; or "
-_LLAMA = "llama-cli -m {file} -p hello -n 16"
-#: Ending → what such a file is; and the nearest way, or None: the program that loads it.
-_FORMATS: dict[str, tuple[str, str | None]] = {
-    ".gguf": ("a file of weights for llama.cpp", _PROGRAM.replace("{command}", _LLAMA)),
-    ".ggml": ("a file of weights for an old llama.cpp", _PROGRAM.replace("{command}", _LLAMA)),
-    ".h5": ("a Keras or HDF5 file of the older format", _TO_KERAS),
-    ".hdf5": ("a Keras or HDF5 file of the older format", _TO_KERAS),
-    ".ort": ("an ONNX Runtime file of the ORT format", _TO_ONNX + _PROGRAM),
-    ".engine": ("an engine of TensorRT for an NVIDIA GPU", _TO_ONNX + _PROGRAM),
-    ".plan": ("an engine of TensorRT for an NVIDIA GPU", _TO_ONNX + _PROGRAM),
-    ".trt": ("an engine of TensorRT for an NVIDIA GPU", _TO_ONNX + _PROGRAM),
-    ".pb": (
-        "a graph of TensorFlow",
-        "name the SavedModel's folder or a .tflite file; or " + _PROGRAM,
-    ),
-    ".mlmodel": ("a model of Core ML", _TO_ONNX + _PROGRAM),
-    ".mlpackage": ("a model of Core ML", _TO_ONNX + _PROGRAM),
-    ".pdmodel": ("a graph of PaddlePaddle", "convert it with paddle2onnx; or " + _PROGRAM),
-    ".pte": ("a program of ExecuTorch", None),
-    ".mnn": ("a model of MNN", _TO_ONNX + _PROGRAM),
-    ".task": ("a bundle of MediaPipe", "unzip it and name the .tflite file in it; or " + _PROGRAM),
-    ".rknn": ("a model for Rockchip's NPU", _TO_ONNX + _PROGRAM),
-    ".hef": ("a model for Hailo's accelerators", _TO_ONNX + _PROGRAM),
-    ".param": ("a graph of ncnn", _TO_ONNX + _PROGRAM),
-    ".pkl": ("a pickle, which runs code when it is read", None),
-    ".joblib": ("a pickle, which runs code when it is read", None),
-}
 _WEIGHTS = (".safetensors", ".bin", ".ckpt", *UNSURE)
-_EXPORTED_MARKS = ("archive_format", "serialized_exported_program.json", "models/model.json")
-
-
-def _holds_torchscript(file: Path) -> bool:
-    # Such a zip file has constants and code beside its data.
-    names = _zipped_names(file)
-    return "constants.pkl" in names and any(name.startswith("code/") for name in names)
+#: Files with a network that no engine here loads.
+_FOREIGN = (
+    *(".engine", ".ggml", ".gguf", ".h5", ".hdf5", ".hef", ".joblib", ".mlmodel", ".mlpackage"),
+    *(".mnn", ".ort", ".param", ".pb", ".pdmodel", ".pkl", ".plan", ".pte", ".rknn", ".task"),
+    ".trt",
+)
+_EXPORTED_MARKS = {"archive_format", "serialized_exported_program.json", "models/model.json"}
 
 
 def refuse_model_file(text: str, relative_to: Path) -> None:
@@ -96,66 +52,46 @@ def refuse_model_file(text: str, relative_to: Path) -> None:
     path = Path(text)
     file = (relative_to / path.expanduser()) if "\0" not in text else path
     suffix = path.suffix.lower()
-    if (file / "saved_model.pb").is_file():
-        raise _refused(text, "a SavedModel of TensorFlow", _TO_TFLITE + "; or " + _PROGRAM)
+    if suffix in _FOREIGN or (file / "saved_model.pb").is_file():
+        raise UsageError(
+            f"no engine of edgebench loads {path.name}",
+            where=text,
+            remedy="convert it to an .onnx, .tflite or .keras file, or measure the program that "
+            f"loads it: edgebench minimum --file {shlex.quote(text)} -- python3 infer.py",
+        )
     if (file / "config.json").is_file():
         raise UsageError(
             f"{path.name} is a folder of transformers", where=text, remedy=f"transformers:{text}"
         )
-    if suffix in _FORMATS:
-        what, way = _FORMATS[suffix]
-        raise _refused(text, what, way or _PROGRAM)
-    if suffix in _WEIGHTS:
-        with suppress(OSError), open_to_read(file) as opened:
-            if opened.read(4) == b"GGUF":
-                raise _refused(text, *_FORMATS[".gguf"])
-    if suffix in UNSURE and any(name in _EXPORTED_MARKS for name in _zipped_names(file)):
+    if suffix in UNSURE and not file.exists():
+        file = real_path(file)
+        raise UsageError(f"no file {file}", where=text, remedy=f"ls {file.parent}")
+    if suffix in UNSURE and _EXPORTED_MARKS & _zipped_names(file):
         raise UsageError(
             f"{path.name} is a program of torch.export under another ending",
             where=text,
             remedy=f"mv {shlex.quote(text)} {shlex.quote(str(path.with_suffix('.pt2')))}",
         )
-    if suffix in UNSURE and not file.exists():
-        file = real_path(file)
-        raise UsageError(f"no file {file}", where=text, remedy=f"ls {file.parent}")
     if suffix in _WEIGHTS:
-        ways = [
-            "name the code that makes the network, package.module:function; to load this file "
-            "into it, type edgebench init mymodel.py:Net, and write below [workload]: "
-            f'checkpoint = {{"mymodel.py:Net" = "{path.name}"}}'
-        ]
-        holds = "it holds weights and no network"
-        if path.suffix in UNSURE:
-            holds = "it holds weights, or objects of Python's that edgebench does not unpickle"
-            ways.append(
-                "or save the network as TorchScript: torch.jit.trace(net, x).save('net.pt')"
-            )
-        if (file.parent / "config.json").is_file():
-            folder = path.parent
-            ways.insert(0, f"transformers:{folder}, if the config.json beside it is its own; or")
-        what = f"{path.name} is a checkpoint: {holds}"
-        raise UsageError(what, where=text, remedy="; ".join(ways))
+        raise UsageError(
+            f"{path.name} is a checkpoint: it holds weights and no network",
+            where=text,
+            remedy="name the code that makes the network, package.module:function; to load this "
+            "file into it, type edgebench init mymodel.py:Net, and write below [workload]: "
+            f'checkpoint = {{"mymodel.py:Net" = "{path.name}"}}; or save the network as '
+            "TorchScript: torch.jit.trace(net, x).save('net.pt')",
+        )
 
 
 def is_model_file(text: str) -> bool:
     """Whether a text has the ending of a file with a network or weights."""
-    return Path(text).suffix.lower() in (*_FORMATS, *_WEIGHTS)
+    return Path(text).suffix.lower() in (*_FOREIGN, *_WEIGHTS)
 
 
-def _refused(text: str, what: str, way: str | None) -> UsageError:
-    path, file = Path(text), shlex.quote(text)
-    words = way or _PROGRAM
-    for how, (ending, code) in _CONVERSIONS.items():
-        if words.startswith(how):
-            output = path.stem + ending
-            code = code.replace("{name}", json.dumps(text)).replace("{made}", json.dumps(output))
-            words = words.replace("{converts}", shlex.join(["python3", "-c", code]))
-            words = words.replace("{made}", shlex.quote(output))
-    return UsageError(
-        f"{path.name} is {what}, which no engine of edgebench loads",
-        where=text,
-        remedy=words.replace("{command}", _PYTHON).replace("{file}", file),
-    )
+def _holds_torchscript(file: Path) -> bool:
+    # Such a zip file has constants and code beside its data.
+    names = _zipped_names(file)
+    return "constants.pkl" in names and any(name.startswith("code/") for name in names)
 
 
 def _zipped_names(file: Path) -> set[str]:
@@ -167,7 +103,7 @@ def _zipped_names(file: Path) -> set[str]:
         return set()
 
 
-KNOWN, CODE, TIMM, TRANSFORMERS, EXPORTED = "known", "code", "timm", "transformers", "pt2"
+KNOWN, CODE, TRANSFORMERS, EXPORTED = "known", "code", "transformers", "pt2"
 #: A file's ending → the kind of reference that it makes.
 FILE_KINDS = {
     ".pt2": EXPORTED,
@@ -178,7 +114,7 @@ FILE_KINDS = {
 }
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _HOW = (
-    "name a known network (resnet18), package.module:function, file.py:function, timm:NAME, "
+    "name a known network (resnet18), package.module:function, file.py:function, "
     "transformers:FOLDER, or a .pt2, .onnx, .tflite, .keras or TorchScript file"
 )
 _WORDS = {"true": True, "false": False, "none": None}
@@ -189,10 +125,10 @@ class ModelReference:
     """A network as a person named it.
 
     Attributes:
-        kind: one of ``known``, ``code``, ``timm``, ``transformers``, or of :data:`FILE_KINDS`.
+        kind: one of ``known``, ``code``, ``transformers``, or of :data:`FILE_KINDS`.
         name: what results call the network; a path is no part of it.
         target: what to build: a known name, ``module:function``, a function of the file at
-            ``path``, a name of timm, or the name of another file.
+            ``path``, or the name of another file.
         arguments: of the call, as pairs of names and values.
         path: the file or folder, absolute; None for what is found by name alone.
         folder: absolute; the user's modules are searched here first.
@@ -243,11 +179,9 @@ def parse_reference(text: str, relative_to: Path) -> ModelReference:
             raise UsageError(f"{named} is a file and takes no arguments", where=text, remedy=named)
         path = _existing_file(named, relative_to)
         return ModelReference(FILE_KINDS[suffix], _label(path.name), path.name, path=str(path))
-    if colon and scheme in (TIMM, TRANSFORMERS) and not rest:
-        raise UsageError(f"{text!r} names no network", where=text, remedy=_HOW)
-    if colon and scheme == TIMM:
-        return ModelReference(TIMM, _label(text), rest, arguments)
     if colon and scheme == TRANSFORMERS:
+        if not rest:
+            raise UsageError(f"{text!r} names no network", where=text, remedy=_HOW)
         asked = f"?{query}" if query else ""
         if rest in CONFIGURATIONS and not (relative_to / rest).exists():
             return ModelReference(TRANSFORMERS, _label(text), rest, arguments)
@@ -278,8 +212,8 @@ def portable_text(reference: ModelReference) -> str:
     """Write a reference as a text that can be parsed in any folder: its paths are absolute."""
     query = "&".join(f"{key}={quote(str(value))}" for key, value in reference.arguments)
     query = f"?{query}" if query else ""
-    if reference.kind in (TIMM, TRANSFORMERS):
-        return f"{reference.kind}:{reference.path or reference.target}{query}"
+    if reference.kind == TRANSFORMERS:
+        return f"{TRANSFORMERS}:{reference.path or reference.target}{query}"
     if reference.kind == CODE and reference.path:
         return f"{reference.path}:{reference.target}{query}"
     return reference.path or f"{reference.target}{query}"

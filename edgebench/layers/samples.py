@@ -13,8 +13,6 @@ from torch.utils._pytree import tree_map_only
 
 from edgebench.layers.input_specs import ONLY, InputSpec
 
-_FLOATS = {"uniform": torch.rand, "normal": torch.randn}
-
 
 @dataclass(frozen=True)
 class CallArguments:
@@ -65,8 +63,8 @@ def made_value(spec: InputSpec, generator: torch.Generator) -> Any:
         return torch.randint(spec.below, spec.shape, generator=generator, dtype=dtype)
     if spec.fill == "arange":
         return torch.arange(spec.shape[-1], dtype=dtype).expand(spec.shape).contiguous()
-    if spec.fill in _FLOATS:
-        return _FLOATS[spec.fill](spec.shape, generator=generator).to(dtype)
+    if spec.fill == "uniform":
+        return torch.rand(spec.shape, generator=generator).to(dtype)
     return torch.full(spec.shape, spec.fill == "ones", dtype=dtype)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import shlex
 import warnings
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -26,13 +25,11 @@ from edgebench.layers.references import (
     CODE,
     EXPORTED,
     KNOWN,
-    TIMM,
     TRANSFORMERS,
     ModelReference,
 )
 from edgebench.layers.samples import CallArguments, Sample, named_tensors, tensors_in
 from edgebench.safe_files import read_text, write
-from edgebench.text import did_you_mean
 
 #: The attribute in which a module may keep an example of its input, as Lightning names it.
 EXAMPLE = "example_input_array"
@@ -167,59 +164,13 @@ class OwnCode(NetworkSource):
             return CallArguments(kwargs=example)
         if isinstance(example, (list, tuple)):
             return CallArguments(args=tuple(example))
-        required = required_arguments(model.forward)
-        if len(required) > 1:
-            some = " ".join(f'--input "{name}=float32 1x10"' for name in required[:2])
+        if len(required := required_arguments(model.forward)) > 1:
             raise WorkloadError(
                 f"{self.name} takes several inputs: {', '.join(required)}",
                 where="its forward",
-                remedy=f"describe each: {some}; in a scenario: input = {{{required[0]} = …}}",
+                remedy=self.input_remedy(model),
             )
         return super().own_sample(model, batch, image, seed)
-
-
-class TimmNetwork(NetworkSource):
-    """A network of timm with the random weights that timm gives it; nothing is downloaded."""
-
-    def import_code(self) -> None:
-        """Import timm."""
-        _timm()
-
-    def construct(self, weights: bool) -> nn.Module:
-        """Have ``timm.create_model`` make it of the name and the arguments."""
-        library, name = _timm(), self.reference.target
-        if not library.is_model(name):
-            guess = did_you_mean(name, library.list_models())
-            raise WorkloadError(
-                f"timm has no network {name!r}",
-                remedy=f"did you mean {TIMM}:{guess}?"
-                if guess
-                else "list them: python3 -c 'import timm; print(*timm.list_models())'",
-            )
-        arguments = dict(self.reference.arguments)
-        try:
-            model: nn.Module = library.create_model(name, pretrained=False, **arguments)
-        except Exception as error:
-            raise _library_failed(self.name, error) from error
-        return model.eval()
-
-    def version(self) -> str:
-        """Return the version of timm."""
-        return str(_timm().__version__)
-
-    def own_sample(self, model: nn.Module, batch: int, image: int | None, seed: int) -> Sample:
-        """Make images of the size in timm's own configuration of the network."""
-        described: Any = getattr(model, "pretrained_cfg", None) or {}
-        channels, height, width = described.get("input_size", (3, 224, 224))
-        return random_images((batch, channels, image or height, image or width), seed)
-
-
-def _timm() -> Any:
-    need(TIMM)
-    register_torchvision()
-    import timm
-
-    return timm
 
 
 class TransformersNetwork(NetworkSource):
@@ -231,8 +182,8 @@ class TransformersNetwork(NetworkSource):
     _CONFIG = "config.json"
     #: Configurations that come with edgebench.
     _SHIPPED = Path(__file__).parent / "configurations"
-    #: Tokens of an input, unless the network takes fewer; samples of sound.
-    TOKENS, _SOUND = 128, 16_000
+    #: Tokens of an input, unless the network takes fewer.
+    TOKENS = 128
     #: Of weights in several files.
     _INDICES = "*.safetensors.index.json"
     _PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -274,7 +225,7 @@ class TransformersNetwork(NetworkSource):
         return str(_transformers().__version__)
 
     def own_sample(self, model: nn.Module, batch: int, image: int | None, seed: int) -> Sample:
-        """Make tokens, an image or sound, by the name of its main input."""
+        """Make tokens or an image, by the name of its main input."""
         config: Any = model.config
         name = str(getattr(model, "main_input_name", "input_ids"))
         arguments: dict[str, torch.Tensor] = {}
@@ -283,8 +234,6 @@ class TransformersNetwork(NetworkSource):
             height, width = side if isinstance(side, (list, tuple)) else (side, side)
             shape = (batch, getattr(config, "num_channels", 3), height, width)
             arguments[name] = random_images(shape, seed)
-        elif name == "input_values":
-            arguments[name] = torch.randn((batch, self._SOUND), generator=seeded(seed))
         elif name == "input_ids":
             arguments[name] = self._tokens(config, batch, seed)
         else:
@@ -329,28 +278,25 @@ class TransformersNetwork(NetworkSource):
     def _weights(self) -> list[Path]:
         for index in sorted(self._folder.glob(self._INDICES)):
             # The library reads what an index names: it must lie beside it.
-            refusal = None
             try:
                 names = set(json.loads(read_text(index))["weight_map"].values())
-                if outside := sorted(name for name in names if Path(name).name != name):
-                    refusal = f"it names weights outside its own folder: {outside[0]!r}"
+                outside = sorted(name for name in names if Path(name).name != name)
             except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-                refusal = "the index of its weights is damaged"
-            if refusal:
-                remedy = "write the folder anew: model.save_pretrained(folder)"
-                raise WorkloadError(refusal, where=str(index), remedy=remedy)
+                outside = ["(it is damaged)"]
+            if outside:
+                raise WorkloadError(
+                    f"the index of its weights names other files: {outside[0]!r}",
+                    where=str(index),
+                    remedy="write the folder anew: model.save_pretrained(folder)",
+                )
         files = sorted(self._folder.glob("*.safetensors"))
         pickled = [name for name in self._PICKLED if (self._folder / name).is_file()]
         if pickled and not files:
-            folder = str(self._folder)
-            code = (
-                "from transformers import AutoModel as M; "
-                f"M.from_pretrained({folder!r}).save_pretrained({folder!r})"
-            )
             raise WorkloadError(
                 f"the weights are pickled: reading {pickled[0]} would run code in it",
                 where=str(self._folder / pickled[0]),
-                remedy=f"if you trust the file, convert it: python3 -c {shlex.quote(code)}",
+                remedy="if you trust the file, convert it: "
+                "AutoModel.from_pretrained(folder).save_pretrained(folder)",
             )
         return files
 
@@ -409,10 +355,6 @@ class ExportedNetwork(NetworkSource):
         args, kwargs = self._example or ((), {})
         return CallArguments(tuple(args), dict(kwargs))
 
-    def input_remedy(self, model: nn.Module) -> str:
-        """Say that its shapes are part of the program."""
-        return "leave --input out: it has the input that it was exported with"
-
     def keep(self, folder: Path) -> None:
         """Write the program without its weights."""
         program = self._load()
@@ -450,7 +392,6 @@ class ExportedNetwork(NetworkSource):
 _SOURCES: dict[str, type[NetworkSource]] = {
     KNOWN: KnownNetwork,
     CODE: OwnCode,
-    TIMM: TimmNetwork,
     TRANSFORMERS: TransformersNetwork,
     EXPORTED: ExportedNetwork,
 }

@@ -129,7 +129,11 @@ class Stream(OneByOne):
     #: Whether there was a pass, in which the kernel could find out what is idle.
     _has_passed = False
     #: The most bytes of weights that were locked at a time.
-    most_kept_bytes = 0
+    _most_kept_bytes = 0
+
+    def notes(self) -> dict[str, Any]:
+        """Return the most bytes of weights that were kept."""
+        return {"kept_weights_bytes": self._most_kept_bytes}
 
     def _run_one(self, network: LayeredNetwork, sample: Sample) -> Any:
         weights = StreamedWeights(self.room.for_weights())
@@ -139,7 +143,7 @@ class Stream(OneByOne):
                 # The first pass has shown what else is needed.
                 weights.keep(self.room.for_weights())
                 self._pass(network, sample, "execute", weights)
-            self.most_kept_bytes = max(self.most_kept_bytes, weights.kept_bytes)
+            self._most_kept_bytes = max(self._most_kept_bytes, weights.kept_bytes)
         return output
 
     def _pass(

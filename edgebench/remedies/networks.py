@@ -41,17 +41,6 @@ _converts = first_reason(
     refuse_set("the schedule stream reads weights as they are in their files", "schedule", STREAM),
     refuse_set("a precision is chosen already", "precision"),
 )
-#: The kernel is advised on weights that edgebench maps layer by layer and that stay mapped.
-_is_advised = first_reason(
-    only("inference", TORCH),
-    refuse(
-        "its schedule gives weights back, or advises the kernel itself",
-        lambda target: target.settings.get("schedule") != "bulk",
-    ),
-    refuse_set("its weights are copied to the accelerator", "accelerator", CUDA),
-    refuse_set("its weights are converted, so they are in no file", "precision"),
-    refuse_set("the kernel is advised already", "page_advice"),
-)
 _by_layer = first_reason(
     only("inference", TORCH),
     refuse_set("it makes one token after the other of the same weights", "schedule", GENERATE),
@@ -155,34 +144,6 @@ REMEDIES = (
             loader=_COPIED,
         ),
         effort=LINE,
-    ),
-    # Storage works while the processor does.
-    Remedy(
-        "next-layer-ahead",
-        "maps the weights, and has the next layer's read while this one runs",
-        costs="next to nothing: a system call for each layer",
-        source="madvise(2), MADV_WILLNEED",
-        unfit=_is_advised,
-        setting=with_keys(
-            "weights.madvise(mmap.MADV_WILLNEED, start, length)   # of the next layer, before this",
-            page_advice="willneed",
-            loader=_MAPPED,
-        ),
-        effort=REWRITE,
-    ),
-    # The memory of the layer that has run is free for activations and the runtime.
-    Remedy(
-        "pageout-behind",
-        "maps the weights, and has the kernel drop each layer's as soon as it has run",
-        costs=_READ_AGAIN,
-        source="madvise(2), MADV_PAGEOUT",
-        unfit=_is_advised,
-        setting=with_keys(
-            "libc.madvise(start, length, 21)   # MADV_PAGEOUT, of a layer's weights, after it",
-            page_advice="pageout",
-            loader=_MAPPED,
-        ),
-        effort=REWRITE,
     ),
     # The least memory: one layer's weights.
     _order(

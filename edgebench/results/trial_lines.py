@@ -63,7 +63,7 @@ SETTING_TYPES: Mapping[str, Any] = {
         (
             *("schedule", "loader", "engine", "gc", "page_cache", "precision", "accelerator"),
             *("network", "data", "optimizer", "activation", "trained", "start", "framework"),
-            *("shape", "loss", "page_advice", "optimization", "remedy", "cwd"),
+            *("shape", "loss", "optimization", "remedy", "cwd"),
         ),
         str,
     ),

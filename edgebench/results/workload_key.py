@@ -59,7 +59,6 @@ _USUAL: dict[str, tuple[Any, str]] = {
     "malloc_trim": (False, "malloc_trim"),
     "interop_threads": (None, "inter-op threads {}"),
     "huge_pages": (True, "no huge pages"),
-    "page_advice": (None, "{}"),
     "remedy": (None, "{}"),
 }
 

@@ -12,7 +12,6 @@ from edgebench.layers.names import (
     ADMISSION,
     COPY,
     GENERATE,
-    PAGE_ADVICE,
     SCHEDULES,
     STREAM,
     WEIGHT_PRECISIONS,
@@ -102,8 +101,6 @@ class InferenceWorkload(TomlTable):
         precision: PyTorch: type of weights, input and activations; ``int8``: weights of linear
             layers. Not with ``loader = "mmap"`` or the schedule ``stream``. Default: as in the
             files.
-        page_advice: what the kernel is told of weights at the borders of layers; with
-            ``loader = "mmap"`` and ``schedule = "bulk"`` alone. Default: nothing.
         schedule: when layers are loaded and executed, see below. Default:
             ``"linear"``; of files ``"whole"``.
         loader: how weights get into memory, see below. Default: ``"copy"``; of a TFLite file
@@ -145,7 +142,6 @@ class InferenceWorkload(TomlTable):
     precision: Annotated[str, one_of("precision", WEIGHT_PRECISIONS)] | None = key(
         None, '"bfloat16"'
     )
-    page_advice: Annotated[str, one_of("advice", PAGE_ADVICE)] | None = key(None, '"cold"')
     schedule: Axis[Annotated[str, one_of("schedule", (*SCHEDULES, WHOLE))]] | None = key(
         None, '"linear"'
     )
@@ -254,7 +250,7 @@ class InferenceWorkload(TomlTable):
                 )
 
     def _check_weights(self) -> None:
-        """How weights are loaded fits the schedule, the precision and the advice."""
+        """How weights are loaded fits the schedule and the precision."""
         streams = STREAM in (self.schedule or ())
         loader = self.loader or (COPY,)
         if streams and COPY in loader:
@@ -263,10 +259,6 @@ class InferenceWorkload(TomlTable):
         if self.precision and (loader != (COPY,) or streams):
             words = "weights of another precision are made in memory; write "
             raise KeysError(words, Named("loader", COPY), ', and no schedule "stream"')
-        if self.page_advice and (loader != ("mmap",) or self.schedule != ("bulk",)):
-            raise ValueError(
-                'advice is for weights that stay mapped; write loader = "mmap", schedule = "bulk"'
-            )
 
     def _references(self) -> list[ModelReference]:
         return [parse_reference(text, Path()) for text in self.pipeline or self.network or ()]
@@ -307,8 +299,7 @@ class InferenceWorkload(TomlTable):
         built = {one.name: one.to_json() for one in own if one.kind != KNOWN and not _is_file(one)}
         given = {"references": built, "input": self.input}
         if engine.name == TORCH:
-            given |= {"precision": self.precision, "page_advice": self.page_advice}
-            given |= process_settings(self)
+            given |= {"precision": self.precision, **process_settings(self)}
         else:
             axes["engine"] = (engine.name,)
         axes |= {axis: values for axis in engine.axes if (values := getattr(self, axis))}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from edgebench.layers.references import TIMM, TRANSFORMERS
+from edgebench.layers.references import TRANSFORMERS
 from edgebench.measures.strategies import strategy_of
 from edgebench.records import WRITTEN, LimitSetting
 from edgebench.units import parse_share
@@ -221,8 +221,8 @@ def libraries(settings: Mapping[str, Any]) -> tuple[str, ...]:
     if settings["kind"] != "training":
         # The extra with torch brings numpy as well.
         return ("torch",) if settings["kind"] in ("convolution", "hot-base") else ()
-    kinds = {one["kind"] for one in settings.get("references", {}).values()}
-    own = sorted(kinds & {TIMM, TRANSFORMERS})
+    references = settings.get("references", {}).values()
+    own = [TRANSFORMERS] if any(one["kind"] == TRANSFORMERS for one in references) else []
     of_data = LIBRARIES_OF_DATA.get(settings["data"], ())
     return (LIBRARIES[settings["framework"]], *own, *of_data)
 

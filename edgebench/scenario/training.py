@@ -44,13 +44,11 @@ from edgebench.workloads.training.names import (
     FRAMEWORKS,
     FROM_FOLDER,
     IN_TENSORFLOW,
-    LSTM,
     MLP,
     OPTIMIZERS,
     PRECISIONS,
     PYTORCH,
     SCRATCH,
-    SIZED,
     SYNTHETIC,
     TENSORFLOW,
     WHOLE,
@@ -78,9 +76,9 @@ class TrainingWorkload(TomlTable):
         kind: ``training``.
         framework: ``tensorflow`` trains ``basic_cnn`` and ``alexnet`` alone.
         compiled: TensorFlow compiles a step into one graph; its phases can't be told apart.
-        network: ``mlp``, ``basic_cnn``, ``lstm``, a network known for inference, or your own
+        network: ``mlp``, ``basic_cnn``, a network known for inference, or your own
             (``"file.py:Net"``).
-        depth: hidden layers of ``mlp``, layers of ``lstm``.
+        depth: hidden layers of ``mlp``.
         width: nodes of each of them.
         activation: of ``mlp``.
         optimizer: ``momentum`` is 0.9.
@@ -159,11 +157,6 @@ class TrainingWorkload(TomlTable):
                     f"a batch of {batch} can't be cut into {parts} equal parts; "
                     "choose an accumulation that divides it"
                 )
-        if LSTM in self.network and 0 in self.depth:
-            raise ValueError("an lstm needs at least one layer; write depth = 1 or more")
-        if LSTM in self.network and True in self.checkpointing:
-            words = "an lstm has no blocks to checkpoint; leave it or "
-            raise KeysError(words, Named("checkpointing"), " out")
         own = [one for one in (*self.network, *self.data, self.loss) if one and ":" in one]
         names = [network_name(one) for one in own]
         if twice := [one for one in names if names.count(one) > 1]:
@@ -254,7 +247,6 @@ class TrainingWorkload(TomlTable):
         for framework, network, data, where in itertools.product(
             *own_axes, list(accelerator_settings(self.accelerator))
         ):
-            sized = network in SIZED
             shapes: tuple[str | None, ...] = self.shape or ()
             if data != SYNTHETIC:
                 shapes = ((None if ":" in data else "x".join(map(str, DATA_SHAPES[data]))),)
@@ -269,7 +261,7 @@ class TrainingWorkload(TomlTable):
             axes = {
                 **given,
                 "compiled": self.compiled if framework == TENSORFLOW else (None,),
-                **({} if sized else {"depth": (None,), "width": (None,)}),
+                **({} if network == MLP else {"depth": (None,), "width": (None,)}),
                 "activation": self.activation if network == MLP else (None,),
                 "shape": shapes,
             }

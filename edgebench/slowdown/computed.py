@@ -137,7 +137,6 @@ def workload_of(settings: Mapping[str, Any], tables: Tables) -> Workload:
         # NaN is not itself.
         "computing on an accelerator": accelerator is not None and accelerator == accelerator,
         "text generation": generates_text(settings),
-        "advice about pages": bool(settings.get("page_advice")),
         "weights of another precision": settings.get("precision") in WEIGHT_PRECISIONS,
         "several networks": "+" in str(settings.get("pipeline")),
         f"the schedule {schedule}": schedule not in _IN_ORDER,

@@ -169,15 +169,11 @@ def _answer(
 
 
 def _broken(what: str, done: subprocess.CompletedProcess[bytes]) -> MachineError:
-    if done.returncode == -signal.SIGKILL:
-        return MachineError(
-            f"{what}: the kernel killed the process that read it, most likely for memory",
-            remedy="free some memory, or prepare it on a machine with more: dmesg | tail",
-        )
     if done.returncode < 0:
         return MachineError(
-            f"{what}: a library crashed ({signal.Signals(-done.returncode).name})",
-            remedy="the file may be damaged: write it again",
+            f"{what}: {signal.Signals(-done.returncode).name} ended the process that read it",
+            remedy="after SIGKILL: free some memory (dmesg | tail); else the file may be damaged: "
+            "write it again",
         )
     errors = done.stderr.decode(errors="replace")
     last = (errors.strip().splitlines() or [f"exit code {done.returncode}"])[-1]

@@ -13,18 +13,6 @@ from edgebench.layers.pages import PageRange
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def mapping_fields(pages: PageRange) -> dict[str, str]:
-    inside, found = False, dict[str, str]()
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        first, _, rest = line.partition(" ")
-        if "-" in first:
-            start, end = (int(word, 16) for word in first.split("-"))
-            inside = start <= pages.address < end
-        elif inside:
-            found[first.rstrip(":")] = rest.strip()
-    return found
-
-
 def resident_bytes(pages: PageRange) -> int:
     inside, found = False, 0
     for line in Path("/proc/self/smaps").read_text().splitlines():

@@ -80,7 +80,8 @@ def test_the_cache_holds_keys_and_values_of_all_tokens_but_the_last(
     pipeline = build_pipeline(settings, SpanLog())
     pipeline.schedule.run(pipeline.inputs, 0)
     assert isinstance(pipeline.schedule, Generate)
-    assert pipeline.schedule.most_cache_bytes == 2 * (PROMPT + NEW - 1) * TOKEN_BYTES[name]
+    most_bytes = 2 * (PROMPT + NEW - 1) * TOKEN_BYTES[name]
+    assert pipeline.schedule.notes() == {"key_value_cache_bytes": most_bytes}
     assert pipeline.schedule.cache_bytes() == 0
 
 

@@ -36,7 +36,7 @@ def test_flags_name_their_inputs() -> None:
         ("int64 1x8", "int64 without its values", "<1000"),
         ("int64 1x8 <0", "no values '<0'", "<1000"),
         ("bool 1x8 <2", "no values '<2'", "ones, zeros"),
-        ("float32 1x8 arange", "no values 'arange'", "normal"),
+        ("float32 1x8 arange", "no values 'arange'", "ones, zeros"),
     ],
 )
 def test_what_is_no_input_is_answered_with_one(text: str, says: str, remedy: str) -> None:

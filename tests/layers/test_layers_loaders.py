@@ -135,20 +135,16 @@ def test_a_missing_file_is_named(loader: Callable[[Path], dict], tmp_path: Path)
 
 
 MAPPED = {"loader": "mmap"}
-BULK = 'write loader = "mmap", schedule = "bulk"'
 
 
 @pytest.mark.parametrize(
     ("keys", "limits", "says"),
     [
-        # Fewer bits are made in memory of their own; stream and advice are of mapped weights.
+        # Fewer bits are made in memory of their own; stream is of mapped weights.
         ({**MAPPED, "precision": "bfloat16"}, {}, 'write loader = "copy"'),
         ({**MAPPED, "precision": "int8", "schedule": "stream"}, {}, 'write loader = "copy"'),
         ({"schedule": "stream", "loader": "copy"}, {}, 'weights; write loader = "mmap"'),
         ({**MAPPED, "schedule": "stream"}, {"plan": "walk"}, "in a walk the limit moves"),
-        ({"page_advice": "cold", "schedule": "bulk"}, {}, BULK),
-        ({**MAPPED, "page_advice": "cold"}, {}, BULK),
-        ({**MAPPED, "page_advice": "cold", "schedule": "linear"}, {}, BULK),
     ],
 )
 def test_keys_that_the_loader_rules_out_are_refused(

@@ -15,7 +15,6 @@ from edgebench.layers.samples import some_values
 from edgebench.layers.tensor_files import loaded_bytes
 from edgebench.layers.weights import manifest
 from edgebench.run.advise.planner import relative_distance
-from edgebench.scenario.scenario import scenario_of
 
 pytestmark = pytest.mark.torch
 
@@ -79,16 +78,6 @@ def test_what_is_no_plain_linear_layer_stays():
 def test_a_tied_weight_stays_as_it_is():
     layer, x = nn.Linear(8, 4), torch.rand(3, 8)
     assert torch.equal(Int8Linear(layer)(x), layer(x))
-
-
-def test_settings_without_the_key_stay_as_they_were():
-    """So that sweeps of before are continued, and compared with later ones."""
-    workload = {"kind": "inference", "network": "squeezenet1_1"}
-    (with_it,), (without,) = (
-        scenario_of({"schema": 1, "name": "half", "workload": keys}).workload_settings()
-        for keys in ({**workload, "precision": "bfloat16"}, workload)
-    )
-    assert with_it == {**without, "precision": "bfloat16"}
 
 
 def test_numbers_that_are_infinite_are_none():

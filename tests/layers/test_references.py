@@ -90,25 +90,17 @@ def test_a_reference_survives_json(tmp_path: Path) -> None:
         ("gone.pt", "no file", "ls "),
         ("weights.pt", "weights.pt is a checkpoint", "package.module:function"),
         ("exported.pt", "is a program of torch.export", "mv exported.pt exported.pt2"),
-        (
-            "a.gguf",
-            "weights for llama.cpp",
-            "edgebench minimum --file a.gguf -- llama-cli -m a.gguf",
-        ),
-        ("b.bin", "weights for llama.cpp", "-- llama-cli -m b.bin"),
-        ("b.h5", "Keras or HDF5 file", 'load_model("b.h5").save("b.keras")'),
-        ("d.ort", "ORT format", "name the .onnx file"),
-        ("e.engine", "TensorRT", "edgebench minimum --file e.engine -- python3 infer.py"),
+        ("a.gguf", "no engine of edgebench loads a.gguf", "--file a.gguf -- python3 infer.py"),
         ("w.safetensors", "holds weights and no network", "package.module:function"),
-        ("my b.h5", "Keras or HDF5 file", "edgebench minimum 'my b.keras'"),
-        ("saved/", "SavedModel of TensorFlow", "TFLiteConverter.from_saved_model"),
+        ("my b.h5", "no engine of edgebench loads my b.h5", "minimum --file 'my b.h5' --"),
+        ("saved/", "no engine of edgebench loads saved", ".tflite"),
         ("hub", "hub is a folder of transformers", "transformers:hub"),
         ("folder.onnx", "folder.onnx is no file", "ls -l"),
         ("net.py", "'net.py' names no function", "net.py:Net"),
         ("pkg:", "names no function", "pkg:make_network"),
         ("a b:make", "is no module's name", "package.module:function"),
         ("pkg:make?3", "'3' are no arguments", "name=value"),
-        ("timm:", "names no network", "timm:NAME"),
+        ("transformers:", "names no network", "transformers:FOLDER"),
         ("", "no network ''", "package.module:function"),
     ],
 )
@@ -116,7 +108,6 @@ def test_what_names_nothing_is_answered_with_what_to_write(
     tmp_path: Path, text: str, says: str, remedy: str
 ) -> None:
     (tmp_path / "folder.onnx").mkdir()
-    (tmp_path / "b.bin").write_bytes(b"GGUF\3")
     for folder, file in (("saved", "saved_model.pb"), ("hub", "config.json")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / file).touch()

@@ -79,8 +79,6 @@ def example_text(folder: Path, name: str) -> str:
         return INFERENCE.replace('network = ["alexnet", "lenet"]\n', "")
     if name == "prompt":
         return with_key(INFERENCE, "workload", "new_tokens = 4")
-    if name == "page_advice":
-        return with_key(INFERENCE, "workload", 'loader = "mmap"\nschedule = "bulk"')
     if name in ENGINE_OPTIONS:
         return INFERENCE.replace('["alexnet", "lenet"]', f'"{ENGINE_OPTIONS[name]}"')
     return INFERENCE

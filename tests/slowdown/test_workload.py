@@ -53,7 +53,6 @@ def test_a_batch_makes_tensors_larger_and_weights_not() -> None:
         ({"engine": "onnxruntime"}, "the engine onnxruntime"),
         ({"accelerator": "cuda"}, "an accelerator"),
         ({"new_tokens": 8}, "text generation"),
-        ({"page_advice": "cold"}, "advice about pages"),
         ({"precision": "int8"}, "another precision"),
         ({"pipeline": "net+other"}, "several networks"),
         ({"schedule": "deepeye"}, "the schedule deepeye"),

@@ -147,8 +147,6 @@ def test_import_is_a_workload_of_its_own() -> None:
     ("changes", "what"),
     [
         ({"networks": ["lenett"]}, "no network 'lenett'"),
-        ({"schedule": "liner"}, "no schedule 'liner'"),
-        ({"loader": "mmapp"}, "no loader 'mmapp'"),
         ({"weights": {"lenet": "/nowhere"}}, "no weights"),
         ({"image": 16}, "can't run on an input"),
     ],

@@ -22,9 +22,9 @@ LIBRARIES = {PYTORCH: "torch", TENSORFLOW: "tensorflow"}
 FRAMEWORKS = tuple(BACKENDS)
 #: Frameworks as tables and figures name them.
 TITLES = {PYTORCH: "PyTorch", TENSORFLOW: "TensorFlow"}
-MLP, BASIC_CNN, LSTM, ALEXNET = "mlp", "basic_cnn", "lstm", "alexnet"
+MLP, BASIC_CNN, ALEXNET = "mlp", "basic_cnn", "alexnet"
 #: Built without torchvision, for images of any shape.
-OWN = (MLP, BASIC_CNN, LSTM)
+OWN = (MLP, BASIC_CNN)
 #: Networks for training alone, and all that inference knows.
 TRAINED = (*OWN, *NETWORKS)
 #: What TensorFlow trains: the study that compares it with PyTorch has these two.
@@ -35,8 +35,6 @@ SHAPES = {
     "inception_v3": "3x299x299",
 }
 USUAL_SHAPE = "3x224x224"
-#: Those that have a depth and a width of their own.
-SIZED = (MLP, LSTM)
 ACTIVATIONS = ("relu", "tanh", "sigmoid")
 OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad")
 PRECISIONS = ("float32", "bfloat16")

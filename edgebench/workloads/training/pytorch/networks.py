@@ -30,7 +30,6 @@ from edgebench.workloads.training.names import (
     FILTERS,
     LAST,
     LAYERS,
-    LSTM,
     MLP,
     NOTHING,
     OWN,
@@ -51,22 +50,6 @@ _LEAST_LENET = 12
 _WITH_AUX = ("googlenet", "inception_v3")
 
 
-class Lstm(nn.Module):
-    """Stacked LSTM layers that read an image row by row; the last row's state is classified."""
-
-    def __init__(self, problem: Problem, width: int, depth: int) -> None:
-        super().__init__()
-        channels, _, columns = problem.shape
-        self.lstm = nn.LSTM(channels * columns, width, depth, batch_first=True)
-        self.classifier = nn.Linear(width, problem.classes)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Class scores of a batch."""
-        rows, _ = self.lstm(x.transpose(1, 2).flatten(2))
-        scores: torch.Tensor = self.classifier(rows[:, -1])
-        return scores
-
-
 def build_network(settings: Settings, problem: Problem) -> nn.Module:
     """Build the network with as many classes as the problem has; torch's generator draws it.
 
@@ -81,8 +64,6 @@ def build_network(settings: Settings, problem: Problem) -> nn.Module:
         for inward, outward in pairwise(sizes):
             layers += [nn.Linear(inward, outward), activation()]
         return nn.Sequential(*layers, nn.Linear(sizes[-1], problem.classes))
-    if name == LSTM:
-        return Lstm(problem, settings["width"], settings["depth"])
     if name == BASIC_CNN:
         return _basic_cnn(problem)
     if name == "lenet":
@@ -90,7 +71,7 @@ def build_network(settings: Settings, problem: Problem) -> nn.Module:
     if problem.shape[0] not in (1, 3):
         raise WorkloadError(
             f"{name} reads images of 3 colours, or grey ones, not of {problem.shape[0]} channels",
-            remedy="take another data set or shape; mlp, lenet, basic_cnn and lstm read any",
+            remedy="take another data set or shape; mlp, lenet and basic_cnn read any",
         )
     if name == "mobilenet_v1":
         return MobileNetV1(problem.classes)
