@@ -39,29 +39,23 @@ def digest(checkpoint: Path) -> str:
     return sha256.hexdigest()
 
 
-def refuse_large_files(files: Iterable[Path]) -> None:
-    """Refuse a network in files that does not fit into memory, where it is read before any trial.
+def refuse_too_large(name: str, needed_bytes: int) -> None:
+    """Refuse a network that has to be in memory as a whole, before any trial, and does not fit.
 
     Raises:
-        WorkloadError: it is larger than what is free; or one is not there.
+        WorkloadError: it needs more than is free.
     """
     # Lazy: see above; no trial asks.
     import psutil
 
     from edgebench.units import format_size
 
-    paths = list(files)
-    try:
-        needed = sum(path.stat().st_size for path in paths)
-    except OSError as error:
-        raise WorkloadError(f"it can't be read: {error.strerror}", where=error.filename) from error
     free = psutil.virtual_memory().available
-    if needed > free:
+    if needed_bytes > free:
         raise WorkloadError(
-            f"it has {format_size(needed)} and must be read into memory, of which "
-            f"{format_size(free)} are free on this machine",
-            where=str(paths[0]),
-            remedy="free some memory, or measure a smaller one: with weights of fewer bits, say",
+            f"{name} needs about {format_size(needed_bytes)} of memory, and {format_size(free)} "
+            "are free on this machine",
+            remedy="free some memory, or make it smaller: fewer weights, or weights of fewer bits",
         )
 
 

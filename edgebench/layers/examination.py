@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -23,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from edgebench.errors import EdgebenchError, WorkloadError
+from edgebench.layers.disk import refuse_too_large
 from edgebench.layers.input_specs import parse_inputs
 from edgebench.layers.network import Cut, LayerPart, Place, cut, watching
 from edgebench.layers.references import KNOWN, ModelReference
@@ -42,7 +42,6 @@ from edgebench.layers.sources import (
     seeded,
     seeded_network,
 )
-from edgebench.units import format_size
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ def examine(name: str, settings: Mapping[str, Any], batch: int = 1) -> ExaminedN
     except Exception as error:
         if not source.has_weights:
             raise _cant_run(source, empty.model, sample, error) from error
-        refuse_too_large(source.name, empty.model)
+        refuse_large_model(source.name, empty.model)
         model = seeded_network(source, seed, weights=False)
         try:
             network_cut, rows = _cut_and_table(model, sample, empty)
@@ -188,21 +187,14 @@ def _on_meta(sample: Sample) -> Sample:
     return map_sample(sample, lambda tensor: tensor.to("meta"))
 
 
-def refuse_too_large(name: str, model: nn.Module) -> None:
-    """Refuse a network that has to be in memory as a whole and does not fit there.
+def refuse_large_model(name: str, model: nn.Module) -> None:
+    """Refuse a network that has to be run for real and does not fit into memory.
 
     Raises:
         WorkloadError: it needs more than is free.
     """
     weights = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
-    needed = int(_REAL_SHARE * weights)
-    free = psutil.virtual_memory().available
-    if needed > free:
-        raise WorkloadError(
-            f"{name} needs about {format_size(needed)} to be built, and {format_size(free)} "
-            "are free on this machine",
-            remedy="make it smaller by its arguments, or prepare it on a larger machine",
-        )
+    refuse_too_large(name, int(_REAL_SHARE * weights))
 
 
 def _cant_run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from types import ModuleType
 
 import torch
@@ -35,12 +34,6 @@ def import_torchvision() -> ModuleType:
         from torchvision import models
     module: ModuleType = models
     return module
-
-
-def register_torchvision() -> None:
-    """Have torchvision's operators known before another library imports it, if it is there."""
-    with suppress(ImportError):
-        import_torchvision()
 
 
 def construct(name: str) -> nn.Module:

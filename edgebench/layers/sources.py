@@ -8,6 +8,7 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from torch.overrides import TorchFunctionMode
 
 from edgebench.errors import WorkloadError, error_words
 from edgebench.extras import need
-from edgebench.layers.disk import refuse_large_files
-from edgebench.layers.known_networks import construct, input_shape, register_torchvision
+from edgebench.layers.disk import refuse_too_large
+from edgebench.layers.known_networks import construct, import_torchvision, input_shape
 from edgebench.layers.own_function import OwnFunction, own_files, required_arguments
 from edgebench.layers.references import (
     CODE,
@@ -311,7 +312,9 @@ def _transformers() -> Any:
     need(TRANSFORMERS)
     # The library would look elsewhere for what is not in the folder.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    register_torchvision()
+    # Known before the library imports torchvision, if it is there.
+    with suppress(ImportError):
+        import_torchvision()
     import transformers
 
     return transformers
@@ -374,7 +377,7 @@ class ExportedNetwork(NetworkSource):
 
     def _load(self) -> torch.export.ExportedProgram:
         if self._path.name != self._HOLLOW:
-            refuse_large_files([self._path])
+            refuse_too_large(self._path.name, self._path.stat().st_size)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -419,13 +422,11 @@ class EmptyNetwork:
     Attributes:
         computed: buffers by name, as the constructor computes them: index tables, counts.
         tied: groups of names that are one tensor.
-        light: whether it was built without memory for its weights from the start.
     """
 
     model: nn.Module
     computed: dict[str, torch.Tensor]
     tied: list[list[str]]
-    light: bool
 
 
 def empty_network(source: NetworkSource, seed: int = 0) -> EmptyNetwork:
@@ -439,7 +440,6 @@ def empty_network(source: NetworkSource, seed: int = 0) -> EmptyNetwork:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = _built_light(source) if source.may_be_light else None
-    light = model is not None
     if model is None:
         model = seeded_network(source, seed, weights=False)
     computed = {name: buffer for name, buffer in model.named_buffers() if not buffer.is_meta}
@@ -448,7 +448,7 @@ def empty_network(source: NetworkSource, seed: int = 0) -> EmptyNetwork:
         names[id(tensor)].append(name)
     tied = [group for group in names.values() if len(group) > 1]
     # No gradients: torch's counter of operations would follow those of parameters.
-    return EmptyNetwork(model.to("meta").eval().requires_grad_(False), computed, tied, light)
+    return EmptyNetwork(model.to("meta").eval().requires_grad_(False), computed, tied)
 
 
 def seeded_network(source: NetworkSource, seed: int, weights: bool) -> nn.Module:

@@ -29,7 +29,7 @@ from edgebench.layers.examination import (
     LayerTableRow,
     cut_file,
     examine,
-    refuse_too_large,
+    refuse_large_model,
 )
 from edgebench.layers.network import PREPARE_AGAIN, SharedFile
 from edgebench.layers.samples import named_tensors
@@ -73,7 +73,7 @@ def prepare_weights(
         if checkpoint is not None:
             weights = _from_checkpoint(checkpoint, network)
         elif source.has_weights:
-            refuse_too_large(source.name, network.empty.model)
+            refuse_large_model(source.name, network.empty.model)
             tensors = named_tensors(seeded_network(source, seed, weights=True))
             weights = lambda key, meta: tensors[key]  # noqa: E731
         else:
@@ -262,7 +262,6 @@ def _network(name: str, request: dict[str, Any]) -> dict[str, Any]:
         # A network measured with another input may take another path through itself.
         write(cut_file(folder, request), network.cut.to_json().encode())
         about["content"] = content_of(network.source)
-        about["built_light"] = network.empty.light
     read_through(sorted(folder.glob("*.safetensors")))
     none = (None, 0)
     rows = [

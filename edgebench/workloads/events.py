@@ -138,16 +138,8 @@ def spent_between(before: Used, after: Used) -> tuple[int, int, int, int]:
 
 
 def event_line(event: str, t_ns: int, **data: Any) -> str:
-    """Write the line of a note, of a round's counts, or of what an accelerator is or did."""
+    """Write the line of any other event."""
     return json.dumps({"event": event, "t_ns": t_ns, **data}) + "\n"
-
-
-def collection_line(start_ns: int, end_ns: int, generation: int, collected: int) -> str:
-    """Write the line of a garbage collection; ``collected``: how many objects it freed."""
-    return (
-        f'{{"event": "collection", "generation": {generation}, "start_ns": {start_ns}, '
-        f'"t_ns": {end_ns}, "collected": {collected}}}\n'
-    )
 
 
 def _number(value: int | None) -> str:

@@ -25,7 +25,6 @@ from edgebench.workloads.events import (
     SpanPlace,
     Spent,
     Used,
-    collection_line,
     end_line,
     event_line,
     spent_between,
@@ -123,7 +122,7 @@ class CgroupReadings:
     """
 
     def __init__(self, descriptors: Descriptors) -> None:
-        self._usage_fd, self._swap_fd = descriptors["usage"], descriptors["swap"]
+        self.usage_fd, self._swap_fd = descriptors["usage"], descriptors["swap"]
         self._swap_is_memsw = descriptors["swap_is_memsw"]
         #: The mark's; None where the kernel can't reset it.
         self.peak_fd = descriptors["peak"] if descriptors["peak_resets"] else None
@@ -139,7 +138,7 @@ class CgroupReadings:
         Args:
             faults: of the process so far; None: read the mark in any case.
         """
-        usage = None if self._usage_fd is None else int(os.pread(self._usage_fd, 32, 0))
+        usage = None if self.usage_fd is None else int(os.pread(self.usage_fd, 32, 0))
         swap = None if self._swap_fd is None else int(os.pread(self._swap_fd, 32, 0))
         if self._swap_is_memsw and usage is not None and swap is not None:
             swap = swap - usage if swap > usage else 0
@@ -156,11 +155,6 @@ class CgroupReadings:
         if self.peak_fd is not None:
             os.pwrite(self.peak_fd, b"0", 0)
             self.peak_bytes = self.usage_bytes
-
-    def free_bytes(self, limit_bytes: int | None) -> int | None:
-        """Subtract what is in use now from a limit; None without a limit or its counter."""
-        usage = None if self._usage_fd is None else int(os.pread(self._usage_fd, 32, 0))
-        return None if limit_bytes is None or usage is None else max(0, limit_bytes - usage)
 
 
 @dataclass(slots=True)
@@ -262,7 +256,8 @@ class Recorder:
 
         It may come at any allocation, while this thread records: it waits for no lock.
         """
-        line = collection_line(start_ns, end_ns, generation, collected)
+        about = {"generation": generation, "start_ns": start_ns, "collected": collected}
+        line = event_line("collection", end_ns, **about)
         if not self._lock.acquire(blocking=False):
             self._waiting.append(line)
             return
@@ -333,7 +328,10 @@ class Recorder:
 
     def free_bytes(self, limit_bytes: int | None) -> int | None:
         """Subtract what is in use now from a limit; None without a limit or its counter."""
-        return self._cgroup.free_bytes(limit_bytes)
+        fd = self._cgroup.usage_fd
+        if limit_bytes is None or fd is None:
+            return None
+        return max(0, limit_bytes - int(os.pread(fd, 32, 0)))
 
     def _line(self, line: str) -> None:
         with self._lock:

@@ -145,10 +145,8 @@ def test_inputs_are_called_by_name(folder: Path) -> None:
     check_outputs(f"{HERE}/outside_models.py:Pair", folder, EVERY[:1], input=described)
 
 
-def test_a_network_that_cant_run_on_meta_is_built_with_memory(folder: Path) -> None:
-    """The manifest says so, and its layers are those of the path that it takes."""
+def test_a_network_that_cant_run_on_meta_has_the_layers_of_the_path_it_takes(folder: Path) -> None:
     _, made = prepared(f"{HERE}/outside_models.py:Deciding", folder)
-    assert made["built_light"] is False
     assert [row["part"] for row in made["table"]] == ["first", "second"]
     assert Deciding().eval()(torch.ones(1, 8)).shape == (1, 8)
 
@@ -183,6 +181,28 @@ def test_code_that_was_moved_is_the_same_network(folder: Path) -> None:
     assert made[0]["folder"] != made[1]["folder"]
 
 
+BERT = json.dumps(CONFIGS["bert"]).encode()
+#: Files of networks that are refused.
+REFUSED = {
+    "broken.pt2": b"PK\x03\x04 cut short",
+    "model.onnx": b"",
+    "empty/none": b"",
+    "strange/config.json": b'{"model_type": "nothing known"}',
+    "pickled/config.json": BERT,
+    "pickled/pytorch_model.bin": b"",
+    "pickled_beside/config.json": BERT,
+    "pickled_beside/pytorch_model.bin": b"",
+    "pickled_beside/other.safetensors": b"",
+    "elsewhere/config.json": BERT,
+    "elsewhere/model.safetensors.index.json": b'{"weight_map": {"a": "../secret.safetensors"}}',
+    "torn/config.json": BERT,
+    "torn/model.safetensors.index.json": b'{"weight_map": {"a": 5}}',
+    "with_code/config.json": b'{"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}}',
+    "with_code/own.py": b"raise SystemExit('it ran')\n",
+    "large.py": b"from torch import nn\n\ndef make():\n    return nn.Linear(3 * 10**6, 10**6)\n",
+}
+
+
 @pytest.mark.parametrize(
     ("text", "says", "remedy"),
     [
@@ -204,35 +224,11 @@ def test_what_cant_be_had_is_said_in_a_sentence(
 ) -> None:
     if text.startswith("transformers"):
         pytest.importorskip("transformers")
-    (folder / "broken.pt2").write_bytes(b"PK\x03\x04 cut short")
-    (folder / "model.onnx").write_bytes(b"")
+    for name, content in REFUSED.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
     with zipfile.ZipFile(folder / "another.pt2", "w") as archive:
         archive.writestr("config.json", "{}")
-    (folder / "empty").mkdir()
-    (folder / "strange").mkdir()
-    (folder / "strange" / "config.json").write_text('{"model_type": "nothing known"}')
-    (folder / "pickled").mkdir()
-    (folder / "pickled" / "config.json").write_text(json.dumps(CONFIGS["bert"]))
-    (folder / "pickled" / "pytorch_model.bin").write_bytes(b"")
-    (folder / "pickled_beside").mkdir()
-    (folder / "pickled_beside" / "config.json").write_text(json.dumps(CONFIGS["bert"]))
-    (folder / "pickled_beside" / "pytorch_model.bin").write_bytes(b"")
-    (folder / "pickled_beside" / "other.safetensors").write_bytes(b"")
-    for name, index in (
-        ("elsewhere", '{"metadata": {}, "weight_map": {"a": "../secret.safetensors"}}'),
-        ("torn", '{"weight_map": {"a": 5}}'),
-    ):
-        (folder / name).mkdir()
-        (folder / name / "config.json").write_text(json.dumps(CONFIGS["bert"]))
-        (folder / name / "model.safetensors.index.json").write_text(index)
-    (folder / "with_code").mkdir()
-    (folder / "with_code" / "config.json").write_text(
-        json.dumps({"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}})
-    )
-    (folder / "with_code" / "own.py").write_text("raise SystemExit('it ran')\n")
-    (folder / "large.py").write_text(
-        "from torch import nn\n\ndef make():\n    return nn.Linear(3 * 10**6, 10**6)\n"
-    )
     keys = {"input": "float32 1x3000000"} if text.startswith("large") else {}
     with pytest.raises(WorkloadError, match=says) as refused:
         prepared(text, folder, **keys)

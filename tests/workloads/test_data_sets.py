@@ -1,16 +1,19 @@
-"""Data sets by name: real files through torchvision's own code, made ones from a seed."""
+"""Data sets by name, real and made ones, and the verb that lists, reads and fetches them."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 from data_making import TRAIN, write_cifar, write_mnist
 
-from edgebench.errors import WorkloadError
+from edgebench.cli import cli
+from edgebench.errors import UsageError, WorkloadError
 from edgebench.workloads.training.data_sources import load_data
-from edgebench.workloads.training.names import DATA_SHAPES, FROM_FOLDER
+from edgebench.workloads.training.names import DATA_SETS, DATA_SHAPES, FROM_FOLDER
 
 
 def test_digits_are_those_of_the_uci_repository():
@@ -127,3 +130,31 @@ def test_made_images_can_be_learned():
     tested = data.test.images.reshape(len(data.test), 1, -1)
     nearest = np.square(tested - means).sum(2).argmin(1)
     assert (nearest == data.test.labels).mean() > 0.9
+
+
+def data(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["data", *words])
+
+
+def test_all_are_listed_with_what_to_type(tmp_path: Path):
+    shown = data("--folder", str(tmp_path))
+    assert shown.exit_code == 0
+    assert all(name in shown.output for name in DATA_SETS)
+    assert "edgebench data mnist --download" in shown.output
+
+
+@pytest.mark.torch
+def test_files_that_are_there_are_seen(tmp_path: Path):
+    """JSON says so, and a name alone is read whole."""
+    write_mnist(tmp_path)
+    told = json.loads(data("--folder", str(tmp_path), "--json").output)
+    states = {row["name"]: row["state"] for row in told["data_sets"]}
+    assert states["mnist"] == "downloaded"
+    words = " ".join(data("mnist", "--folder", str(tmp_path)).output.split())
+    assert "12 training and 4 test images of 1x28x28, in 10 classes" in words
+
+
+@pytest.mark.parametrize("words", [("--download",), ("digits", "--download")])
+def test_only_sets_of_files_are_fetched(words: tuple[str, ...]):
+    with pytest.raises(UsageError, match="can be downloaded"):
+        CliRunner().invoke(cli, ["data", *words], catch_exceptions=False)

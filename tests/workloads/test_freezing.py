@@ -159,36 +159,6 @@ def test_nothing_trained_leaves_nothing():
     assert not model(torch.randn(2, 3, 12, 12)).requires_grad
 
 
-def test_frozen_parts_cost_no_gradient_by_torchs_own_categories():
-    held = {share: _most_gradients(share) for share in (0.2, 1.0)}
-    whole = sum(
-        p.nbytes for p in PartialTraining(network(), TrainedPart("filters", 1.0), 1).parameters
-    )
-    assert held[1.0] >= 0.95 * whole
-    assert held[0.2] < 0.4 * held[1.0]
-
-
-def _most_gradients(share: float) -> int:
-    from torch.profiler import ProfilerActivity, profile
-    from torch.profiler._memory_profiler import Category
-
-    model = network()
-    freezing = PartialTraining(model, TrainedPart("filters", share), seed=1)
-    optimizer = torch.optim.SGD(freezing.parameters, lr=0.1)
-    options = {"profile_memory": True, "record_shapes": True, "with_stack": True}
-    with profile(activities=[ProfilerActivity.CPU], **options) as profiler:
-        freezing.draw()
-        step(model)
-        optimizer.step()
-    held, most, memory = 0, 0, profiler._memory_profile()
-    for _, action, (key, version), size in memory.timeline:
-        if memory._categories.get(key, version) is not Category.GRADIENT:
-            continue
-        held += {"CREATE": size, "PREEXISTING": size, "DESTROY": -size}.get(action.name, 0)
-        most = max(most, held)
-    return most
-
-
 def test_grouped_filters_are_refused():
     model = nn.Sequential(nn.Conv2d(8, 8, 3, groups=4))
     with pytest.raises(WorkloadError, match="4 groups"):

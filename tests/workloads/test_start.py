@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
-from training_making import Told, settings, trained
+from training_making import Told, settings
 
 from edgebench.errors import WorkloadError
 from edgebench.scenario.scenario import scenario_of
@@ -35,14 +35,6 @@ def test_a_checkpoint_is_what_training_starts_with(tmp_path: Path):
     file, saved = tmp_path / "lenet.pt", tensors()
     torch.save(saved, file)
     assert not differ(started(file), saved)
-
-
-def test_training_goes_on_from_a_checkpoint(tmp_path: Path):
-    file = tmp_path / "lenet.safetensors"
-    save_file(tensors(), file)
-    from_there = trained(network="lenet", image=28, steps=2, start=str(file)).losses
-    assert from_there != trained(network="lenet", image=28, steps=2).losses
-    assert from_there == trained(network="lenet", image=28, steps=2, start=str(file)).losses
 
 
 def test_another_number_of_classes_keeps_its_last_layer_to_itself(tmp_path: Path):

@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from shared_sweeps import SharedSweep
 
-from edgebench.records import SCHEMA
-from edgebench.results.results import Results, load
+from edgebench.results.results import load
 from edgebench.results.trial_readings import read_trial
-from edgebench.run.sweep.sweep import SweepOptions, run_sweep
-from edgebench.scenario.scenario import scenario_of
-from tests.quiet import Quiet
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch]
-
-
-def swept(folder: Path, memory: list[str], **workload: Any) -> Results:
-    tables = {
-        "schema": SCHEMA,
-        "name": "made",
-        "repeats": 1,
-        "timeout": "2m",
-        "workload": {"kind": "training", "threads": 1, **workload},
-        "limits": {"memory": memory, "swap": "none"},
-    }
-    return load(run_sweep(scenario_of(tables), SweepOptions(folder, "test"), Quiet()).folder)
 
 
 @pytest.mark.root
@@ -43,30 +24,6 @@ def test_a_limit_takes_time_and_no_numbers(shared_sweep: SharedSweep):
     phases = results.phases[results.phases["round"] >= 0]
     assert set(phases["phase"]) == {"round", "data", "forward", "backward", "step"}
     assert (phases["peak_bytes"] > 0).all()
-
-
-@pytest.mark.long
-def test_training_that_needs_more_is_killed_and_told(tmp_path: Path):
-    results = swept(
-        tmp_path,
-        ["260M"],
-        network="basic_cnn",
-        data="synthetic",
-        shape="3x64x64",
-        batch=128,
-        steps=1,
-    )
-    outcomes = results.trials.set_index("limit_label")["outcome"]
-    assert dict(outcomes) == {"max": "ok", "260M": "oom-killed"}
-
-
-@pytest.mark.long
-def test_a_loss_that_is_no_number_is_an_outcome(tmp_path: Path):
-    results = swept(tmp_path, ["max"], network="mlp", learning_rate=1e5, steps=30)
-    (trial,) = results.sweeps[0].records
-    assert trial.outcome == "failed"
-    assert "the loss became nan in step" in (trial.reason or "")
-    assert results.steps["loss"].isna().sum() == 1
 
 
 def test_each_phase_has_torch_s_peak(shared_sweep: SharedSweep):

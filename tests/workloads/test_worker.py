@@ -170,18 +170,6 @@ def gone(weights: Path, tmp_path: Path) -> Path:
     return gone
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_weights_that_vanish_end_the_trial_with_their_name(
-    schedule: str, gone: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """In whatever thread they are loaded: an error, never a hang, and no traceback."""
-    code, events = worker_here(inference(gone.parent, schedule=schedule))
-    assert code == 1
-    assert notes(events)["error"]["where"] == str(gone)
-    assert "Traceback" not in capfd.readouterr().err
-    assert unfinished_span(events) is not None
-
-
 def test_a_worker_that_fails_says_so_in_a_process_of_its_own(gone: Path) -> None:
     done, events = worker(inference(gone.parent, schedule="partial"))
     assert done.returncode == 1

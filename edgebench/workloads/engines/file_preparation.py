@@ -18,7 +18,7 @@ from edgebench.layers.disk import (
     digest,
     evict,
     read_through,
-    refuse_large_files,
+    refuse_too_large,
     settle,
     weights_in,
 )
@@ -76,10 +76,11 @@ def _network(
         what = f"{engine.title} can't be used: {joined_words(lacking)} is not installed"
         raise MachineError(what, where=name, remedy=install(*lacking))
     # Before anything reads it, and again with what it names.
-    refuse_large_files([file])
+    refuse_too_large(file.name, file.stat().st_size)
     with engine.named_errors("read it", path):
         parts = engine.parts(file)
-    refuse_large_files(parts)
+    size = sum(part.stat().st_size for part in parts)
+    refuse_too_large(file.name, size)
     digests = [digest(part) for part in parts]
     content = digests[0]
     if len(parts) > 1:
@@ -137,7 +138,6 @@ def _network(
         ) from error
     for part in parts:
         evict(part)
-    size = sum(part.stat().st_size for part in parts)
     nodes = model.timed_nodes()
     rows = [{"order": 0, "name": LOADING if nodes else "(network)", "part": "0"}]
     rows += [

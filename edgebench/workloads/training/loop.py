@@ -33,12 +33,6 @@ CountOfRight = Callable[[], int | None]
 _MOST_KEPT_BYTES = 64 * 1024
 
 
-def counted(count: CountOfRight) -> CountOfRight:
-    """Count now, and return the count."""
-    right = count()
-    return lambda: right
-
-
 def counted_later(count: CountOfRight, kept_bytes: int) -> CountOfRight:
     """Count now if counting later would keep more than a few pages.
 
@@ -46,7 +40,10 @@ def counted_later(count: CountOfRight, kept_bytes: int) -> CountOfRight:
         count: reads the scores.
         kept_bytes: of the scores.
     """
-    return count if kept_bytes <= _MOST_KEPT_BYTES else counted(count)
+    if kept_bytes <= _MOST_KEPT_BYTES:
+        return count
+    right = count()
+    return lambda: right
 
 
 Settings = Mapping[str, Any]
@@ -274,7 +271,7 @@ class TrainingLoop:
             of_part, count = self.trained.loss_and_count(result)
             loss += of_part
             # Or the scores of all parts would be kept.
-            counts.append(count if parts == 1 else counted(count))
+            counts.append(counted_later(count, 0 if parts == 1 else sys.maxsize))
             # Or the next part's forward would still hold them.
             del batch, result
         return loss, counts

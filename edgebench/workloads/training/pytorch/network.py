@@ -260,9 +260,20 @@ class TorchNetwork:
             return self.network(batch.images)
         except Exception as error:
             # Of a user's own network anything may come.
-            if self._is_own or isinstance(error, (RuntimeError, ValueError, AssertionError)):
-                raise self._refused(batch, error) from None
-            raise
+            expected = self._is_own or isinstance(error, (RuntimeError, ValueError, AssertionError))
+            if not expected or is_memory_error(error):
+                raise
+            shape = " x ".join(map(str, batch.images.shape))
+            says = (str(error).splitlines() or [type(error).__name__])[0]
+            given, remedy = "images", "give it larger ones with image = 224, or a larger batch"
+            if self._is_own:
+                given = "inputs"
+                remedy = (
+                    'give it what its forward takes: data = "synthetic" with shape = "3x64x64", or '
+                    'data = "file.py:function"'
+                )
+            what = f"{self._settings['network']} can't be trained on {given} of {shape}: {says}"
+            raise WorkloadError(what, remedy=remedy) from None
 
     def backward(self, result: TorchResult) -> None:
         """Run autograd's pass; none where nothing is trained."""
@@ -306,22 +317,6 @@ class TorchNetwork:
             "gradients": _bytes(p.grad for p in self._parameters if p.grad is not None),
             "optimizer": _bytes(value for value in kept if isinstance(value, torch.Tensor)),
         }
-
-    def _refused(self, batch: TorchBatch, error: Exception) -> Exception:
-        if is_memory_error(error):
-            return error
-        shape = " x ".join(map(str, batch.images.shape))
-        says = (str(error).splitlines() or [type(error).__name__])[0]
-        given = "inputs" if self._is_own else "images"
-        what = f"{self._settings['network']} can't be trained on {given} of {shape}: {says}"
-        if self._is_own:
-            remedy = (
-                'give it what its forward takes: data = "synthetic" with shape = "3x64x64", or '
-                'data = "file.py:function"'
-            )
-        else:
-            remedy = "give it larger ones with image = 224, or a larger batch"
-        return WorkloadError(what, remedy=remedy)
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:

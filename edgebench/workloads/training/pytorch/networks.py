@@ -301,13 +301,9 @@ class PartialTraining:
             self._filters = [FilterSubset(layer, part.share) for layer in filtered]
         elif part.kind != WHOLE:
             self._train({LAST: self._layers[-1:], NOTHING: []}.get(part.kind, self._layers))
-        self._parameters = [p for p in network.parameters() if p.requires_grad]
-        self._parameters += [p for some in self._filters for p in some.parameters()]
-
-    @property
-    def parameters(self) -> list[nn.Parameter]:
-        """What an optimizer may ever step. Without a gradient it leaves a parameter as it is."""
-        return self._parameters
+        #: What an optimizer may ever step. Without a gradient it leaves a parameter as it is.
+        self.parameters = [p for p in network.parameters() if p.requires_grad]
+        self.parameters += [p for some in self._filters for p in some.parameters()]
 
     def draw(self) -> None:
         """Choose what this step trains; does nothing where chance has no part in it."""
