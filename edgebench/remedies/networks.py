@@ -17,7 +17,7 @@ from edgebench.remedies.base import (
     with_keys,
 )
 from edgebench.workloads.engines.engine import TORCH, engine_of
-from edgebench.workloads.training.names import LAST, LSTM, WHOLE
+from edgebench.workloads.training.names import LAST, WHOLE
 
 #: Accumulation cuts a batch into the first of these numbers of parts that divides it.
 _PARTS = (4, 3, 2)
@@ -242,10 +242,7 @@ REMEDIES = (
         costs="about a third more time where memory is no limit: a second forward pass",
         source="Chen et al., Training Deep Nets with Sublinear Memory Cost (2016)",
         changes="running averages of batch normalisation, which see each batch twice",
-        unfit=first_reason(
-            only("training", TORCH),
-            refuse_set("an lstm has no blocks to checkpoint", "network", LSTM),
-        ),
+        unfit=only("training", TORCH),
         setting=with_keys(
             "x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",
             checkpointing=True,

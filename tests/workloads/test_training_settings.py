@@ -38,7 +38,7 @@ def scenario(folder: Path, *lines: str) -> Any:
         ),
         (
             ['network = "alexnet"', 'framework = "tensorflow"', 'precision = "bfloat16"'],
-            "in float32, without checkpointing and per_layer; leave precision out",
+            "in float32, by its own loss, without checkpointing and per_layer; leave precision out",
         ),
         (['network = "mlp"', 'framework = "tensorflw"'], "did you mean 'tensorflow'?"),
         (['network = "mlp"', 'framework = "tensorflow"'], "only basic_cnn and alexnet, not mlp"),
