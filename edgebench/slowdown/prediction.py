@@ -389,8 +389,9 @@ def source_of(
     With a ``storage`` that was not measured, what was measured with another tells.
 
     Raises:
-        ResultsError: none are there, or nothing can be predicted from them.
-        MachineError: the device was not calibrated with that kind of swap; no torch.
+        ResultsError: none are there, or nothing can be predicted from them; constants are missing.
+        MachineError: the device was not calibrated with that kind of swap; requests are held, and
+            how many bytes one has was not measured; no torch.
         UsageError: several devices, and none was named.
         WorkloadError: no such network.
     """
@@ -406,33 +407,24 @@ def source_of(
             tried = [data for data in tried if data in held]
     if not tried:
         groups[0] = _with_layers(groups[0], query)
-    measured, counted = measured_limits(results), counted_by_workload(results)
-    predictors = tuple(Predictor(data, measured, counted) for data in groups)
-    source = PredictionSource(predictors, results, [*results.warnings, *warnings], query)
-    return at_storage(source, moved) if moved else source
-
-
-def at_storage(source: PredictionSource, storage: StorageSpeed) -> PredictionSource:
-    """Return the source of the same networks with a storage on which nothing was run.
-
-    Data whose rounds were counted go first, then those with trials of what was asked for.
-
-    Raises:
-        ResultsError: constants are missing.
-        MachineError: requests are held, and how many bytes one has was not measured.
-    """
-    counted, query = counted_by_workload(source.results), source.query
-    here = source.predictors[0].data
-    if query.network is not None:
-        pairs = [(p.data, tried_workloads(p.data, query)) for p in source.predictors]
-        known = [data for data, own in pairs if any(one.workload in counted for one in own)]
-        here = [*known, *(data for data, own in pairs if own), here][0]
-    if here.calibration is None:
-        what = f"no results with storage {storage.label} here, and no constants to compute them"
-        raise ResultsError(what, remedy="measure the constants first: edgebench calibrate")
-    there = replace(here, calibration=here.calibration.held_to(storage))
-    predictor = Predictor(here, measured_limits(source.results), counted, there)
-    return replace(source, predictors=(predictor,), storage=storage)
+    measured, counted, there = measured_limits(results), counted_by_workload(results), None
+    if moved:
+        here = groups[0]
+        if query.network is not None:
+            # Data whose rounds were counted go first, then those with trials of what is asked for.
+            known = (
+                data
+                for data in tried
+                if any(one.workload in counted for one in tried_workloads(data, query))
+            )
+            here = [*known, *tried, here][0]
+        if here.calibration is None:
+            what = f"no results with storage {moved.label} here, and no constants to compute them"
+            raise ResultsError(what, remedy="measure the constants first: edgebench calibrate")
+        groups = [here]
+        there = replace(here, calibration=here.calibration.held_to(moved))
+    predictors = tuple(Predictor(data, measured, counted, there) for data in groups)
+    return PredictionSource(predictors, results, [*results.warnings, *warnings], query, moved)
 
 
 def _with_layers(data: DeviceData, query: WorkloadQuery) -> DeviceData:

@@ -11,8 +11,7 @@ from made_sweep import make
 from made_workloads import curve, device
 from verb_making import DEVICE, SHAPE, calibration, predicted
 
-from edgebench.boards.board import AS_IS, parse_storage
-from edgebench.errors import ResultsError
+from edgebench.boards.board import AS_IS
 from edgebench.results.results import Results, load
 from edgebench.slowdown import context, prediction
 from edgebench.slowdown.calibration import save_calibration
@@ -24,10 +23,6 @@ from edgebench.slowdown.context import (
     matching_device_data,
 )
 from edgebench.slowdown.prediction import (
-    PredictionSource,
-    Predictor,
-    WorkloadQuery,
-    at_storage,
     source_of,
     workload_query,
 )
@@ -105,12 +100,19 @@ def test_machines_of_one_name_are_told_apart(tmp_path: Path) -> None:
 def test_what_was_counted_goes_before_what_was_only_tried(
     both: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = source_of(both, workload_query("alexnet"))
     held = {curve.workload for curve in by_storage(both)[SLOW].curves if curve.network == "alexnet"}
-    fast = parse_storage("read=50MB/s")
-    assert at_storage(source, fast).predictors[0].data.storage == AS_IS
+
+    def used() -> DeviceData:
+        source = source_of(both, workload_query("alexnet"), storage="read=50MB/s")
+        (predictor,) = source.predictors
+        assert predictor.there is not None
+        assert predictor.there.constants.held is not None
+        assert predictor.there.constants.held.storage == "read=50MB/s"
+        return predictor.data
+
+    assert used().storage == AS_IS
     monkeypatch.setattr(prediction, "counted_by_workload", lambda _: dict.fromkeys(held))
-    assert at_storage(source, fast).predictors[0].data.storage == SLOW
+    assert used().storage == SLOW
 
 
 def test_a_storage_on_which_nothing_ran_is_computed(both: Path) -> None:
@@ -120,16 +122,3 @@ def test_a_storage_on_which_nothing_ran_is_computed(both: Path) -> None:
     assert {at["source"] for at in found} == {"layer table"}
     totals = [next(t for t in at["phases"] if t["phase"] == "total") for at in found]
     assert totals[0]["slowdown"] > totals[1]["slowdown"] > 1
-
-
-def test_constants_of_a_held_disk_are_those_of_the_disk() -> None:
-    held = calibration(device=DEVICE).held_to(parse_storage("read=20MB/s"))
-    here = DeviceData("jetson-nano", "file", (), {}, held)
-    source = PredictionSource((Predictor(here),), Results([]), [], WorkloadQuery())
-    there = at_storage(source, parse_storage(SLOW)).predictors[0].there
-    assert there is not None
-    assert there.constants.held is not None
-    assert there.constants.held.storage == SLOW
-    bare = replace(source, predictors=(Predictor(replace(here, calibration=None)),))
-    with pytest.raises(ResultsError, match="edgebench calibrate"):
-        at_storage(bare, parse_storage(SLOW))
