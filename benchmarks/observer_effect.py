@@ -58,9 +58,13 @@ def inference(network: str, rounds: int, warm: int) -> tuple[Words, Words]:
     scenario = scenario_of({"schema": 1, "name": "observer-effect", "workload": workload})
     settings = next(iter(scenario.workload_settings()))
     manifest = prepare_networks(
-        [network], cache=cache_folder(None), seed=scenario.seed, checkpoints={}, batch=1,
-        image=None, identity=None,
-    )  # fmt: skip
+        [network],
+        cache=cache_folder(None),
+        seed=scenario.seed,
+        checkpoints={},
+        image=None,
+        identity=None,
+    )
     weights = {network: manifest["networks"][network]["folder"]}
 
     def words(ends: bool) -> Words:

@@ -5,11 +5,9 @@
 files     which files, read all the time, keep the smallest program alive
 interval  how often ``memory.stat`` must be read for that
 lists     sizes of the lists at one kill, and what reclaim did in vain (trace events)
-pages     file pages in the group beside the smallest program
 rounds    a program like a network, by how it is read
 limits    the same unread, by its limit
 seldom    the same where some tries are killed, by how seldom it is read (``--tries 40``)
-settings  the same unread, by cores, rest between rounds and kind of swap
 kinds     the smallest program unread, under each kind of lists that the kernel has
 
 Needs root, a C compiler, and swap (a file is made where there is none free). A section's rows

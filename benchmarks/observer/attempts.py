@@ -89,16 +89,15 @@ class Ended:
     seconds: list[float]
 
 
-def attempt(bench: Bench, mib: float, command: list[str], look: Look, cores: int = 0) -> Ended:
+def attempt(bench: Bench, mib: float, command: list[str], look: Look) -> Ended:
     """Run a command in a fresh group of that limit, with more swap than it needs."""
     name = f"{os.getpid()}-observer-{bench.rng.getrandbits(40):x}"
-    cgroup = bench.parent.create(name, accounting=False)
+    cgroup = bench.parent.create(name)
     try:
         cgroup.set_limits(Limits(memory_bytes=int(mib * MIB)))
-        pinned = tuple(sorted(os.sched_getaffinity(0)))[:cores] if cores else None
         with reading(cgroup.path / look.file if look.file else None, look.every_ms):
             done = subprocess.run(
-                join_command(cgroup, command, None, pinned),
+                join_command(cgroup, command, None, None),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,

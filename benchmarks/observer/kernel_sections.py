@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
-from observer.attempts import MIB, Arm, Bench, Ended, Look, attempt, in_turns
+from observer.attempts import Bench, Ended, Look, attempt, in_turns
 from observer.kill_trace import lines_of, printed_lists, tracing
 from scipy.stats import fisher_exact
-
-from edgebench.cgroups.leftovers import Ownership
-from edgebench.cgroups.swap import SwapControl
 
 #: Idle, hot, weights, passes, rounds, rest and loading of the program like a network.
 ROUNDS = ("60", "8", "90", "3", "8", "0.2", "0.5")
@@ -22,14 +18,14 @@ NEAR_MIB = 94
 UNREAD = Look()
 
 
-def smallest(bench: Bench, look: Look, *more: str) -> Ended:
+def smallest(bench: Bench, look: Look) -> Ended:
     """The smallest program under 64 MiB."""
-    return attempt(bench, 64, [bench.all_active, "56", "24", *more], look)
+    return attempt(bench, 64, [bench.all_active, "56", "24"], look)
 
 
 def files(bench: Bench) -> list[dict[str, Any]]:
     """Each readable file of a group's folder, or those that were asked for."""
-    group = bench.parent.create(f"{os.getpid()}-observer-files", accounting=False)
+    group = bench.parent.create(f"{os.getpid()}-observer-files")
     names = sorted(path.name for path in group.path.iterdir() if _readable(path))
     group.remove()
     looks = [Look(), *(Look(name) for name in names if not bench.only or name in bench.only)]
@@ -55,27 +51,9 @@ def interval(bench: Bench) -> list[dict[str, Any]]:
     return in_turns(bench, arms, bench.tries, bench.at_once)
 
 
-def pages(bench: Bench) -> list[dict[str, Any]]:
-    """File pages that belong to the group, on a disk; reclaim then has a list to begin with."""
-    file = bench.folder / "pages"
-    arms = []
-    for mib in (0, 1, 4, 16):
-
-        def one(mib: int = mib) -> Ended:
-            file.unlink(missing_ok=True)
-            file.write_bytes(os.urandom(max(mib, 1) * MIB))
-            with file.open("rb") as opened:
-                os.fsync(opened.fileno())
-                os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            return smallest(bench, Look(), *(["0", str(mib), str(file)] if mib else []))
-
-        arms.append((f"{mib} MiB of file pages in the group", one))
-    return in_turns(bench, arms, bench.tries)
-
-
-def like_a_network(bench: Bench, mib: float, look: Look = UNREAD, cores: int = 0) -> Ended:
+def like_a_network(bench: Bench, mib: float, look: Look = UNREAD) -> Ended:
     """The rounds' program, with the settings of all sections."""
-    return attempt(bench, mib, [bench.rounds, *ROUNDS], look, cores)
+    return attempt(bench, mib, [bench.rounds, *ROUNDS], look)
 
 
 def some_rounds(bench: Bench, look: Look) -> Ended:
@@ -121,36 +99,6 @@ def seldom(bench: Bench) -> list[dict[str, Any]]:
     return [unread, *read]
 
 
-def settings(bench: Bench) -> list[dict[str, Any]]:
-    """One thing changed at a time; one program at once, so that cores mean something."""
-
-    def with_rest(rest: str) -> Ended:
-        words = [*ROUNDS[:5], rest, ROUNDS[6]]
-        return attempt(bench, NEAR_MIB, [bench.rounds, *words], Look())
-
-    arms: list[Arm] = [
-        ("as above", lambda: like_a_network(bench, NEAR_MIB)),
-        ("on one core", lambda: like_a_network(bench, NEAR_MIB, cores=1)),
-        ("no rest between rounds", lambda: with_rest("0")),
-        ("1 s of rest", lambda: with_rest("1")),
-        ("2.5 s of rest", lambda: with_rest("2.5")),
-    ]
-    rows = in_turns(bench, arms, bench.tries, at_once=1)
-    return rows + _with_zram(bench)
-
-
-def _with_zram(bench: Bench) -> list[dict[str, Any]]:
-    """With zram used before all other swap."""
-    with Ownership() as ownership, SwapControl(ownership) as swap:
-        state = swap.use("zram", 512 * MIB)
-        assert state.device
-        subprocess.run(["swapoff", state.device], check=True)
-        subprocess.run(["swapon", "--priority", "100", state.device], check=True)
-        return in_turns(
-            bench, [("swap in zram", lambda: like_a_network(bench, NEAR_MIB))], bench.tries
-        )
-
-
 def kinds(bench: Bench) -> list[dict[str, Any]]:
     """Active and inactive lists, and multi-generation lists where the kernel has both."""
     switch = Path("/sys/kernel/mm/lru_gen/enabled")
@@ -180,5 +128,5 @@ def lists(bench: Bench) -> list[dict[str, Any]]:
     raise SystemExit("none of 20 tries was killed")
 
 
-_ALL = (files, interval, lists, pages, rounds, limits, seldom, settings, kinds)
+_ALL = (files, interval, lists, rounds, limits, seldom, kinds)
 SECTIONS = {section.__name__: section for section in _ALL}
