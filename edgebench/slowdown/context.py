@@ -187,7 +187,7 @@ def matching_device_data(
 ) -> tuple[list[DeviceData], list[str]]:
     """Return the data of one device, by kind of swap and storage, and what is missing.
 
-    The first is of the machine that is calibrated here, if one is, has swap, and the most curves.
+    The first is calibrated, if one is, has swap, and the most curves.
     A kind without any trial is known from its calibration alone: unlimited times and layer tables
     still hold.
 
@@ -209,14 +209,8 @@ def matching_device_data(
             f"no results of device {device!r} here, and another's say nothing of it",
             remedy=f"known here: {', '.join(devices)}; or: edgebench run quickstart",
         )
-    home = {data.machine for data in own if data.calibrated} or {data.machine for data in own}
     # Swap that isn't given is one that the device was calibrated with, never silently none.
-    own.sort(
-        key=lambda data: (
-            *(data.machine not in home, not data.calibrated),
-            *(data.swap_kind == "none", -len(data.curves)),
-        )
-    )
+    own.sort(key=lambda d: (not d.calibrated, d.swap_kind == "none", -len(d.curves)))
     if matching := [data for data in own if swap_kind in (None, data.swap_kind)]:
         return matching, warnings
     assert swap_kind is not None

@@ -20,7 +20,7 @@ from edgebench.run.trial.session import Session, open_session
 from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.slowdown.calibration import Scan
 from edgebench.workloads.memory_settings import FROZEN
-from edgebench.workloads.scan import Area
+from edgebench.workloads.scan import ScannedArea
 
 MIB = 1 << 20
 LIMIT = 32 * MIB
@@ -145,7 +145,7 @@ def test_an_area_leaves_nothing_to_the_next(session: Session, tmp_path: Path, sc
     ]
     assert [s.number for s in made if s.what == "read"] == [0, 0, 0]
     assert all(s.resident_bytes == 20 * MIB for s in made[-3:])
-    left = Area(48 * MIB, scanned)
+    left = ScannedArea(area([], 48 * MIB, scanned))
     assert left.resident_bytes() < MIB
     left.close()
 
@@ -182,12 +182,12 @@ def test_the_runtime_is_limited_to_its_own_size(
 
 
 def test_an_area_holds_what_was_written():
-    area = Area(4 * MIB)
-    assert area.fill() == area.read() == 4 * MIB
-    pages = {bytes(area._view[at : at + mmap.PAGESIZE]) for at in range(0, MIB, mmap.PAGESIZE)}
+    memory = ScannedArea(area([], 4 * MIB))
+    assert memory.fill() == memory.read() == 4 * MIB
+    pages = {bytes(memory._view[at : at + mmap.PAGESIZE]) for at in range(0, MIB, mmap.PAGESIZE)}
     assert len(pages) == MIB // mmap.PAGESIZE
-    assert area.resident_bytes() == 4 * MIB
-    area.close()
+    assert memory.resident_bytes() == 4 * MIB
+    memory.close()
 
 
 def test_the_scanned_file_is_kept(tmp_path: Path):
