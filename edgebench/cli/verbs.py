@@ -15,7 +15,7 @@ GROUPS = {
         "calibrate": "Measure the speed of this device's memory, swap and disk.",
         "boards": "List the boards that --board can emulate, with sources.",
         "data": "List the data sets to train on, or download one.",
-        "fleet": "Run sweeps on several machines, or share one among them.",
+        "fleet": "Run a scenario on several machines.",
     },
     "Look": {
         "show": "Show a sweep's results as a table, or a study's tables.",

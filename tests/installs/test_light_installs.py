@@ -232,13 +232,8 @@ def telling(chosen: tuple[str, ...]) -> list[Call]:
     What works without it is tried in the base install.
     """
     tried = [one for one in CALLS if one.needs]
-    works = [one for one in tried if own(one, chosen) and not one.costly]
+    works = [one for one in tried if one.needs == {*chosen} and not one.costly]
     return [one for one in tried if not has(one, chosen)] + works
-
-
-def own(one: Call, chosen: tuple[str, ...]) -> bool:
-    """Whether these extras are all and only those that it needs."""
-    return one.needs == {*chosen}
 
 
 @pytest.mark.promise(
