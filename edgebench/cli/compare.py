@@ -78,18 +78,6 @@ def compare(
             where="A B",
             remedy="edgebench compare A B; of several devices: edgebench compare --devices results",
         )
-    _compare_two(a, b, threshold, all_rows, verbose, as_json, across)
-
-
-def _compare_two(
-    a: Path,
-    b: Path,
-    threshold: str,
-    all_rows: bool,
-    verbose: bool,
-    as_json: bool,
-    across: dict[str, bool],
-) -> None:
     from edgebench.analysis.compare import compare_sweeps
     from edgebench.results.results import latest, load
 
@@ -101,20 +89,18 @@ def _compare_two(
     sweeps = [load(latest(path)).sweeps[0] for path in (a, b)]
     compared = compare_sweeps(sweeps[0], sweeps[1], threshold=share, **across)
     if as_json:
-        print_warnings(compared.warnings)
         ends = {"a": sweeps[0].path, "b": sweeps[1].path}
         print_json({**ends, "regressions": len(compared.regressions), **asdict(compared)})
     else:
         print_comparisons(sweeps, compared, all_rows, verbose)
-        print_warnings(compared.warnings, None if verbose else "--verbose")
+    print_warnings(compared.warnings, None if verbose or as_json else "--verbose")
+    following = f"edgebench show {typed_path(sweeps[1].path)}"
     if compared.regressions or compared.is_slower_overall:
         raise RegressionError(
-            regression_words(compared),
-            where=str(sweeps[1].path),
-            remedy=f"edgebench show {typed_path(sweeps[1].path)}",
+            regression_words(compared), where=str(sweeps[1].path), remedy=following
         )
     if not as_json:
-        print_next(f"edgebench show {typed_path(sweeps[1].path)}")
+        print_next(following)
 
 
 #: Verdicts that are listed with --all only, where there are more than a few.

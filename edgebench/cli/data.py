@@ -35,6 +35,9 @@ def data(name: str | None, folder: Path, download: bool, as_json: bool) -> None:
 
     Reading it finds a corrupt file before a sweep does. Only --download downloads anything.
     """
+    from edgebench.identity import caller_identity
+    from edgebench.workloads.preparation import describe_data_set
+
     if name:
         need(*LIBRARIES_OF_DATA.get(name, ()))
     if download:
@@ -44,7 +47,12 @@ def data(name: str | None, folder: Path, download: bool, as_json: bool) -> None:
         from edgebench.workloads.training.data_sources import download_vision
 
         download_vision(name, folder)
-    rows = [_read(name, folder)] if name else [_listed(one, folder) for one in DATA_SETS]
+    rows = [_listed(one, folder) for one in ([name] if name else DATA_SETS)]
+    if name:
+        found = describe_data_set(name, folder, identity=caller_identity())
+        rows[0]["shape"] = "x".join(map(str, found["shape"]))
+        count = f"{found['train']} training and {found['test']} test images"
+        rows[0]["state"] = f"{count} of {rows[0]['shape']}, in {found['classes']} classes"
     if as_json:
         print_json({"folder": folder, "data_sets": rows})
         return
@@ -70,13 +78,3 @@ def _listed(name: str, folder: Path) -> dict[str, str]:
 
 def _is_there(name: str, folder: Path) -> bool:
     return all((folder / file).is_file() for file in VISION_FILES.get(name, ()))
-
-
-def _read(name: str, folder: Path) -> dict[str, str]:
-    from edgebench.identity import caller_identity
-    from edgebench.workloads.preparation import describe_data_set
-
-    found = describe_data_set(name, folder, identity=caller_identity())
-    shape = "x".join(map(str, found["shape"]))
-    count = f"{found['train']} training and {found['test']} test images of {shape}"
-    return {"name": name, "shape": shape, "state": f"{count}, in {found['classes']} classes"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,9 +38,7 @@ from edgebench.scenario.flags import PLACE_KEYS
 from edgebench.units import format_limit
 
 if TYPE_CHECKING:
-    from edgebench.analysis.layer_costs import LayerPeakTable
-    from edgebench.analysis.layer_table import LayerCostTable, LayerRow
-    from edgebench.results.results import Results
+    from edgebench.analysis.layer_table import LayerCostTable
     from edgebench.run.sweep.sweep import SweepSummary
 
 #: Options that are used only to measure.
@@ -93,7 +90,9 @@ def layers(
     NETWORK, --memory, --schedule, --loader and --batch then choose what is shown.
     """
     from edgebench.analysis.layer_costs import layer_cost_tables, layer_peak_tables
+    from edgebench.answers.limits import needs_words, workload_answer
     from edgebench.cli.run import refuse_unexpected
+    from edgebench.results.facts import sweep_facts
     from edgebench.results.results import latest, load
 
     def draw() -> list[Path]:
@@ -126,7 +125,9 @@ def layers(
         ]
         print_json({"path": loaded.path, "files": files, "tables": data, "schema": LAYERS_SCHEMA})
     else:
-        names, needs = brief_names(map(_workload, tables)), _needs(loaded)
+        names = brief_names(map(_workload, tables))
+        facts = (one for sweep in loaded.sweeps for one in sweep_facts(sweep).workloads)
+        needs = {one.key.id: needs_words(workload_answer(one)) for one in facts}
         for table, shown, peaks in zip(tables, costs, memory, strict=True):
             if table is not tables[0]:
                 click.echo()
@@ -140,7 +141,13 @@ def layers(
                 for lost in table.unfinished
             )
             if peaks and verbose:
-                print_table(_peaks_table(table, peaks, rows))
+                methods = [method.strategy for method in peaks.methods]
+                known = [peaks.peaks.get((row.network, row.order), {}) for row in rows]
+                columns = [size_cells([layer.get(name) for layer in known]) for name in methods]
+                layer_names = [layer_name(table, row) for row in rows]
+                cells = [list(line) for line in zip(layer_names, *columns, strict=True)]
+                title = "peaks by memory strategy, unlimited"
+                print_table(Table(("layer", *methods), cells, ("layer",), title))
                 print_lines(f"{m.strategy}: {m.method}; {m.error_source}" for m in peaks.methods)
         print_figures(files)
         click.echo(f"results: {shown_path(loaded.path)}")
@@ -180,15 +187,6 @@ def _measure(asked: dict[str, Any]) -> SweepSummary:
         return run_sweep(scenario, where, progress)
 
 
-def _needs(loaded: Results) -> dict[str, str]:
-    """Return what each workload needs, by its id."""
-    from edgebench.answers.limits import needs_words, workload_answer
-    from edgebench.results.facts import sweep_facts
-
-    workloads = (workload for sweep in loaded.sweeps for workload in sweep_facts(sweep).workloads)
-    return {one.key.id: needs_words(workload_answer(one)) for one in workloads}
-
-
 def _workload(table: LayerCostTable) -> str:
     words = [table.network, *(str(table.settings.get(key)) for key in ("schedule", "loader"))]
     words.append(f"batch {table.settings.get('batch', 1):g}")
@@ -197,11 +195,3 @@ def _workload(table: LayerCostTable) -> str:
     words += [emulation_words(board)] if board else []
     words += [] if held == AS_IS else [storage_words(held)]
     return " · ".join(words)
-
-
-def _peaks_table(table: LayerCostTable, peaks: LayerPeakTable, rows: Sequence[LayerRow]) -> Table:
-    names = [method.strategy for method in peaks.methods]
-    known = [peaks.peaks.get((row.network, row.order), {}) for row in rows]
-    columns = [size_cells([layer.get(name) for layer in known]) for name in names]
-    cells = [[layer_name(table, row), *cells] for row, *cells in zip(rows, *columns, strict=True)]
-    return Table(("layer", *names), cells, ("layer",), "peaks by memory strategy, unlimited")

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -36,6 +36,7 @@ from edgebench.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from edgebench.run.sweep.sweep import SweepSummary
+    from edgebench.scenario.points import Point
     from edgebench.scenario.preview import Preview
     from edgebench.scenario.scenario import Scenario
 
@@ -129,8 +130,15 @@ def print_dry_run(scenario: Scenario, command: str, as_json: bool) -> None:
 
 
 def _rows(seen: Preview, scenario: Scenario) -> list[tuple[str, str]]:
+    def written(point: Point, key: str) -> str:
+        value = point.settings.get("networks" if key == "network" else key)
+        value = point.settings.get(key) if value is None else value
+        if isinstance(value, list):
+            return (" " if key == "command" else "+").join(value)
+        return "" if value is None else str(value)
+
     columns = [
-        *((key, [_setting(point.settings, key) for point in seen.points]) for key in _SHOWN),
+        *((key, [written(point, key) for point in seen.points]) for key in _SHOWN),
         *_limits(seen),
     ]
     rows = [(name, ", ".join(filter(None, dict.fromkeys(values)))) for name, values in columns]
@@ -148,13 +156,6 @@ def _rows(seen: Preview, scenario: Scenario) -> list[tuple[str, str]]:
     return [*rows, ("time limit", f"{format_duration(scenario.timeout_s)} a trial")]
 
 
-def _setting(settings: dict[str, Any], key: str) -> str:
-    value = (settings.get("networks") if key == "network" else None) or settings.get(key)
-    if isinstance(value, list):
-        return (" " if key == "command" else "+").join(value)
-    return "" if value is None else str(value)
-
-
 def _limits(seen: Preview) -> Iterator[tuple[str, list[str]]]:
     """Yield each limit with its value at each point, as the scenario has it."""
     limits = [point.limits for point in seen.points]
@@ -168,17 +169,13 @@ def _limits(seen: Preview) -> Iterator[tuple[str, list[str]]]:
         values = filter(None, (getattr(limit, name) for limit in limits))
         words = [value if isinstance(value, str) else f"{value:g}" for value in values]
         yield name.replace("_", " "), words
-    named = [(point.settings.get("accelerator"), point.limits) for point in seen.points]
-    if any(name for name, _ in named):
-        yield (
-            "accelerator",
-            [
-                f"{name} of {format_size(limits.accelerator_bytes)}"
-                if limits.accelerator_bytes is not None
-                else str(name or "none")
-                for name, limits in named
-            ],
-        )
+    if any("accelerator" in point.settings for point in seen.points):
+        words = []
+        for point in seen.points:
+            size = point.limits.accelerator_bytes
+            of = "" if size is None else f" of {format_size(size)}"
+            words.append(f"{point.settings.get('accelerator', 'none')}{of}")
+        yield "accelerator", words
 
 
 def print_summary(summary: SweepSummary, verbose: bool, as_json: bool) -> None:

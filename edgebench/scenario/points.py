@@ -85,26 +85,18 @@ class PlannedTrial:
 def points(scenario: Scenario) -> list[Point]:
     """Every combination of the scenario's axes, always in the same order."""
     limits = list(scenario.limits.settings())
+    # On the processor alone, points with and without an accelerator's limit are the same.
+    bare = list(dict.fromkeys(replace(one, accelerator_bytes=None) for one in limits))
     combinations = [
         (settings, one)
         for settings in scenario.workload_settings()
-        for one in _fitting(settings, limits)
+        for one in (limits if settings.get("accelerator") else bare)
     ]
     width = max(3, len(str(len(combinations))))
     return [
         Point(f"p{number:0{width}d}", settings, one, parse_share(one.label))
         for number, (settings, one) in enumerate(combinations, start=1)
     ]
-
-
-def _fitting(settings: Mapping[str, Any], limits: Sequence[LimitSetting]) -> Sequence[LimitSetting]:
-    """Return the limits of a point with these settings.
-
-    None of an accelerator that it doesn't use.
-    """
-    if settings.get("accelerator"):
-        return limits
-    return list(dict.fromkeys(replace(one, accelerator_bytes=None) for one in limits))
 
 
 def points_digest(made: Iterable[Point]) -> str:
