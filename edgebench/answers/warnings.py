@@ -73,7 +73,6 @@ _DOUBTS: Mapping[str, tuple[WarningKind, str]] = {
     "no_events": (WarningKind.EVENTS, "lines without events"),
     "events_dropped": (WarningKind.EVENTS, "too many events"),
     "notes_left_out": (WarningKind.EVENTS, "notes too large"),
-    "no_reading": (WarningKind.EVENTS, "no reading of {names}"),
     "other_swap_area": (WarningKind.SWAP, "{names}"),
     "uncounted_swap_ram": (WarningKind.SWAP, "{taken_bytes} of RAM"),
     "unsteady_rounds": (WarningKind.WALK, "rounds don't repeat"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.answers.warnings import warned, warning_lines
+from edgebench.answers.warnings import sweep_warnings, warning_lines, warnings_of
 from edgebench.boards.board import AS_IS
 from edgebench.cli.options import (
     device_option,
@@ -181,16 +181,19 @@ def _limits(seen: Preview) -> Iterator[tuple[str, list[str]]]:
 def print_summary(summary: SweepSummary, verbose: bool, as_json: bool) -> None:
     """Print the answer, where the trials are, and what to type next."""
     from edgebench.cli.show import print_sweep
+    from edgebench.results.facts import sweep_facts
     from edgebench.results.results import load
+    from edgebench.results.sweep_reader import read_sweep
 
     if as_json:
-        print_json({**asdict(summary), "warnings": warning_lines(warned(summary.doubts))})
+        sweep = read_sweep(summary.folder)
+        workloads = sweep_facts(sweep).workloads
+        doubts = [doubt for one in workloads for doubt in warnings_of(one, one.name)]
+        lines = warning_lines([*doubts, *sweep_warnings(sweep)])
+        print_json({**asdict(summary), "warnings": lines})
         return
     took = f"{summary.trials} trials, {format_duration(summary.wall_s)}"
     print_sweep(load(summary.folder), verbose=verbose, took=took)
-    each, share = summary.harness_s_per_trial, summary.harness_share
-    if verbose and each is not None and share is not None:
-        print_lines([f"harness: {format_duration(each)} a trial, {share:.1%} of the trials' time"])
     print_lines([f"results: {shown_path(summary.folder)}"])
     print_next(f"edgebench report {typed_path(summary.folder)}")
 

@@ -70,14 +70,6 @@ ZSWAP_REMEDY = "echo N | sudo tee /sys/module/zswap/parameters/enabled"
 SWAPPINESS_REMEDY = "sudo sysctl vm.swappiness=60"
 LRU_GEN_REMEDY = "echo 0 | sudo tee /sys/kernel/mm/lru_gen/min_ttl_ms"
 READ_AHEAD_REMEDY = "echo 128 | sudo tee /sys/block/{disk}/queue/read_ahead_kb"
-#: Driver → what to type where the hypervisor is.
-_ON_THE_HOST = {
-    "virtio_balloon": "virsh setmem DOMAIN SIZE --live",
-    "virtio_mem": "virsh update-memory-device DOMAIN --requested-size SIZE",
-    "hv_balloon": "Set-VMMemory NAME -DynamicMemoryEnabled $false",
-    "xen_balloon": "xl mem-set DOMAIN SIZE",
-    "vmw_balloon": "give the machine a full reservation of its memory",
-}
 _LOOK_S = 0.25
 #: The page allocator's largest block (``MAX_PAGE_ORDER``); a larger order reports nothing.
 _LARGEST_ORDER = 10
@@ -319,8 +311,7 @@ def ballooning_check(target: CheckTarget) -> Observation:
     if drivers == ["virtio_balloon"] and pages == 0:
         # A balloon that never took anything disturbs nothing.
         return Observation(says)
-    on_the_host = "; or ".join(_ON_THE_HOST[name] for name in drivers)
-    return Observation(says, f"fix this machine's memory on its host: {on_the_host}")
+    return Observation(says, "fix this machine's memory on its host: no ballooning, no hot-plug")
 
 
 def disk_observation(machine: SystemFiles, path: Path) -> Observation:

@@ -174,7 +174,7 @@ def lru_gen(enabled: str, ttl_ms: str) -> dict[str, str]:
         (
             ballooning_check,
             {BALLOON: "0", "proc/vmstat": "balloon_inflate 0\n", UNPLUGS: "0"},
-            *("warn", "requested-size"),
+            *("warn", "on its host"),
         ),
     ],
 )

@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from edgebench.cgroups.interface import Counters, Limits
 from edgebench.cgroups.sampler_process import SampleSummary
@@ -21,7 +20,6 @@ from edgebench.records import (
     SamplerReport,
     Watching,
 )
-from edgebench.run.sweep.sweep import RecordedTrials
 from edgebench.run.trial.process import ProcessEnd
 from edgebench.run.trial.record import (
     Measured,
@@ -170,15 +168,6 @@ def test_the_base_is_told_at_the_end_of_the_import() -> None:
     odd = [{**event, "usage_bytes": "x"} if event["event"] == "end" else event for event in EVENTS]
     assert record(events=odd).base_bytes is None
     assert record(events=[{"event": "start", "id": []}, *EVENTS]).base_bytes == 40 * MIB
-
-
-def test_a_limit_that_did_not_hold_is_said_of_the_trial_and_of_its_sweep() -> None:
-    changed = Doubt("limit_changed", {"from_bytes": 64 * MIB}, ["memory"])
-    made = record(broken_limits=[changed])
-    assert made.broken_limits == [changed]
-    trials = RecordedTrials()
-    trials.add(made)
-    assert trials.doubts([]) == [structs.replace(changed, trial="0003")]
 
 
 def test_what_there_was_no_room_for_is_said() -> None:

@@ -247,24 +247,6 @@ def test_a_limit_that_was_changed_is_said(session: Session, files: TrialFiles) -
     assert trial(session, files, "pass", memory_mib=64).broken_limits == []
 
 
-def test_memory_of_a_grandchild_is_counted(session: Session, files: TrialFiles) -> None:
-    def check(held_s: float) -> None:
-        inner = TOUCH.format(mib=60, s=held_s)
-        code = (
-            "import subprocess, sys\n"
-            f"words = [sys.executable, '-I', '-S', '-c', {inner!r}]\n"
-            "[kid.wait() for kid in [subprocess.Popen(words) for _ in 'ab']]"
-        )
-        record = trial(session, files, code)
-        assert record.peak_bytes is not None
-        assert record.gnu_time_maxrss_bytes is not None
-        assert record.peak_bytes > 120 * MIB
-        assert record.gnu_time_maxrss_bytes < 90 * MIB
-
-    # Both have to hold their memory at the same time.
-    given_time(check)
-
-
 def test_a_hanging_workload_times_out_and_leaves_nothing(
     session: Session, files: TrialFiles
 ) -> None:

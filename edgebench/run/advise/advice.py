@@ -93,22 +93,16 @@ class BestRemedy:
 
 @dataclass(frozen=True)
 class Advice:
-    """What helps under a limit.
+    """What helps under a limit; ``folder`` is the sweep that has the trials.
 
     Args:
-        name: of the network or command.
-        kind: of the workload.
-        folder: the sweep that has the trials.
-        limit_bytes: the limit.
-        plain_end: how the plain workload ends there: ``ok`` or another outcome.
-        plain_s: the median of its round there, where it finishes; None: it never does.
-        unlimited_s: the same without the limit.
+        plain_end: how the plain workload ends at the limit: ``ok`` or another outcome.
+        plain_s, unlimited_s: the median of its round there, and without the limit; None: it never
+            finishes.
         pressed: whether the limit costs anything; False: nothing was tried.
         best: the winner; None: nothing was faster.
         tried: each remedy that was tried, the fastest first.
-        untried: those that were not, with the reasons.
         out_of_time: names of those for which no time was left.
-        trials: of all kinds.
         total_s: what the search took, its preparation included.
         finished: False: it was interrupted.
         unmeasured: what its plain trials without a limit leave open.

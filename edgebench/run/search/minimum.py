@@ -59,30 +59,38 @@ def check_unlimited(
     failed = next((record for record in unlimited if record.outcome != "ok"), None)
     if failed is None:
         return
-    where = str(log_of(sweep.path, failed.trial))
+    is_command, where = failed.settings["kind"] == "command", str(log_of(sweep.path, failed.trial))
     if failed.outcome == "timeout":
         raise WorkloadError(
             f"{name} did not end within {format_duration(failed.wall_s or 0.0)}, without any limit",
             where=where,
-            remedy=f"give it more time: {longer if _is_command(failed) else '--timeout 10m'}",
+            remedy=f"give it more time: {longer if is_command else '--timeout 10m'}",
         )
-    if not _is_command(failed):
+    if not is_command:
         reason = f" ({failed.reason})" if failed.reason else ""
         raise WorkloadError(
             f"{name} did not finish with no limit: {failed.outcome}{reason}",
             where=where,
             remedy=f"see: edgebench show {sweep.path}",
         )
-    output = end_of_output(sweep.path, failed.trial)
-    lines = [f"  {line}" for line in output.splitlines() if line.strip()][-_LINES:]
-    again = " when it is run again" if any(r.outcome == "ok" for r in unlimited) else ""
-    end = f"exit code {failed.exit_code}"
+    again, end = "", f"exit code {failed.exit_code}"
+    remedy = (
+        "correct the command until it works by itself; its output is no terminal, and its input is "
+        "a file, if you give one: edgebench minimum -- PROGRAM < FILE"
+    )
     if failed.outcome == "oom-killed":
         end = "killed, since this machine's own memory ran out"
     elif failed.signal:
         end = failed.reason or f"signal {failed.signal}"
-    what = [f"{name} fails without any limit{again}: {end}", *lines]
-    raise WorkloadError("\n".join(what), where=where, remedy=_remedy(failed, unlimited))
+    if failed.signal == signal.SIGKILL:
+        remedy = "edgebench set no limit: journalctl -k shows what the kernel killed, and why"
+    if any(record.outcome == "ok" for record in unlimited):
+        again = " when it is run again"
+        remedy = "if it changes files, undo that before each trial: --reset COMMAND"
+    output = end_of_output(sweep.path, failed.trial)
+    lines = [f"  {line}" for line in output.splitlines() if line.strip()][-_LINES:]
+    what = "\n".join([f"{name} fails without any limit{again}: {end}", *lines])
+    raise WorkloadError(what, where=where, remedy=remedy)
 
 
 def check_throughput(name: str, unlimited: Sequence[TrialRecord], wanted: float | None) -> None:
@@ -98,24 +106,6 @@ def check_throughput(name: str, unlimited: Sequence[TrialRecord], wanted: float 
     raise WorkloadError(
         f"the throughput of {name} is not known: {why}",
         remedy=UNBUFFERED if why == NO_LINE else remedy,
-    )
-
-
-def _is_command(record: TrialRecord) -> bool:
-    return bool(record.settings["kind"] == "command")
-
-
-def _remedy(failed: TrialRecord, unlimited: Sequence[TrialRecord]) -> str:
-    if any(record.outcome == "ok" for record in unlimited):
-        return (
-            "it finished once before: if it changes files, undo that before each trial with "
-            "--reset COMMAND"
-        )
-    if failed.signal == signal.SIGKILL:
-        return "edgebench set no limit: journalctl -k shows what the kernel killed, and why"
-    return (
-        "correct the command until it works by itself; its output is no terminal, and its input is "
-        "a file, if you give one: edgebench minimum -- PROGRAM < FILE"
     )
 
 

@@ -7,19 +7,18 @@ import itertools
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import structs, to_builtins
+from msgspec import to_builtins
 
 from edgebench.errors import CgroupError, MachineError, ResultsError
 from edgebench.measures.machine.environment import device_name
-from edgebench.measures.machine.noise import spread_doubts
 from edgebench.processes import find_program
-from edgebench.records import FINAL_OUTCOMES, Doubt, Outcome, TrialRecord
+from edgebench.records import FINAL_OUTCOMES, Outcome, TrialRecord
 from edgebench.results.folder import ResultsFolder, find_sweep
 from edgebench.results.layout import DAMAGED_REMEDY, ENVIRONMENT, RESOLVED, read_json
 from edgebench.results.live_file import remove_live_trial
@@ -41,18 +40,12 @@ from edgebench.scenario.scenario import Scenario
 
 
 class RecordedTrial(NamedTuple):
-    """What is kept of one trial.
-
-    ``reason`` says why its strategy has no reading, ``broken`` which limits did not hold for it.
-    """
+    """What is kept of one trial."""
 
     point: str
     outcome: Outcome
-    wall_s: float | None
     demand_bytes: int | None
     strategy: str | None
-    reason: str | None
-    broken: list[Doubt]
 
 
 class RecordedTrials(dict[str, RecordedTrial]):
@@ -60,42 +53,16 @@ class RecordedTrials(dict[str, RecordedTrial]):
 
     def add(self, record: TrialRecord) -> None:
         """Keep what is needed of a record that is on the disk."""
-        reason = record.missing.get("reading") or record.reason if record.strategy else None
         if record.walk and record.walk.step and record.outcome == "ok":
             # One trial is one line of the summary, however many limits it visited.
             return
-        # How long a walk took says nothing of repeats.
-        wall_s = None if record.walk else record.wall_s
-        kept = (record.point, record.outcome, wall_s, record.demand_bytes, record.strategy)
-        self[record.trial] = RecordedTrial(*kept, reason, record.broken_limits)
-
-    def timed(self) -> list[RecordedTrial]:
-        """Those that are no strategy's own."""
-        return [trial for trial in self.values() if trial.strategy is None]
+        self[record.trial] = RecordedTrial(
+            record.point, record.outcome, record.demand_bytes, record.strategy
+        )
 
     def outcomes(self) -> dict[str, int]:
-        """Outcome → how many timed trials ended so."""
-        return dict(Counter(one.outcome for one in self.timed()))
-
-    def doubts(self, points: Iterable[Point]) -> list[Doubt]:
-        """Repeats that differ much, limits that did not hold, strategies without a reading."""
-        times: dict[str, list[float]] = {}
-        for one in self.timed():
-            if one.outcome == "ok" and one.wall_s is not None:
-                times.setdefault(one.point, []).append(one.wall_s)
-        spread = [
-            structs.replace(
-                doubt, workload=workload_label(point.settings), limit=point.limits.label
-            )
-            for point in points
-            for doubt in spread_doubts(times.get(point.id, []))
-        ]
-        broken = [structs.replace(d, trial=name) for name, one in self.items() for d in one.broken]
-        reasons = [(one.strategy, one.reason) for one in self.values() if one.strategy]
-        lacking = [
-            Doubt("no_reading", names=[name, why]) for name, why in dict.fromkeys(reasons) if why
-        ]
-        return [*spread, *broken, *lacking]
+        """Outcome → how many timed trials ended so; a strategy's own are none."""
+        return dict(Counter(trial.outcome for trial in self.values() if trial.strategy is None))
 
 
 #: After a day the machine is another one. In a folder with more files than this, only so many are
@@ -240,22 +207,13 @@ class SweepOptions:
 
 @dataclass(frozen=True)
 class SweepSummary:
-    """What a sweep came to.
-
-    ``harness_share`` is the part of this start's trial time that was not the workload's: cgroup,
-    sampler, GNU time's start, records, syncs. None where this start made no trial.
-    ``doubts`` are of points whose repeats differ much, of trials whose limits did not hold, and of
-    strategies without a reading.
-    """
+    """What a sweep came to: of its timed trials how many ended how, and how many were resumed."""
 
     folder: Path
     trials: int
     outcomes: dict[str, int]
     resumed: int
     wall_s: float
-    harness_s_per_trial: float | None
-    harness_share: float | None
-    doubts: list[Doubt] = field(default_factory=list)
 
 
 def run_sweep(
@@ -328,9 +286,8 @@ def _finished(
     kept = RecordedTrials()
     for record in records:
         kept.add(record)
-    doubts = kept.doubts(sweep.points)
-    counts = len(kept.timed()), kept.outcomes(), len(planned)
-    return SweepSummary(folder, *counts, 0.0, None, None, doubts)
+    outcomes = kept.outcomes()
+    return SweepSummary(folder, sum(outcomes.values()), outcomes, len(planned), 0.0)
 
 
 class SweepUnderWay:
@@ -436,19 +393,10 @@ class SweepUnderWay:
         self._folder.close()
 
     def summary(self, wall_s: float) -> SweepSummary:
-        """Return what the sweep came to, with what is noisy about it."""
-        harness_s = self._loop.trials_s - self._loop.workload_s
-        trials = self._loop.trials
-        return SweepSummary(
-            folder=self.path,
-            trials=len(self._trials.timed()),
-            outcomes=self._trials.outcomes(),
-            resumed=len(self.resumed),
-            wall_s=wall_s,
-            harness_s_per_trial=harness_s / trials if trials else None,
-            harness_share=harness_s / self._loop.trials_s if trials else None,
-            doubts=self._trials.doubts(self._points.values()),
-        )
+        """Return what the sweep came to."""
+        outcomes = self._trials.outcomes()
+        trials = sum(outcomes.values())
+        return SweepSummary(self.path, trials, outcomes, len(self.resumed), wall_s)
 
 
 def unknown_demand(point: Point, folder: Path) -> CgroupError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -67,16 +66,10 @@ class Progress(Protocol):
 
 @dataclass
 class TrialLoop:
-    """The trials of one session, and the time they took.
-
-    ``workload_s`` is the part of ``trials_s`` in which workloads ran; the rest is the harness's.
-    """
+    """The trials of one session."""
 
     session: Session
     progress: Progress
-    trials: int = 0
-    trials_s: float = 0.0
-    workload_s: float = 0.0
 
     def run(
         self,
@@ -86,14 +79,10 @@ class TrialLoop:
     ) -> None:
         """Make each trial, keep its record, then show it as finished."""
         for request in requests:
-            began = time.monotonic()
             self.progress.trial(request)
             record = make(request)
             keep(record)
             self.progress.finished(record)
-            self.trials += 1
-            self.trials_s += time.monotonic() - began
-            self.workload_s += record.wall_s or 0.0
 
     def unkept(self, request: TrialRequest) -> TrialRecord:
         """Make a trial whose files are not kept."""

@@ -214,25 +214,16 @@ def check_command(command: Sequence[str]) -> None:
         return
     from edgebench.layers.references import names_network
 
+    what, typed = f"no command {program!r} on this machine", shlex.quote(program)
+    remedy = "check its spelling, or give its full path"
     if names_network(program):
-        raise MachineError(
-            f"{program!r} is a network, not a command",
-            remedy=f"edgebench minimum {shlex.quote(program)}",
-        )
-    if Path(program).is_file():
-        raise MachineError(
-            f"{program} is not executable",
-            remedy=f"chmod +x {shlex.quote(program)}, or name what runs it: python3 {program}",
-        )
-    if " " in program:
-        raise MachineError(
-            f"no command {program!r} on this machine",
-            remedy=f"no shell reads it: write it without quotes, or sh -c {shlex.quote(program)}",
-        )
-    raise MachineError(
-        f"no command {program!r} on this machine",
-        remedy="check its spelling, or give its full path",
-    )
+        what, remedy = f"{program!r} is a network, not a command", f"edgebench minimum {typed}"
+    elif Path(program).is_file():
+        what = f"{program} is not executable"
+        remedy = f"chmod +x {typed}, or name what runs it: python3 {program}"
+    elif " " in program:
+        remedy = f"no shell reads it: write it without quotes, or sh -c {typed}"
+    raise MachineError(what, remedy=remedy)
 
 
 def measure_workload(

@@ -110,10 +110,6 @@ class ReaderLoop:
             return None
         return self._call(reader, partial(reader.stop, finished))
 
-    def reason(self, reader: Reader[Any]) -> str:
-        """Return why a reader failed; empty if it did not."""
-        return self._failed.get(reader, "")
-
     def _left(self) -> list[Reader[Any]]:
         return [reader for reader in self._readers if reader not in self._failed]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from edgebench.cgroups.swap import SwapState
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
-from edgebench.records import RoundCounts
+from edgebench.records import RoundCounts, is_count
 from edgebench.swap_areas import parse_swap_areas
 from edgebench.workloads.events import ONLY_SWAP, VMSTAT
 
@@ -135,5 +135,5 @@ def round_sources(machine: SystemFiles, swap: SwapState, kind: str) -> RoundSour
 
 
 def _count(event: Mapping[str, Any], key: str) -> int | None:
-    value = event.get(key)
-    return value if type(value) is int and 0 <= value < 2**63 else None
+    value: Any = event.get(key)
+    return value if is_count(value) and value >= 0 else None
