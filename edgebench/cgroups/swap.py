@@ -217,15 +217,13 @@ class Compressed:
 
 @dataclass(frozen=True)
 class SwapRam:
-    """RAM that swap takes beside a cgroup's charge.
+    """RAM that zram takes beside a cgroup's charge.
 
     Args:
-        kind: ``zram``.
         read: what lies there now; None where that can't be read any more.
         doubt: what is not known of it; empty for nothing.
     """
 
-    kind: str
     read: Callable[[], Compressed | None]
     doubt: str = ""
 
@@ -239,7 +237,7 @@ def swap_ram(state: SwapState, root: Path = Path("/")) -> SwapRam | None:
     """
     if state.kind == "zram" and state.device:
         device = state.device.name
-        return SwapRam("zram", lambda: _in_zram(root, [device]))
+        return SwapRam(lambda: _in_zram(root, [device]))
     areas = read_swap_areas(root / "proc/swaps") or {}
     devices = [path.name for path in areas if path.name.startswith("zram")]
     if state.kind != "system" or not devices:
@@ -253,7 +251,7 @@ def swap_ram(state: SwapState, root: Path = Path("/")) -> SwapRam | None:
         held, taken = now.held_bytes - before.held_bytes, now.taken_bytes - before.taken_bytes
         return Compressed(max(0, held), max(0, taken))
 
-    return SwapRam("zram", growth, _ALL)
+    return SwapRam(growth, _ALL)
 
 
 def _in_zram(root: Path, devices: list[str]) -> Compressed | None:

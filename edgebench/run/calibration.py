@@ -228,7 +228,7 @@ class Blocks:
             swap_kind=options.swap_kind,
             created_utc=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             schema=SCHEMA,
-            environment=capture(self.loop.session.setup.parent),
+            environment=capture(self.loop.session.setup.parent.describe),
             **constants,
             scans=tuple(map(asdict, scans)),
             ram=options.ram,

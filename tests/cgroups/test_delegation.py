@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cgroups import leftovers
-from edgebench.cgroups import parent as parent_module
+from edgebench.cgroups import delegation, leftovers
+from edgebench.cgroups.delegation import enable_controllers, find_base
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import LEAF, Ownership
-from edgebench.cgroups.parent import DelegatedFolder, enable_controllers, find_base
 from edgebench.errors import CgroupError
 from tests.cgroups.conftest import Run
 
@@ -48,13 +47,13 @@ def plain(folder: Path, **files: str) -> Path:
 
 def test_the_real_root_is_a_base(tmp_path: Path):
     root = plain(tmp_path / "root", controllers="cpu hugetlb memory")
-    assert find_base(root, tmp_path) == DelegatedFolder(root, frozenset({"cpu", "memory"}))
+    assert find_base(root, tmp_path) == (root, {"cpu", "memory"})
 
 
 def test_beside_the_leaf_of_another_harness(tmp_path: Path):
     base = plain(tmp_path / "scope", type="domain")
     leaf = plain(base / LEAF, type="domain", controllers="")
-    assert find_base(leaf, tmp_path).folder == base
+    assert find_base(leaf, tmp_path)[0] == base
 
 
 def test_memory_is_not_passed_down(tmp_path: Path):
@@ -83,14 +82,13 @@ def test_only_memory_must_be_enabled(
             enabled.append(word[1:])
 
     root = plain(tmp_path / "root", controllers=" ".join(wanted))
-    monkeypatch.setattr(parent_module, "unified_files", lambda _: Files())
+    monkeypatch.setattr(delegation, "unified_files", lambda _: Files())
     with Ownership(state) as ownership:
-        base = DelegatedFolder(root, frozenset(wanted))
         if refused == "memory":
             with pytest.raises(CgroupError, match="can't enable the memory controller: Invalid"):
-                enable_controllers(base, ownership)
+                enable_controllers(root, wanted, ownership)
         else:
-            enable_controllers(base, ownership)
+            enable_controllers(root, wanted, ownership)
             assert enabled == [name for name in wanted if name != refused]
 
 
@@ -108,12 +106,12 @@ def test_only_what_called_us_steps_aside(tmp_path: Path, state: Path):
             ours = [*us, piped.pid]
             inside = [*ours, 4_000_001]  # the last one was started meanwhile
             with pytest.MonkeyPatch.context() as patch:
-                for module in (parent_module, leftovers):
+                for module in (delegation, leftovers):
                     pids = {base: there, base / LEAF: inside}
                     patch.setattr(module, "move_process", lambda *move: moved.append(move))
                     patch.setattr(module, "own_pids", pids.__getitem__)
                 with Ownership(state) as ownership:
-                    enable_controllers(find_base(base, tmp_path), ownership)
+                    enable_controllers(*find_base(base, tmp_path), ownership)
                     assert moved == [(pid, base / LEAF) for pid in ours]
                     (base / "cgroup.subtree_control").write_text("memory pids")
             assert moved[3:] == [(pid, base) for pid in inside]
@@ -132,7 +130,7 @@ def test_another_harness_of_another_session_steps_aside_too(tmp_path: Path, stat
         (base / "cgroup.procs").write_text(f"{other.pid}\n")
         (state / f"{other.pid}-0.claims").touch()
         with Ownership(state) as ownership:
-            enable_controllers(find_base(base, tmp_path), ownership)
+            enable_controllers(*find_base(base, tmp_path), ownership)
             assert (base / LEAF / "cgroup.procs").read_text() == str(other.pid)
 
 
@@ -150,7 +148,7 @@ def test_what_systemd_has_delegated_is_marked(tmp_path: Path, monkeypatch: pytes
         return marks[path.name, name]
 
     folder = plain(plain(tmp_path / "above", type="domain") / "scope", type="domain")
-    monkeypatch.setattr(parent_module, "systemd_runs", lambda: True)
+    monkeypatch.setattr(delegation, "systemd_runs", lambda: True)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("os.getxattr", getxattr)
     for where in ("scope", "above"):
@@ -161,7 +159,7 @@ def test_what_systemd_has_delegated_is_marked(tmp_path: Path, monkeypatch: pytes
                 find_base(folder, tmp_path)
             assert "systemd-run --scope" in str(refused.value.remedy)
             marks[where, name] = b"1"
-            assert find_base(folder, tmp_path).folder == folder
+            assert find_base(folder, tmp_path)[0] == folder
 
 
 @pytest.fixture

@@ -161,7 +161,7 @@ def test_a_trial_whose_limit_could_not_be_moved_was_not_made(
     def broken() -> Compressed:
         raise OSError("mm_stat is gone")
 
-    monkeypatch.setattr(trial, "swap_ram", lambda state: SwapRam("zram", broken))
+    monkeypatch.setattr(trial, "swap_ram", lambda state: SwapRam(broken))
     limits = LimitSetting("64M", 64 * MIB, "zram")
     settings = {"kind": "command", "command": ["sleep", "60"]}
     request = TrialRequest("0001", "p1", 0, 0, settings, limits, 50.0)

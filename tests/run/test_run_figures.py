@@ -333,7 +333,7 @@ def test_the_limit_is_lowered_by_what_swap_takes_and_raised_again() -> None:
         return size
 
     charge = SwapCharge(
-        SwapRam("zram", lambda: Compressed(now[0] * MIB, now[1] * MIB)),
+        SwapRam(lambda: Compressed(now[0] * MIB, now[1] * MIB)),
         200 * MIB,
         move=move,
         used=lambda: now[2] * MIB,
@@ -367,7 +367,7 @@ def scripted(
         return Compressed(at[0] * MIB, at[1] * MIB)
 
     charge = SwapCharge(
-        SwapRam("zram", read),
+        SwapRam(read),
         200 * MIB,
         move=move,
         used=lambda: at[2] * MIB,

@@ -67,7 +67,7 @@ def charged(
 ) -> SwapCharge:
     """After so many readings."""
     charge = SwapCharge(
-        SwapRam("zram", group.read, doubt),
+        SwapRam(group.read, doubt),
         None if not_charged else LIMIT,
         move=group.move,
         used=group.used,

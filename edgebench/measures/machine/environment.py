@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from edgebench.caller_process import NOT_FOUND, CallError, run_as_caller
 from edgebench.errors import UsageError
@@ -151,15 +151,8 @@ _VARIABLES = re.compile(
 )
 
 
-class Describes(Protocol):
-    """The parent cgroup, as far as the environment needs it."""
-
-    def describe(self) -> dict[str, Any]:
-        """Return version, folder and features, as plain data."""
-
-
 def capture(
-    parent: Describes | None = None,
+    describe: Callable[[], dict[str, Any]] | None = None,
     machine: SystemFiles | None = None,
     weights: Path | None = None,
 ) -> dict[str, Any]:
@@ -173,7 +166,7 @@ def capture(
     and 15 minutes; ``libraries`` has None for what is not installed; ``git`` is edgebench's own.
 
     Args:
-        parent: describes the parent cgroup; None: the mounted versions stand in its place.
+        describe: describes the parent cgroup; None: the mounted versions stand in its place.
         machine: where its files are.
         weights: the folder that weights are read from.
     """
@@ -184,7 +177,7 @@ def capture(
         "edgebench": __version__,
     }
     missing: dict[str, str] = {}
-    readers: dict[str, Callable[[], Any]] = _readers(parent, machine, weights)
+    readers: dict[str, Callable[[], Any]] = _readers(describe, machine, weights)
     for key, read in readers.items():
         try:
             captured[key] = read()
@@ -195,7 +188,7 @@ def capture(
 
 
 def _readers(
-    parent: Describes | None, machine: SystemFiles, weights: Path | None
+    describe: Callable[[], dict[str, Any]] | None, machine: SystemFiles, weights: Path | None
 ) -> dict[str, Callable[[], Any]]:
     vm = "proc/sys/vm"
     return {
@@ -227,7 +220,7 @@ def _readers(
         "thp": lambda: machine.chosen("sys/kernel/mm/transparent_hugepage/enabled"),
         "page_reporting_order": lambda: machine.number(PAGE_REPORTING),
         "overcommit": lambda: machine.number(f"{vm}/overcommit_memory"),
-        "cgroup": lambda: _cgroup(parent, machine),
+        "cgroup": describe or (lambda: _mounted_cgroups(machine)),
         "load_average": lambda: [float(load) for load in machine.text("proc/loadavg").split()[:3]],
         "python": platform.python_version,
         "libraries": _libraries,
@@ -244,9 +237,7 @@ def _weights_disk(machine: SystemFiles, weights: Path | None) -> dict[str, Any]:
     return disk_of(machine, weights)
 
 
-def _cgroup(parent: Describes | None, machine: SystemFiles) -> dict[str, Any]:
-    if parent is not None:
-        return parent.describe()
+def _mounted_cgroups(machine: SystemFiles) -> dict[str, Any]:
     mounted = machine.text("proc/self/mounts")
     kinds = {line.split()[2] for line in mounted.splitlines() if len(line.split()) > 2}
     return {

@@ -157,7 +157,7 @@ class ScenarioTrials:
         """Where the trials run, as it is now."""
         kept = self.manifest.get("networks", {}).values()
         weights = next((Path(one["folder"]) for one in kept if one.get("folder")), None)
-        return capture(self._loop.session.setup.parent, weights=weights)
+        return capture(self._loop.session.setup.parent.describe, weights=weights)
 
     def warm(self) -> None:
         """Import the runtimes once; what is a command has none.

@@ -266,7 +266,7 @@ class SwapCharge:
         if self._ram is None:
             return None
         return SwapRamReport(
-            kind=self._ram.kind,
+            kind="zram",
             peak_bytes=self._most_bytes,
             limit_least_bytes=self._least if self.moves else None,
             ran_out=self.ran_out,
@@ -279,4 +279,4 @@ class SwapCharge:
         if self._ram is None or not self._not_charged or self._most_bytes < MIB:
             return []
         taken = {"taken_bytes": float(self._most_bytes)}
-        return [Doubt("uncounted_swap_ram", taken, [self._ram.kind])]
+        return [Doubt("uncounted_swap_ram", taken, ["zram"])]
