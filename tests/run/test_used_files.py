@@ -40,13 +40,6 @@ file.close()
 sum(held[at] for at in range(0, len(held), 4096))
 time.sleep(float(os.environ.get("HELD_S", 0.3)))
 """
-READS = """
-import os, time
-with open(os.environ["MODEL"], "rb") as file:
-    while file.read(1 << 16):
-        pass
-    time.sleep(float(os.environ.get("HELD_S", 0.3)))
-"""
 
 
 @pytest.fixture
@@ -140,26 +133,6 @@ def test_a_mapped_file_is_needed_cold_and_warm(
             assert again.peak_bytes is not None
             assert again.peak_bytes > WEIGHTS
             assert not is_warm(again)
-
-    given_time(check)
-
-
-@pytest.mark.exclusive
-@pytest.mark.parametrize("setup", [True], indirect=True)
-def test_a_file_that_is_read_is_evicted_too(
-    setup: TrialSetup, weights: Path, tmp_path: Path
-) -> None:
-    def check(held_s: float) -> None:
-        fresh = replace(setup, files=UsedFiles())
-        record = run(fresh, READS, weights, tmp_path, held_s=held_s)
-        need = need_of(record)
-        assert need is not None, (record.outcome, record.reason, record.missing)
-        assert need.total_bytes < 24 * MIB
-        assert record.files is not None
-        assert record.files.warm_bytes is not None
-        assert record.files.warm_bytes < 4 * MIB
-        assert record.peak_bytes is not None
-        assert record.peak_bytes > WEIGHTS
 
     given_time(check)
 
