@@ -215,7 +215,7 @@ def compare(sweep: Path, other: Path | None) -> Any:
     """With the sweep of PAIRS, or devices with each other."""
     if other is None:
         return said("compare", *sorted(sweep.iterdir()), "--devices")
-    return said("compare", other, sweep, "--across-storage", "--across-devices")
+    return said("compare", other, sweep, "--across-devices")
 
 
 def _networks(sweep: Path) -> list[str]:

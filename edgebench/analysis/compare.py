@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeAlias
 
 from edgebench.analysis.comparison import (
     ALPHA,
@@ -34,7 +33,7 @@ from edgebench.records import TrialRecord
 from edgebench.results.point_facts import point_facts
 from edgebench.results.rounds import START, STEADY, TIMES, trial_times
 from edgebench.results.spread import Spread
-from edgebench.results.sweep_reader import Sweep, how_watched
+from edgebench.results.sweep_reader import Sweep, reads_statistics
 from edgebench.results.workload_key import WorkloadKey, workload_label
 from edgebench.throughput import THROUGHPUT, throughput_unit
 
@@ -62,6 +61,12 @@ NAMES = {
     "python": "Python",
     "edgebench": "edgebench",
 }
+#: Changes up to this share are ignored. Half of the least change that the default repeats must
+#: find: at the change itself every second one would fall short of it by chance.
+THRESHOLD = 0.05
+#: A variance needs two values.
+LEAST_REPEATS = 2
+ACROSS_REMEDY = "to compare them anyway: --across-devices"
 
 
 def value_text(value: object) -> str:
@@ -77,108 +82,13 @@ def value_text(value: object) -> str:
     return str(value)
 
 
-def environment_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
-    """Say where two environments differ, a line each, in what both looked at."""
-    return [
-        f"{name}: {value_text(a[key])} in a, {value_text(b[key])} in b"
-        for key, name in NAMES.items()
-        if key in a and key in b and a[key] != b[key]
-    ]
-
-
-COLLECTOR_REMEDY = (
-    'one ran with gc = "default" (all sweeps did before it was a setting): run the other with '
-    'gc = "default" in [workload] too'
-)
-STORAGE_REMEDY = "to compare them anyway: --across-storage"
-
-#: A point's name → its trials.
-_Points: TypeAlias = Mapping[Hashable, Sequence[TrialRecord]]
-
-
-@dataclass(frozen=True)
-class SharedPoints:
-    """The trials of each shared point in both sweeps, and the points of one of them, in words."""
-
-    pairs: list[tuple[Sequence[TrialRecord], Sequence[TrialRecord]]]
-    only_a: list[str]
-    only_b: list[str]
-
-
-def shared_points(a: Sweep, b: Sweep, across_storage: bool) -> SharedPoints:
-    """Pair the points that two sweeps share; ``across_storage``: their storage may differ.
-
-    Raises:
-        UsageError: the sweeps are of different storage.
-        ResultsError: they have no point in common.
-    """
-    of_a, of_b = ({record.limits.storage for record in sweep.records} for sweep in (a, b))
-    is_other = bool(of_a and of_b and not of_a & of_b)
-    if is_other and (not across_storage or len(of_a) > 1 or len(of_b) > 1):
-        names = [" and ".join(map(storage_words, sorted(of))) for of in (of_a, of_b)]
-        one_each = "compare sweeps that have one storage each"
-        raise UsageError(
-            f"the sweeps are of different storage, so their times can't be compared: {names[0]} "
-            f"in a, {names[1]} in b",
-            remedy=one_each if across_storage else STORAGE_REMEDY,
-        )
-    points_a, points_b = _points(a, is_other), _points(b, is_other)
-    common = [key for key in points_a if key in points_b]
-    if not common:
-        # Whether a workload of both differs in its use of the garbage collector alone.
-        but_for_gc = [
-            {WorkloadKey.of({**r.settings, "gc": None}, r.limits) for r in sweep.records}
-            for sweep in (a, b)
-        ]
-        hint = "compare two sweeps of one scenario"
-        raise ResultsError(
-            "the sweeps have no point in common: no workload ran at the same limit in both",
-            where=f"{a.path} and {b.path}",
-            remedy=COLLECTOR_REMEDY if but_for_gc[0] & but_for_gc[1] else hint,
-        )
-    return SharedPoints(
-        [(points_a[key], points_b[key]) for key in common],
-        [_words(points_a[key]) for key in points_a if key not in points_b],
-        [_words(points_b[key]) for key in points_b if key not in points_a],
-    )
-
-
-def _points(sweep: Sweep, any_storage: bool) -> _Points:
-    points: dict[Hashable, list[TrialRecord]] = {}
-    for record in sweep.records:
-        key = WorkloadKey.of(record.settings, record.limits)
-        key = key.but_for(("storage",)) if any_storage else key
-        # A share's bytes follow from that sweep's own demand, so the label pairs them.
-        points.setdefault((key, record.limits.label), []).append(record)
-    return points
-
-
-def _words(records: Sequence[TrialRecord]) -> str:
-    limits = records[0].limits
-    held = "" if limits.storage == AS_IS else f", {storage_words(limits.storage)}"
-    return f"{workload_label(records[0].settings)} at {limits.label}{held}"
-
-
-#: Changes up to this share are ignored. Half of the least change that the default repeats must
-#: find: at the change itself every second one would fall short of it by chance.
-THRESHOLD = 0.05
-#: A variance needs two values.
-LEAST_REPEATS = 2
-ACROSS_REMEDY = "to compare them anyway: --across-devices"
-
-
 def compare_sweeps(
-    a: Sweep,
-    b: Sweep,
-    *,
-    threshold: float = THRESHOLD,
-    across_devices: bool = False,
-    across_storage: bool = False,
+    a: Sweep, b: Sweep, *, threshold: float = THRESHOLD, across_devices: bool = False
 ) -> SweepComparison:
     """Compare sweep b with the earlier sweep a; a change within ``threshold`` (a share) is none.
 
     Raises:
-        UsageError: the sweeps are of different devices, or of different storage.
+        UsageError: the sweeps are of different devices.
         ResultsError: they have no point in common.
     """
     if a.device != b.device and not across_devices:
@@ -186,49 +96,82 @@ def compare_sweeps(
             f"the sweeps are of different devices: {a.device} and {b.device}",
             remedy=ACROSS_REMEDY,
         )
-    shared = shared_points(a, b, across_storage)
-    comparisons = [row for pair in shared.pairs for row in _compare_point(*pair)]
-    times = [
-        comparison.time
-        for comparison in comparisons
-        if comparison.time and comparison.is_testable and comparison.time.kind in TIMES
+    points_a, points_b = _points(a), _points(b)
+    compared = [
+        row
+        for key, records in points_a.items()
+        if key in points_b
+        for row in _compare_point(records, points_b[key])
     ]
-    ways = {how_watched(a), how_watched(b)}
-    watched_differently = None not in ways and len(ways) > 1
-    warned = [Warned(WarningKind.WATCHED, workload="one of both")] if watched_differently else []
+    if not compared:
+        raise ResultsError(
+            "the sweeps have no point in common: no workload ran with the same settings, limit "
+            "and storage in both",
+            where=f"{a.path} and {b.path}",
+            remedy="compare two sweeps of one scenario",
+        )
+    rows = [row for row, _ in compared]
+    testable = {
+        place: time
+        for place, (_, time) in enumerate(compared)
+        if time and min(len(time.before), len(time.after)) >= LEAST_REPEATS
+    }
+    # Demand apart from times and throughput: it spreads differently.
+    for is_demand in (True, False):
+        chosen = {n: time for n, time in testable.items() if (time.kind == "demand") == is_demand}
+        pairs = [
+            ([log for _, log in time.before], [log for _, log in time.after])
+            for time in chosen.values()
+        ]
+        tests = moderated_t_tests(pairs, ALPHA / len(testable)) if pairs else ()
+        for place, test in zip(chosen, tests, strict=True):
+            rows[place] = replace(rows[place], **asdict(test))
+    times = [time for time in testable.values() if time.kind in TIMES]
+    differs = reads_statistics(a) != reads_statistics(b)
+    before, after = a.environment, b.environment
     return SweepComparison(
-        rows=judged_rows(_tested(comparisons), threshold),
+        rows=judged_rows(rows, threshold),
         overall=compare_overall(times, threshold),
-        only_a=shared.only_a,
-        only_b=shared.only_b,
-        warnings=warning_lines(warned),
-        machine=environment_differences(a.environment, b.environment),
+        only_a=[_point_words(points_a[key]) for key in points_a if key not in points_b],
+        only_b=[_point_words(points_b[key]) for key in points_b if key not in points_a],
+        warnings=warning_lines(
+            [Warned(WarningKind.WATCHED, workload="one of both")] if differs else []
+        ),
+        # Only what both looked at.
+        machine=[
+            f"{name}: {value_text(before[key])} in a, {value_text(after[key])} in b"
+            for key, name in NAMES.items()
+            if key in before and key in after and before[key] != after[key]
+        ],
     )
 
 
-@dataclass(frozen=True)
-class _Made:
-    """A comparison not tested yet, with the repeats of both sides; none: there is no test."""
-
-    row: PointComparison
-    time: PointTime | None = None
-
-    @property
-    def is_testable(self) -> bool:
-        """Whether both sides have enough repeats."""
-        if self.time is None:
-            return False
-        return min(len(self.time.before), len(self.time.after)) >= LEAST_REPEATS
+def _points(sweep: Sweep) -> dict[tuple[WorkloadKey, str], list[TrialRecord]]:
+    points: dict[tuple[WorkloadKey, str], list[TrialRecord]] = {}
+    for record in sweep.records:
+        # A share's bytes follow from that sweep's own demand, so the label pairs them.
+        key = WorkloadKey.of(record.settings, record.limits), record.limits.label
+        points.setdefault(key, []).append(record)
+    return points
 
 
-def _compare_point(a: Sequence[TrialRecord], b: Sequence[TrialRecord]) -> list[_Made]:
+def _point_words(records: Sequence[TrialRecord]) -> str:
+    limits = records[0].limits
+    held = "" if limits.storage == AS_IS else f", {storage_words(limits.storage)}"
+    return f"{workload_label(records[0].settings)} at {limits.label}{held}"
+
+
+def _compare_point(
+    a: Sequence[TrialRecord], b: Sequence[TrialRecord]
+) -> Iterator[tuple[PointComparison, PointTime | None]]:
+    """Yield each quantity's row, not tested yet, with the repeats that a test needs."""
     workload, limits = workload_label(a[0].settings), a[0].limits
     # All were viable and now none is, or the other way round; what lies between is unsure.
     share_a, share_b = (sum(r.outcome == "ok" for r in side) / len(side) for side in (a, b))
     verdicts: dict[tuple[float, float], Verdict] = {(1, 0): "lost", (0, 1): "gained"}
     verdict = verdicts.get((share_a, share_b), "same" if share_a == share_b else "unsure")
     counts = len(a), len(b)
-    rows = [_Made(PointComparison(workload, limits, "viable", share_a, share_b, *counts, verdict))]
+    yield PointComparison(workload, limits, "viable", share_a, share_b, *counts, verdict), None
     # ``total`` is the steady rounds' time, or the start's where there is no other round.
     same_as_total = STEADY if _values(a, STEADY) and _values(b, STEADY) else START
     times = [name for name in TIMES if name != same_as_total]
@@ -243,28 +186,7 @@ def _compare_point(a: Sequence[TrialRecord], b: Sequence[TrialRecord]) -> list[_
                 unit=throughput_unit(a[0].settings) if quantity == THROUGHPUT else "",
             )  # fmt: skip
             logs = ([(block, math.log(value)) for block, value in side] for side in sides)
-            rows.append(_Made(row, PointTime(quantity, (workload, limits), *logs)))
-    return rows
-
-
-def _tested(comparisons: Sequence[_Made]) -> list[PointComparison]:
-    """Test the rows; demand apart from times and throughput: it spreads differently."""
-    rows = [comparison.row for comparison in comparisons]
-    testable = {
-        i: comparison.time
-        for i, comparison in enumerate(comparisons)
-        if comparison.time and comparison.is_testable
-    }
-    for kind in (True, False):
-        chosen = {i: time for i, time in testable.items() if (time.kind == "demand") == kind}
-        pairs = [
-            ([log for _, log in time.before], [log for _, log in time.after])
-            for time in chosen.values()
-        ]
-        tests = moderated_t_tests(pairs, ALPHA / len(testable)) if pairs else ()
-        for index, test in zip(chosen, tests, strict=True):
-            rows[index] = replace(rows[index], **asdict(test))
-    return rows
+            yield row, PointTime(quantity, (workload, limits), *logs)
 
 
 def _values(records: Iterable[TrialRecord], quantity: str) -> list[tuple[int, float]]:
@@ -287,11 +209,6 @@ class DevicePoint:
     outcomes: Mapping[str, int]
     seconds: Spread | None = None
     slowdown: float | None = None
-
-    @property
-    def finished(self) -> bool:
-        """Whether all its trials did."""
-        return set(self.outcomes) == {"ok"}
 
 
 @dataclass(frozen=True)

@@ -68,11 +68,6 @@ class PointComparison:
         """Whether it got worse beyond threshold and chance."""
         return self.verdict in REGRESSIONS
 
-    @property
-    def factor(self) -> float:
-        """How large the change is, up or down: 2 of a time that doubled or a rate that halved."""
-        return max(self.ratio, 1 / self.ratio) if self.ratio else 0.0
-
 
 @dataclass(frozen=True)
 class OverallComparison:
@@ -125,20 +120,11 @@ class SweepComparison:
         least = [row.least_ratio for row in self.rows if row.least_ratio and row.quantity in TIMES]
         return statistics.median(least) if least else None
 
-    def repeats_for(self, ratio: float) -> int | None:
-        """Estimate how many repeats a side it takes to find such a ratio of the middle one."""
-        return self._repeats(self.least_times_ratio, ratio)
-
-    def repeats_for_all(self, ratio: float) -> int | None:
-        """Estimate the same for all times together."""
-        return self._repeats(self.overall.least_ratio if self.overall else None, ratio)
-
-    def _repeats(self, least: float | None, ratio: float) -> int | None:
-        if least is None:
-            return None
+    def repeats_for(self, ratio: float, least_ratio: float) -> int:
+        """Estimate how many repeats a side show such a ratio, where these show ``least_ratio``."""
         repeats = min(min(row.repeats_a, row.repeats_b) for row in self.rows if row.least_ratio)
         # The error of a mean falls with the root of the repeats.
-        return math.ceil(repeats * (math.log(least) / math.log(ratio)) ** 2)
+        return math.ceil(repeats * (math.log(least_ratio) / math.log(ratio)) ** 2)
 
 
 #: How seldom chance alone may call anything a change, over all of the comparisons together.

@@ -75,14 +75,10 @@ def least_changes(compared: SweepComparison) -> list[str]:
     """Return the smallest change that these repeats show, and how many show a usual one."""
     lines = []
     overall = compared.overall.least_ratio if compared.overall else None
-    known = (
-        ("of all times", overall, compared.repeats_for_all),
-        ("of half of the times", compared.least_times_ratio, compared.repeats_for),
-    )
-    for what, least, repeats_for in known:
-        if least is None:
-            continue
-        wanted = [part for part in _WANTED if least > 1 + part]
-        more = "".join(f", {share(part)} with {repeats_for(1 + part)} repeats" for part in wanted)
-        lines.append(f"least change shown {what}: {share(least - 1)}{more}")
+    known = ("of all times", overall), ("of half of the times", compared.least_times_ratio)
+    for what, least in known:
+        if least is not None:
+            wanted = {p: compared.repeats_for(1 + p, least) for p in _WANTED if least > 1 + p}
+            more = [f", {share(part)} with {repeats} repeats" for part, repeats in wanted.items()]
+            lines.append(f"least change shown {what}: {share(least - 1)}{''.join(more)}")
     return lines

@@ -157,10 +157,9 @@ def is_warm(record: TrialRecord) -> bool:
 
 def sweep_warnings(sweep: Sweep) -> list[Warned]:
     """Warn if trials below a limit were watched in a way that can prevent kills."""
-    from edgebench.results.sweep_reader import how_watched
+    from edgebench.results.sweep_reader import reads_statistics
 
-    differs = how_watched(sweep) not in (None, "without memory.stat")
-    return [Warned(WarningKind.WATCHED)] if differs else []
+    return [Warned(WarningKind.WATCHED)] if reads_statistics(sweep) else []
 
 
 def warning_lines(found: Iterable[Warned]) -> list[str]:

@@ -30,6 +30,7 @@ from edgebench.errors import RegressionError, UsageError
 from edgebench.units import parse_share
 
 if TYPE_CHECKING:
+    from edgebench.analysis.compare import DevicePoint
     from edgebench.analysis.comparison import SweepComparison
     from edgebench.results.results import Sweep
 
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     "--threshold", metavar="SHARE", default="5%", help="Ignore changes up to this fraction."
 )
 @click.option("--across-devices", is_flag=True, help="Compare even if the devices differ.")
-@click.option("--across-storage", is_flag=True, help="Compare even if the storage speeds differ.")
 @click.option(
     "--devices", is_flag=True, help="Compare devices: the newest sweep of each, of one scenario."
 )
@@ -56,11 +56,11 @@ def compare(
     b: Path | None,
     others: tuple[Path, ...],
     threshold: str,
+    across_devices: bool,
+    devices: bool,
     all_rows: bool,
     verbose: bool,
     as_json: bool,
-    devices: bool,
-    **across: bool,
 ) -> None:
     """Compare sweep B with the earlier sweep A, point by point; or several devices (--devices).
 
@@ -69,8 +69,7 @@ def compare(
     something got worse.
     """
     if devices:
-        paths = [path for path in (a, b, *others) if path is not None]
-        compare_devices(paths, as_json)
+        compare_devices([path for path in (a, b, *others) if path is not None], as_json)
         return
     if b is None or others:
         raise UsageError(
@@ -86,19 +85,17 @@ def compare(
         raise UsageError(
             f"{threshold!r} is not a percentage", where="--threshold", remedy="--threshold 10%"
         )
-    sweeps = [load(latest(path)).sweeps[0] for path in (a, b)]
-    compared = compare_sweeps(sweeps[0], sweeps[1], threshold=share, **across)
+    old, new = (load(latest(path)).sweeps[0] for path in (a, b))
+    compared = compare_sweeps(old, new, threshold=share, across_devices=across_devices)
+    following = f"edgebench show {typed_path(new.path)}"
     if as_json:
-        ends = {"a": sweeps[0].path, "b": sweeps[1].path}
+        ends = {"a": old.path, "b": new.path}
         print_json({**ends, "regressions": len(compared.regressions), **asdict(compared)})
     else:
-        print_comparisons(sweeps, compared, all_rows, verbose)
+        print_comparisons((old, new), compared, all_rows, verbose)
     print_warnings(compared.warnings, None if verbose or as_json else "--verbose")
-    following = f"edgebench show {typed_path(sweeps[1].path)}"
     if compared.regressions or compared.is_slower_overall:
-        raise RegressionError(
-            regression_words(compared), where=str(sweeps[1].path), remedy=following
-        )
+        raise RegressionError(regression_words(compared), where=str(new.path), remedy=following)
     if not as_json:
         print_next(following)
 
@@ -119,8 +116,7 @@ def print_comparisons(
         for name, sweep in zip(("old", "new"), sweeps, strict=True)
     )
     is_short = all_rows or len(compared.rows) <= _FEW
-    rows = [row for row in compared.rows if is_short or row.verdict not in _UNCHANGED]
-    if rows:
+    if rows := [row for row in compared.rows if is_short or row.verdict not in _UNCHANGED]:
         print_table(comparison_table(rows, compared.rows))
     if verbose:
         print_lines(least_changes(compared))
@@ -145,18 +141,11 @@ def compare_devices(paths: Sequence[Path], as_json: bool) -> None:
     devices = [sweep.device for sweep in sweeps]
     titles = ("limit", *(title for device in devices for title in (device, "slower")))
     for workload in dict.fromkeys(row.workload for row in rows):
-        cells = []
-        for row in (row for row in rows if row.workload == workload):
-            line = [row.limit_label]
-            for point in map(row.of, devices):
-                if point is None:
-                    line += ["", ""]
-                elif point.seconds is None or not point.finished:
-                    ended = ", ".join(f"{n} {name}" for name, n in sorted(point.outcomes.items()))
-                    line += [ended or "none", ""]
-                else:
-                    line += [seconds(point.seconds.median), factor(point.slowdown)]
-            cells.append(line)
+        cells = [
+            [row.limit_label, *(cell for device in devices for cell in _cells(row.of(device)))]
+            for row in rows
+            if row.workload == workload
+        ]
         print_table(Table(titles, cells, ("limit",), workload))
     print_next(f"edgebench show {typed_path(sweeps[0].path)}")
 
@@ -169,11 +158,20 @@ def _newest(paths: Sequence[Path]) -> list[Sweep]:
     folders = [folder for path in paths for folder in sweep_folders(path)]
     sweeps = [load(folder).sweeps[0] for folder in dict.fromkeys(folders)]
     scenarios: dict[str, dict[str, Sweep]] = {}
-    for sweep in sorted(sweeps, key=lambda one: one.name):
+    for sweep in sorted(sweeps, key=lambda sweep: sweep.name):
         name = str(sweep.resolved.get("scenario", {}).get("name"))
         # The last in the dictionary is the scenario whose newest sweep is the newest.
-        own = scenarios[name] = scenarios.pop(name, {})
-        own[sweep.device] = sweep
+        by_device = scenarios[name] = scenarios.pop(name, {})
+        by_device[sweep.device] = sweep
     every = list(scenarios.values())
-    found = next((own for own in reversed(every) if len(own) > 1), every[-1])
-    return [found[device] for device in sorted(found)]
+    newest = next((group for group in reversed(every) if len(group) > 1), every[-1])
+    return [newest[device] for device in sorted(newest)]
+
+
+def _cells(point: DevicePoint | None) -> tuple[str, str]:
+    if point is None:
+        return "", ""
+    if point.seconds is None or set(point.outcomes) != {"ok"}:
+        ended = ", ".join(f"{n} {name}" for name, n in sorted(point.outcomes.items()))
+        return ended or "none", ""
+    return seconds(point.seconds.median), factor(point.slowdown)

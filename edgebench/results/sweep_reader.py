@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -49,7 +49,6 @@ from edgebench.units import format_size
 from edgebench.workloads.memory_settings import DEFAULT
 
 Found = TypeVar("Found")
-Watched = Literal["without memory.stat", "with memory.stat", "both"]
 NO_RESULTS_REMEDY = "make some: edgebench run quickstart"
 #: A little more than a trial's events may come to.
 _MOST_BYTES, _MOST_VALUES = 144 << 20, 7_000_000
@@ -331,18 +330,8 @@ def end_of_output(sweep: Path, trial: str) -> str:
         return ""
 
 
-def how_watched(sweep: Sweep) -> Watched | None:
-    """Tell how its timed trials under a memory limit were watched; None if there are none.
-
-    Reading memory.stat may prevent kills. A record that doesn't say so is an older one: then it was
-    read of all.
-    """
+def reads_statistics(sweep: Sweep) -> bool:
+    """Whether memory.stat was read in a timed trial below a limit, which may prevent its kill."""
     numbers = sweep.columns.numbers
-    limits, flushes = numbers.get("limit_bytes"), numbers.get("watched_flushes")
-    if limits is None:
-        return None
-    read = {flushes is None or flushes[n] != 0 for n, size in enumerate(limits) if size == size}
-    if len(read) > 1:
-        return "both"
-    ways: dict[bool, Watched] = {True: "with memory.stat", False: "without memory.stat"}
-    return next((ways[is_read] for is_read in read), None)
+    both = zip(numbers.get("limit_bytes", ()), numbers.get("watched_flushes", ()), strict=False)
+    return any(limit == limit and flushes == 1 for limit, flushes in both)

@@ -163,11 +163,7 @@ def test_older_sweeps_are_compared_with_those_that_left_the_collector_on(tmp_pat
 
     old = load(make_sweep(tmp_path)).sweeps[0]
     on = load(make_sweep(tmp_path, make=collecting("default"))).sweeps[0]
-    off = load(make_sweep(tmp_path, make=collecting("frozen"))).sweeps[0]
     assert compare_sweeps(old, on).only_a == []
-    with pytest.raises(ResultsError) as refused:
-        compare_sweeps(old, off)
-    assert 'gc = "default"' in (refused.value.remedy or "")
     assert set(load(old.path).trials["gc"]) == {"default"}
 
 
@@ -252,6 +248,4 @@ def test_how_small_a_change_shows_and_how_many_repeats_show_less():
     found = SweepComparison(rows, [], [], overall)
     assert found.least_times_ratio == 1.21
     # 3 · 3.907², and 3 · (ln 1.1 / ln 1.05)² = 3 · 1.953².
-    assert (found.repeats_for(1.05), found.repeats_for_all(1.05)) == (46, 12)
-    nothing = SweepComparison(rows[4:], [], [])
-    assert (nothing.repeats_for(1.05), nothing.repeats_for_all(1.05)) == (None, None)
+    assert (found.repeats_for(1.05, 1.21), found.repeats_for(1.05, 1.1)) == (46, 12)
