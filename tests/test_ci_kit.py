@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -45,7 +44,7 @@ def test_the_shown_workflow_is_one_of_eight_lines(tmp_path: Path):
 @pytest.mark.own_cgroup
 @pytest.mark.parametrize(("memory", "code"), [("300M", 0), ("20M", 4)])
 def test_the_actions_shell(memory: str, code: int, tmp_path: Path):
-    """It ends with 4 above the budget alone; summary and numbers are there both times."""
+    """It ends with 4 above the budget alone; the summary is there both times."""
     program = tmp_path / "edgebench"
     program.write_text(f"#!/bin/sh\nexec '{sys.executable}' -m edgebench \"$@\"\n")
     program.chmod(0o755)
@@ -62,7 +61,3 @@ def test_the_actions_shell(memory: str, code: int, tmp_path: Path):
     assert done.returncode == code, done.stderr
     assert ("::error" in done.stdout) == (code == 4)
     assert re.search(r"^\| limit +\|", summary.read_text(), re.M), summary.read_text()
-    cases = ElementTree.parse(folder / "junit.xml").findall(".//testcase")
-    demands = [float(p.get("value", 0)) for p in cases[0].iter("property")]
-    assert max(demands) > 64 << 20
-    assert len([case for case in cases if case.find("failure") is not None]) == (code == 4)

@@ -1,4 +1,4 @@
-"""``edgebench export``: a sweep's frames as files, its points as Markdown tables or JUnit XML."""
+"""``edgebench export``: a sweep's frames as files, or its points as Markdown tables."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 _TABLES = ("samples", "stat")
 _FRAMES = ("trials", "phases", "layers", "misses", "memory", "networks", *_TABLES)
 _FORMATS = ("csv", "parquet", "json")
-#: Formats of the newest sweep's points, made without pandas.
-_POINTS = ("markdown", "junit")
 _SUFFIXES = {**{one: one for one in _FORMATS}, "md": "markdown"}
 
 
@@ -42,8 +40,8 @@ _SUFFIXES = {**{one: one for one in _FORMATS}, "md": "markdown"}
 @click.option(
     "--format",
     "kind",
-    type=click.Choice([*_FORMATS, *_POINTS]),
-    help="The last two write points, not a frame [default: by the output's suffix, else csv].",
+    type=click.Choice([*_FORMATS, "markdown"]),
+    help="markdown writes points, not a frame [default: by the output's suffix, else csv].",
 )
 @click.option(
     "--trial", "only", metavar="ID", multiple=True, help="Only this trial; may be repeated."
@@ -63,8 +61,8 @@ def export(
 ) -> None:
     """Export one frame of the sweeps in RESULTS; docs/reference/results.md explains each column.
 
-    A missing value is empty in CSV and null in JSON and Parquet. markdown and junit are the points
-    of the newest sweep: tables for a README, test cases for a CI server.
+    A missing value is empty in CSV and null in JSON and Parquet. markdown has the tables of limits
+    of the newest sweep, for a README.
     """
     from edgebench.results.results import load
 
@@ -72,10 +70,10 @@ def export(
     kind = kind or _SUFFIXES.get(suffix, "csv")
     if kind == "parquet" and output is None:
         raise UsageError("Parquet can't be printed", remedy="name a file: -o trials.parquet")
-    if kind not in _FORMATS and frame is not None:
-        raise UsageError(f"{kind} has no frames", remedy="leave out --frame or --format")
-    if kind in _POINTS:
-        loaded, text = _points(results, kind)
+    if kind == "markdown" and frame is not None:
+        raise UsageError("markdown has no frames", remedy="leave out --frame or --format")
+    if kind == "markdown":
+        loaded, text = _points(results)
         _deliver(loaded.warnings, text.encode(), "the sweep's points", "edgebench show", output)
         return
     loaded = load(results)
@@ -107,19 +105,15 @@ def _deliver(
     print_next(follows)
 
 
-def _points(results: Path, kind: str) -> tuple[Results, str]:
-    """Return the points of the newest sweep in that format."""
+def _points(results: Path) -> tuple[Results, str]:
+    """Return the newest sweep, and its tables of limits in Markdown."""
     from edgebench.answers.limits import limits_table, workload_answer
-    from edgebench.report.markdown import junit_xml, table_lines
+    from edgebench.report.markdown import table_lines
     from edgebench.results.facts import sweep_facts
     from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
-    sweep = loaded.sweeps[0]
-    facts = sweep_facts(sweep)
-    if kind == "junit":
-        return loaded, junit_xml(sweep, [point for point in facts.points if point.outcomes])
-    found = facts.workloads
+    found = sweep_facts(loaded.sweeps[0]).workloads
     names = brief_names(one.name for one in found)
     tables = [
         replace(limits_table(workload_answer(one), every=True, peaks=True), title=names[one.name])

@@ -18,8 +18,8 @@ from edgebench.cli.export import export
 from edgebench.cli.show import show
 from edgebench.errors import ResultsError
 from edgebench.results.folder import ResultsFolder
-from edgebench.results.point_facts import point_facts
-from edgebench.results.results import load
+
+KEPT = Path(__file__).parents[2] / "results" / "vm-2core-24g"
 
 
 def run_show(*words: str | Path) -> Result:
@@ -67,50 +67,12 @@ def test_show_works_on_an_empty_and_on_a_broken_sweep(tmp_path: Path):
     assert "the last line is torn" in done.stderr
 
 
-def test_show_names_the_noise(tmp_path: Path):
-    def noisy(trial: str, label: str, block: int) -> object:
-        scale = 10.0 if trial == "0001" else 1.0
-        noise = {"steal_share": 0.09}
-        return loading(trial, scale=scale, block=block, noise=noise)
-
-    path = make_sweep(tmp_path, labels=("max",), make=noisy)  # type: ignore[arg-type]
-    text = run_show(path).stderr
-    assert "! none: repeats differ by up to " in text
-    assert text.count("others used up to 9 % of the CPU") == 1
-
-
-def test_show_of_a_command_has_the_whole_trials_time(tmp_path: Path):
-    settings = {"kind": "command", "command": ["python3", "my train.py"]}
-    path = make_sweep(
-        tmp_path,
-        labels=("max",),
-        make=lambda trial, *_: loading(trial, settings=settings, phases=[], wall_s=7.25),
-    )
-    text = run_show(path).stdout
-    assert "python3 'my train.py'" in text
-    assert "7.25" in text
-
-
 def test_show_as_json_has_every_point(tmp_path: Path):
     told = json.loads(run_show(make_sweep(tmp_path), "--json").stdout)
     assert told["state"] == "complete"
     by_label = {point["limits"]["label"]: point for point in told["points"]}
     assert by_label["150M"]["slowdowns"]["load"] == pytest.approx(4.0)
     assert by_label["100M"]["outcomes"] == {"oom-killed": 3}
-
-
-def test_slowdown_needs_an_unlimited_twin_on_the_same_cores(tmp_path: Path):
-    def cores(trial: str, label: str, block: int) -> object:
-        made = loading(trial, label=label, memory_bytes=None if label == "max" else MIB)
-        limits = type(made.limits)(
-            label, made.limits.memory_bytes, cores=4 if label == "max" else 1
-        )
-        return replace(made, limits=limits)
-
-    path = make_sweep(tmp_path, labels=("max", "1M"), make=cores)  # type: ignore[arg-type]
-    points = {p.limits.label: p for p in point_facts(load(path).sweeps[0])}
-    assert points["max"].slowdowns["total"] == 1
-    assert points["1M"].slowdowns == {}
 
 
 def test_csv_is_exact_and_whole_numbers_are_whole(tmp_path: Path):
@@ -125,7 +87,7 @@ def test_csv_is_exact_and_whole_numbers_are_whole(tmp_path: Path):
     "name", ["20261129T064840Z-quickstart-grid-2bf09a", "20261128T010948Z-training-limits-54d2ba"]
 )
 def test_csv_of_trials_is_the_frame(name: str):
-    path = Path(__file__).parents[2] / "results" / "vm-2core-24g" / name
+    path = KEPT / name
     frame = edgebench.load(path).trials
     written = pd.read_csv(io.StringIO(run_export(path).stdout), dtype={"trial": str})
     assert list(written) == list(frame)
@@ -176,3 +138,17 @@ def test_csv_has_no_formulas(tmp_path: Path):
     trials.write_text(trials.read_text().replace('"reason":null', '"reason":"=1+1"', 1))
     rows = list(csv.DictReader(io.StringIO(run_export(path).stdout)))
     assert rows[0]["reason"] == "'=1+1"
+
+
+@pytest.mark.heavy
+def test_markdown_has_a_table_for_each_workload(tmp_path: Path):
+    file = tmp_path / "points.md"
+    assert run_export(KEPT / "20261121T103950Z-quickstart-0491e2", "-o", file).exit_code == 0
+    text = file.read_text()
+    assert text.count("| limit |") == 3
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(rows) == 3 * (2 + 5)
+    for at in range(0, len(rows), 7):
+        assert len({line.count("|") for line in rows[at : at + 7]}) == 1
+    assert text.startswith("## alexnet\n")
+    assert "## mobilenet\\_v2" in text
