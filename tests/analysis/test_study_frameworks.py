@@ -14,7 +14,7 @@ import edgebench
 from edgebench.analysis.studies.training import framework_frame, framework_tables
 from edgebench.errors import ResultsError
 from edgebench.records import LimitSetting, PhaseSum
-from edgebench.report.figures.frameworks import figures
+from edgebench.report.figures.training import framework_figures
 from edgebench.slowdown.curves import curves
 
 #: Framework, compiled → each phase's milliseconds in a step of 8 images.
@@ -80,7 +80,7 @@ def test_what_was_killed_is_named(swept: Path):
 
 
 def test_a_figure_for_each_limit(swept: Path):
-    drawn = list(figures(edgebench.load(swept)))
+    drawn = list(framework_figures(edgebench.load(swept)))
     assert {figure.stem for figure in drawn} == {
         "frameworks-basic_cnn-3x64x64-unlimited",
         "frameworks-basic_cnn-3x64x64-2G",

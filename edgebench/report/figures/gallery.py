@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgebench.errors import ResultsError
 from edgebench.report import figures as figures_package
-from edgebench.report.figures import layer_costs, memory_time, naming
+from edgebench.report.figures import layers, memory_time, naming
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_table import LayerCostTable, PassCost
@@ -125,5 +125,5 @@ def draw_layer_costs(
     Raises:
         ResultsError: the folder can't be written.
     """
-    drawn = layer_costs.layer_cost_figures_at(results, tables, costs)
+    drawn = layers.layer_cost_figures_at(results, tables, costs)
     return naming.write_figures(drawn, results.path)

@@ -10,7 +10,7 @@ import pandas as pd
 from edgebench.errors import ResultsError
 from edgebench.measures.strategies.recorded import STATISTICS
 from edgebench.report.figures import naming, style
-from edgebench.report.figures.layer_costs import workloads_by_slowdown
+from edgebench.report.figures.layers import workloads_by_slowdown
 from edgebench.spans import Span, finished_spans
 from edgebench.units import MIB
 

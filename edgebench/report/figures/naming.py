@@ -36,6 +36,8 @@ _SETTING_WORDS = {
 }
 #: What sets workloads apart, but for networks and schedules.
 SETTINGS = tuple(name for name in DISTINCT if name not in ("kind", "network", "schedule"))
+#: The same of a figure whose axis is the batch.
+BUT_BATCH = tuple(name for name in SETTINGS if name != "batch")
 
 
 class NamedFigure(NamedTuple):

@@ -1,4 +1,4 @@
-"""Figures of training: loss by step, and time and memory by batch size."""
+"""Figures of training: loss by step, cost by batch; frameworks, parts, and inference beside it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,20 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.ticker import NullLocator
 
+from edgebench.analysis.studies.training import (
+    ACCELERATOR,
+    FRAMEWORK_PHASES,
+    FRAMEWORK_SHARED,
+    HEAPS,
+    SHARED,
+    framework_frame,
+    partial_frame,
+    start_label,
+    training_memory_frame,
+)
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
+from edgebench.results.derived import file_stem
 from edgebench.slowdown.curves import lost_limits, seconds_by_trial
 from edgebench.units import MIB
 
@@ -21,15 +33,26 @@ if TYPE_CHECKING:
 
 #: With more batches than these, ticks stand at powers of two.
 _MOST_TICKS = 9
-PHASES = ("data", "forward", "backward", "step", "graph")
-#: Settings that a figure over batch sizes has one of; the batch is its axis.
-_BUT_BATCH = tuple(name for name in naming.SETTINGS if name != "batch")
 #: Medians and the range of repeats.
-MEDIANS: dict[str, Any] = {"estimator": "median", "errorbar": ("pi", 100), "marker": "o"}
+_MEDIANS: dict[str, Any] = {"estimator": "median", "errorbar": ("pi", 100), "marker": "o"}
+#: Column → its panel's label and its unit, in a figure of parts.
+_PANELS = {
+    "step_s": ("time per step (ms)", 1e-3),
+    "own_bytes": ("memory above base (MiB)", MIB),
+    "gradient_bytes": ("gradients (MiB)", MIB),
+    "accuracy": ("test accuracy (%)", 0.01),
+}
+#: Column → its name, in a figure of memory.
+_MEMORY = {
+    "demand_bytes": "cgroup's demand",
+    "above_bytes": "kernel's peak above base",
+    **{f"{name}_bytes": f"heap ({name})" for name in HEAPS},
+    ACCELERATOR: "accelerator's peak",
+}
 
 
 @naming.figure_kind("training")
-def figures(results: Results) -> Iterator[naming.NamedFigure]:
+def training_figures(results: Results) -> Iterator[naming.NamedFigure]:
     """Draw loss by step, and cost by batch, as far as the sweep has them.
 
     Raises:
@@ -61,35 +84,35 @@ def figures(results: Results) -> Iterator[naming.NamedFigure]:
 def _batch_figures(results: Results, trials: pd.DataFrame) -> Iterator[naming.NamedFigure]:
     """Draw time an image and memory of each network and limit with several batches."""
     times = seconds_by_trial(results)
-    for settings, rows in naming.row_groups(trials, ("network", "limit_label", *_BUT_BATCH)):
+    for settings, rows in naming.row_groups(trials, ("network", "limit_label", *naming.BUT_BATCH)):
         if rows["batch"].nunique() < 3:
             continue
         limit = naming.limit_name(settings["limit_label"], rows)
         title = f"Training {naming.title_of(settings['network'])} by batch size"
         figure = style.new_figure(title, naming.subtitle(settings, limit), results, 3.8)
         left, right = figure.subplots(1, 2)
-        own = times[times["phase"].isin(PHASES)].merge(rows[["sweep", "trial"]])
+        own = times[times["phase"].isin(FRAMEWORK_PHASES)].merge(rows[["sweep", "trial"]])
         # The update is one for all parts of a batch.
         parts = own["accumulation"].where(own["phase"] != "step", 1.0)
-        titles = {p: style.PHASE_TITLES[p] for p in PHASES if (own["phase"] == p).any()}
+        titles = {p: style.PHASE_TITLES[p] for p in FRAMEWORK_PHASES if (own["phase"] == p).any()}
         own = own.assign(image_s=own["seconds"] * parts / own["batch"], of=own["phase"].map(titles))
         looks = {"hue": "of", "palette": {titles[p]: style.PHASE_COLOURS[p] for p in titles}}
-        sns.lineplot(own, x="batch", y="image_s", ax=left, **looks, **MEDIANS)
+        sns.lineplot(own, x="batch", y="image_s", ax=left, **looks, **_MEDIANS)
         done = rows[rows["outcome"] == "ok"]
         peaks = done.assign(peak=done["peak_bytes"] / MIB)
         sns.lineplot(
-            peaks, x="batch", y="peak", color=style.MUTED, ax=right, label="memory", **MEDIANS
+            peaks, x="batch", y="peak", color=style.MUTED, ax=right, label="memory", **_MEDIANS
         )
         scales.seconds_axis(left, "time per image")
         right.set_ylim(bottom=0)
         right.set_ylabel("kernel's peak, with base (MiB)")
-        batch_axis((left, right), rows)
+        _batch_axis((left, right), rows)
         style.legend_beside(left, right)
         stem = naming.stem_of("training-batch", settings, settings["network"], limit)
         yield naming.NamedFigure(stem, figure)
 
 
-def batch_axis(panels: Sequence[Axes], trials: pd.DataFrame) -> None:
+def _batch_axis(panels: Sequence[Axes], trials: pd.DataFrame) -> None:
     """Make log₂ axes of batches, with crosses at those that did not finish."""
     batches = sorted(trials["batch"].unique())
     if len(batches) > _MOST_TICKS:
@@ -101,3 +124,114 @@ def batch_axis(panels: Sequence[Axes], trials: pd.DataFrame) -> None:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlabel("batch (images)")
         scales.draw_unfinished(axes, lost, style.INK)
+
+
+@naming.figure_kind("frameworks")
+def framework_figures(results: Results) -> Iterator[naming.NamedFigure]:
+    """Draw one figure for each network, images' shape and limit.
+
+    Raises:
+        ResultsError: this sweep trained in one framework, or in none.
+    """
+    frame = framework_frame(results)
+    names = sorted(frame["framework"].unique())
+    but_batch = [name for name in FRAMEWORK_SHARED if name != "batch"]
+    for settings, rows in naming.row_groups(frame, but_batch):
+        if rows["peak_bytes"].isna().all():
+            continue
+        limit = "unlimited" if settings["limit_label"] == "max" else settings["limit_label"]
+        network = settings["network"]
+        title = f"Training {naming.title_of(network)} in {len(names)} frameworks"
+        figure = style.new_figure(title, naming.subtitle(settings, limit), results, 3.8)
+        memory, time, phases = figure.subplots(1, 3)
+        looks: dict[str, Any] = {"hue": "framework", "hue_order": names, **_MEDIANS}
+        looks |= {"palette": style.COLOURS[5 : 5 + len(names)]}
+        peaks = rows.assign(peak=rows["peak_bytes"] / MIB)
+        sns.lineplot(peaks, x="batch", y="peak", ax=memory, **looks)
+        memory.set_ylim(bottom=0)
+        memory.set_ylabel("kernel's peak (MiB)")
+        sns.lineplot(rows, x="batch", y="whole_s", ax=time, **looks)
+        scales.seconds_axis(time, "time of a step per image")
+        _batch_axis((memory, time), rows)
+        _draw_phases(phases, rows)
+        style.legend_beside(memory, time, phases)
+        stem = naming.stem_of("frameworks", {}, network, settings["shape"], limit)
+        yield naming.NamedFigure(stem, figure)
+
+
+def _draw_phases(axes: Axes, rows: pd.DataFrame) -> None:
+    """Stack a bar for each framework, at the largest batch that all of them finished."""
+    done = rows[rows["whole_s"].notna()]
+    counts = done.groupby("batch")["framework"].nunique()
+    batch = counts[counts == counts.max()].index.max()
+    columns = {f"{phase}_s": style.PHASE_TITLES[phase] for phase in FRAMEWORK_PHASES}
+    medians = done[done["batch"] == batch].groupby("framework")[[*columns]].median() * 1000
+    colours = [style.PHASE_COLOURS[phase] for phase in FRAMEWORK_PHASES]
+    known = medians.rename(columns=columns).dropna(axis=1, how="all")
+    known.index = known.index.str.replace(" ", "\n")
+    known.plot.barh(stacked=True, ax=axes, color=colours, width=0.7, legend=False)
+    axes.set(title=f"batch {batch:g}", ylabel="", xlabel="ms per image, by phase")
+
+
+@naming.figure_kind("partial")
+def partial_figures(results: Results) -> Iterator[naming.NamedFigure]:
+    """Draw one figure for each network, data set, start and limit.
+
+    Raises:
+        ResultsError: no parts were trained, or no trial of them finished.
+    """
+    frame = partial_frame(results)
+    done = frame[frame["outcome"] == "ok"]
+    if done.empty:
+        raise ResultsError("no trial of the parts finished", where=str(results.path))
+    for number, (values, rows) in enumerate(done.groupby(list(SHARED), dropna=False, sort=True)):
+        shared = dict(zip(SHARED, tuple(values), strict=True))
+        words = (
+            f"{shared['data']}, batch {shared['batch']:g}, {start_label(shared['start'])}, "
+            f"limit {shared['limit_label']}: bars are medians, lines the range of trials"
+        )
+        height = 1.4 + 0.36 * max(rows["trained"].nunique(), 4)
+        title = f"Training a part of {shared['network']}"
+        figure = style.new_figure(title, words, results, height)
+        known = {name: panel for name, panel in _PANELS.items() if rows[name].notna().any()}
+        panels = figure.subplots(1, len(known), sharey=True, squeeze=False)[0]
+        looks: dict[str, Any] = {"estimator": "median", "errorbar": ("pi", 100)}
+        looks |= {"color": style.COLOURS[0], "saturation": 1, "err_kws": {"linewidth": 1.2}}
+        for axes, (name, (label, unit)) in zip(panels, known.items(), strict=True):
+            sns.barplot(
+                rows.assign(value=rows[name] / unit), x="value", y="trained", ax=axes, **looks
+            )
+            axes.set(xlabel=label, ylabel="")
+        stem = file_stem("partial", shared["network"], shared["data"], number)
+        yield naming.NamedFigure(stem, figure)
+
+
+@naming.figure_kind("training-memory")
+def memory_figures(results: Results) -> Iterator[naming.NamedFigure]:
+    """Draw a panel for training and one for inference; networks and batches along them.
+
+    Raises:
+        ResultsError: no heap profiler ran on a training workload in this sweep.
+    """
+    frame = training_memory_frame(results)
+    title = "Memory of training and of inference"
+    words = "medians; base: the footprint of the runtime, part of every bar but 'above base'"
+    figure = style.new_figure(title, words, results, 3.8)
+    modes = [mode for mode in ("training", "inference") if (frame["mode"] == mode).any()]
+    panels = figure.subplots(1, len(modes), sharey=True, squeeze=False)[0]
+    measures = [name for name in _MEMORY if name in frame]
+    named = frame.assign(
+        workload=[
+            f"{row.network}\nbatch {row.batch:g}\n{row.accelerator}".strip()
+            for row in frame.itertuples()
+        ]
+    )
+    long = named.melt(["workload", "mode"], measures, "measure", "bytes")
+    long = long.assign(MiB=long["bytes"] / MIB, measure=long["measure"].map(_MEMORY))
+    for axes, mode in zip(panels, modes, strict=True):
+        rows = long[long["mode"] == mode]
+        sns.barplot(rows, x="workload", y="MiB", hue="measure", errorbar=None, ax=axes)
+        axes.set(title=mode, xlabel="")
+        axes.tick_params(axis="x", labelsize="x-small")
+    style.legend_beside(*panels)
+    yield naming.NamedFigure("memory-training-inference", figure)

@@ -1,4 +1,4 @@
-"""Figure of a convolution's time and memory per image, by kernel and by batch, with bends."""
+"""Figures of where computing time goes: one convolution's cost, busy cores, torch's operators."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import NullLocator, PercentFormatter
 
 from edgebench.analysis.studies.convolutions import SHARED, CostBend, cost_bends, cost_frame
+from edgebench.analysis.studies.phases import core_frame, operator_frame
+from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
 from edgebench.results.derived import file_stem
 from edgebench.units import MIB
@@ -25,10 +27,13 @@ if TYPE_CHECKING:
 _OTHER = {"kernel": "batch", "batch": "kernel"}
 _LABELS = {"kernel": "kernel size (pixels per side)", "batch": "batch (images)"}
 _MOST_TICKS = 9
+_SHOWN_OPERATORS = 12
+#: Training's phases, in a step's order; the colours of others follow.
+_PHASES = ("data", "forward", "backward", "step")
 
 
 @naming.figure_kind("convolution")
-def figures(results: Results) -> Iterator[naming.NamedFigure]:
+def convolution_figures(results: Results) -> Iterator[naming.NamedFigure]:
     """Draw one figure for each limit, size and kind of pass: time above, memory below.
 
     Raises:
@@ -96,3 +101,66 @@ def _draw_axis(axes: Axes, column: pd.Series[Any], way: str) -> None:
     axes.set_xticks(places, [f"{place:g}" for place in places])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel(_LABELS[way])
+
+
+@naming.figure_kind("cores")
+def core_figures(results: Results) -> Iterator[naming.NamedFigure]:
+    """Draw one figure for each workload and limit.
+
+    Raises:
+        ResultsError: no trial of a network measured cores.
+    """
+    frame = core_frame(results)
+    # The whole round is no phase of its own here.
+    frame = frame[frame["phase"].ne("round") & frame["network"].notna()]
+    if frame.empty:
+        raise ResultsError("no trial of a network measured cores", where=str(results.path))
+    keys = ("network", "schedule", "limit_label", *naming.BUT_BATCH)
+    for settings, rows in naming.row_groups(frame, keys):
+        network = settings["network"]
+        limit = "unlimited" if settings["limit_label"] == "max" else settings["limit_label"]
+        what = "share of a phase's time during which each core was busy"
+        words = naming.subtitle(settings, limit, what)
+        title = f"CPU time by core: {naming.title_of(network)}"
+        figure = style.new_figure(title, words, results, 3.2)
+        phases = [phase for phase in style.PHASE_TITLES if (rows["phase"] == phase).any()]
+        panels = figure.subplots(1, len(phases), sharey=True, squeeze=False)[0]
+        for axes, phase in zip(panels, phases, strict=True):
+            looks = {"hue": "core", "palette": "viridis", "errorbar": None, "ax": axes}
+            busy = rows[rows["phase"] == phase].astype({"batch": int})
+            sns.barplot(busy, x="batch", y="busy", **looks)
+            axes.set(title=style.PHASE_TITLES[phase], ylim=(0, 1))
+        panels[0].set_ylabel("share of time busy")
+        panels[0].yaxis.set_major_formatter(PercentFormatter(1))
+        style.legend_beside(*panels, title="core")
+        yield naming.NamedFigure(naming.stem_of("cores", settings, network, limit), figure)
+
+
+@naming.figure_kind("operators")
+def operator_figures(results: Results) -> Iterator[naming.NamedFigure]:
+    """Draw one figure for each trial that timed operators: families left, operators right.
+
+    Raises:
+        ResultsError: no trial of this sweep timed operators.
+    """
+    for trial, rows in operator_frame(results).groupby("trial", sort=True):
+        first = rows.iloc[0]
+        title = f"Time by operator: {first['network']}"
+        words = (
+            f"{first['steps']:g} steps of batch {first['batch']:g}, limit {first['limit_label']}; "
+            "own time of each operator, by torch's profiler in a separate trial"
+        )
+        figure = style.new_figure(title, words, results, 4.6)
+        panels = figure.subplots(1, 2)
+        names = rows["operator"].str.replace("autograd::engine::evaluate_function", "autograd")
+        rows = rows.assign(operator=names.str.removeprefix("aten::"), ms=rows["own_s"] * 1e3)
+        phases = [*_PHASES, *sorted({*rows["phase"]} - {*_PHASES})]
+        for axes, what in zip(panels, ("family", "operator"), strict=True):
+            sums = rows.pivot_table("ms", what, "phase", "sum", fill_value=0)
+            worst = sums.sum(axis=1).sort_values(ascending=False).index[:_SHOWN_OPERATORS]
+            bars = sums.reindex(worst[::-1], columns=[p for p in phases if p in sums])
+            colours = [style.PHASE_COLOURS.get(str(phase), "#9a9a9a") for phase in bars]
+            bars.plot.barh(stacked=True, ax=axes, color=colours, width=0.75, legend=False)
+            axes.set(xlabel="ms per step", ylabel="")
+        style.legend_beside(*panels, title="phase")
+        yield naming.NamedFigure(file_stem("operators", first["network"], trial), figure)
