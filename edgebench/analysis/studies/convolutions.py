@@ -1,4 +1,4 @@
-"""The convolution micro-benchmark: cost per image, bends, stacked kernels, and their tables.
+"""The convolution micro-benchmark: cost per image, its bends, and their tables.
 
 The experiment of Agarwal, Paulsen and Hancock, "Performance Analysis of Machine Learning Model
 Training on Low Power Devices".
@@ -229,43 +229,6 @@ def cost_bends(costs: pd.DataFrame) -> Iterator[CostBend]:
             yield CostBend(along, dict(zip(fixed, tuple(values), strict=True)), bend)
 
 
-def stacked_kernels(costs: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Compare each stack of small kernels with the one large kernel of its field.
-
-    ``ratio`` is the small ones' time per image over the large one's, ``low`` … ``high`` its 90 %
-    interval from the spread between trials (None with one trial); memory likewise, without one.
-    """
-    from scipy import stats
-
-    fixed = ["limit_label", "channels", "image", "work", "batch"]
-    for _, rows in costs.groupby(fixed, sort=True):
-        singles = dict(list(rows[rows["stack"] == 1].groupby("kernel")))
-        for _, small in rows[rows["stack"] > 1].groupby(["stack", "kernel"]):
-            row = small.iloc[0]
-            large = singles.get(row["field"])
-            # A kernel of 1 sees one pixel however often it is stacked.
-            if large is None or row["kernel"] <= 1:
-                continue
-            low, high = None, None
-            if min(len(small), len(large)) > 1:
-                # Of a ratio of times, by Welch's t on their logarithms.
-                logs = np.log(small["image_s"]), np.log(large["image_s"])
-                interval = stats.ttest_ind(*logs, equal_var=False).confidence_interval(LEVEL)
-                low, high = float(np.exp(interval.low)), float(np.exp(interval.high))
-            yield {
-                "work": str(row["work"]),
-                "limit_label": str(row["limit_label"]),
-                "batch": int(row["batch"]),
-                "stack": int(row["stack"]),
-                "small": int(row["kernel"]),
-                "large": int(large["kernel"].iloc[0]),
-                "ratio": float(small["image_s"].median() / large["image_s"].median()),
-                "low": low,
-                "high": high,
-                "bytes_ratio": float(small["image_bytes"].median() / large["image_bytes"].median()),
-            }
-
-
 #: What was done, and at which limit: the first columns of each table.
 _WHERE = (Column("work", "pass", words=True), Column("limit_label", "limit", words=True))
 _COSTS = (
@@ -287,21 +250,10 @@ _BENDS = (
     Column("steeper", "slope after / before", "{:.2f}"),
     Column("doubt", "doubt", "{:.3f}"),
 )
-_STACKED = (
-    *_WHERE,
-    Column("batch", "batch", "{:g}"),
-    Column("stack", "stacked", "{:g}"),
-    Column("small", "small kernel", "{:g}"),
-    Column("large", "large kernel", "{:g}"),
-    Column("ratio", "time small / large", "{:.2f}"),
-    Column("low", "from", "{:.2f}"),
-    Column("high", "to", "{:.2f}"),
-    Column("bytes_ratio", "memory small / large", "{:.2f}"),
-)
 
 
 def convolution_tables(results: Results) -> list[StudyTable]:
-    """Make the tables: cost per image of every point, its bends, stacks against one kernel.
+    """Make the tables: cost per image of every point, and its bends.
 
     Raises:
         ResultsError: no convolution finished in this sweep.
@@ -327,7 +279,4 @@ def convolution_tables(results: Results) -> list[StudyTable]:
     if bends:
         says = ("no place: a straight line with the same noise looks as bent more than once in 20",)
         tables.append(StudyTable("bends", "Bends of the time per image", _BENDS, bends, says))
-    if pairs := list(stacked_kernels(costs)):
-        title = "Stacked small kernels compared with one large kernel of the same receptive field"
-        tables.append(StudyTable("stacked", title, _STACKED, pairs))
     return tables

@@ -48,8 +48,6 @@ class SettingEffect:
         across: what the measure changes by from the setting's lowest drawn value to its highest,
             in the measure's unit; ``across_low`` … ``across_high`` likewise.
         share: part of the measure's variance that this setting alone explains, 0 … 1.
-        rank: Spearman's rank correlation of the two alone, what one sees in a plot of them;
-            ``rank_low`` … ``rank_high`` by bootstrap.
     """
 
     group: Mapping[str, Any]
@@ -63,9 +61,6 @@ class SettingEffect:
     across_low: float
     across_high: float
     share: float
-    rank: float
-    rank_low: float
-    rank_high: float
 
     @property
     def shown(self) -> bool:
@@ -125,22 +120,11 @@ def _group_effects(
         reach = spread * float(np.ptp(x[:, number]))
         size, off = sizes[number], quantile * errors[number]
         low, high = size - off, size + off
-        ranked = (columns[:, number], observed)
-        interval = stats.bootstrap(
-            ranked,
-            _rank_correlation,
-            paired=True,
-            n_resamples=999,
-            confidence_level=LEVEL,
-            method="percentile",
-            rng=np.random.default_rng(0),
-        ).confidence_interval
-        rank = float(_rank_correlation(*ranked)), float(interval.low), float(interval.high)
         # What is explained less without this setting: its squared semi-partial correlation.
         share = max(0.0, explained - _least_squares(np.delete(x, number, axis=1), y)[2])
         yield SettingEffect(
             group, measure, name, len(rows), size, low, high,
-            size * reach, low * reach, high * reach, share, *rank,
+            size * reach, low * reach, high * reach, share,
         )  # fmt: skip
 
 
@@ -168,19 +152,6 @@ def _least_squares(
     total = float(((y - y.mean()) ** 2).sum())
     explained = 1 - float((residuals**2).sum()) / total if total else 0.0
     return coefficients[1:].tolist(), errors[1:].tolist(), explained
-
-
-def _rank_correlation(
-    x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], axis: int = -1
-) -> np.ndarray[Any, Any]:
-    """Compute Spearman's, of many resamples at once; 0 where only one value was drawn."""
-    from scipy import stats
-
-    ranks = [stats.rankdata(values, axis=axis) for values in (x, y)]
-    a, b = (rank - rank.mean(axis=axis, keepdims=True) for rank in ranks)
-    size = np.sqrt((a**2).sum(axis=axis) * (b**2).sum(axis=axis))
-    correlation: np.ndarray[Any, Any] = (a * b).sum(axis=axis) / np.where(size > 0, size, 1.0)
-    return correlation
 
 
 #: The trial's own memory; the system's are ``system_<interval>s_bytes``.
@@ -370,7 +341,6 @@ def _effect_tables(effects: Sequence[SettingEffect]) -> list[StudyTable]:
         Column("high", "to", "{:+.2f}"),
         *across,
         Column("share", "variance explained", "{:.0%}"),
-        Column("rank", "rank correlation", "{:+.2f}"),
         Column("shown", "interval excludes 0", words=True),
     )
     draws = sorted({effect.draws for effect in effects})
