@@ -1,12 +1,9 @@
-"""Tables of layers from results frames: their time, what a limit adds to it, their peaks."""
+"""Tables of layers from results frames: their time, and what a limit adds to it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from msgspec import structs
 
 from edgebench.analysis.layer_table import (
     LayerCostTable,
@@ -19,16 +16,13 @@ from edgebench.analysis.layer_table import (
     UnfinishedLimit,
 )
 from edgebench.errors import ResultsError
-from edgebench.records import Doubt
-from edgebench.results.once import once_for_results
 from edgebench.results.point_facts import is_one_walk, point_facts, walk_numbers
+from edgebench.results.results import Results, once_for_results
 from edgebench.results.spread import Ratio, Spread, ratio_of, spread_of
 from edgebench.workloads.engines.engine import WHOLE
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from edgebench.results.results import Results
 
 
 def by_repeat(trials: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
@@ -85,12 +79,7 @@ def layer_cost_tables(results: Results) -> LayerCostTables:
     left_out: list[str] = []
     # The prefill is a language model's first execution.
     layers = results.layers.assign(phase=results.layers["phase"].replace("prefill", "first"))
-    walked, doubted = walked_ratios(results), dict[tuple[str, str], list[Doubt]]()
-    for sweep in results.sweeps:
-        rows = range(len(sweep.records))
-        columns = (sweep.columns.words(name, rows) for name in ("trial", "doubts"))
-        for trial, doubts in zip(*columns, strict=True):
-            doubted[sweep.name, str(trial)] = doubts or []
+    walked = walked_ratios(results)
     for _, trials in results.trials.groupby(["sweep", "workload"], sort=False):
         # Plain values: an option may be one of NumPy's truth values.
         about = trials.iloc[0][["sweep", *DISTINCT]].dropna().to_dict()
@@ -99,7 +88,7 @@ def layer_cost_tables(results: Results) -> LayerCostTables:
         try:
             clocks = by_repeat(trials, answering_rows(_of(trials, results.phases)))
             timed = by_repeat(trials, answering_rows(workload_layers))
-            tables.append(_table(settings, trials, timed, clocks, walked, doubted))
+            tables.append(_table(settings, trials, timed, clocks, walked))
         except ResultsError as error:
             left_out.append(error.what)
     if not tables:
@@ -121,7 +110,6 @@ def _table(
     layers: pd.DataFrame,
     phases: pd.DataFrame,
     walked: Mapping[tuple[str, str], Ratio],
-    doubted: Mapping[tuple[str, str], list[Doubt]],
 ) -> LayerCostTable:
     name = str(settings.get("network", settings.get("command", "the workload")))
     unlimited = trials[trials["memory_bytes"].isna()]
@@ -136,7 +124,6 @@ def _table(
         raise ResultsError(f"no layer of {name} was timed: {why}")
     steps = _steps(layers)
     passes = pass_times(layers, phases, steps)
-    done = trials[trials["outcome"] == "ok"]
     (unlimited_pass,) = (p for p in passes if p.limit_bytes is None)
     places = trials.drop_duplicates("limit_label").set_index("limit_label")["point"]
     sweep = str(settings["sweep"])
@@ -154,25 +141,16 @@ def _table(
         layers=_rows(layers, steps, unlimited_pass, costs),
         costs=costs,
         unfinished=_unfinished(trials),
-        base_bytes=median_or_none(unlimited["base_bytes"]),
         demand_bytes=median_or_none(unlimited["demand_bytes"]),
-        doubts=[
-            structs.replace(doubt, trial=str(trial), limit=str(limit))
-            for trial, limit in zip(done["trial"], done["limit_label"], strict=True)
-            for doubt in doubted.get((sweep, str(trial)), ())
-        ],
-        collections_s=[float(taken) for taken in trials["collections_s"] if taken > 0],
     )
 
 
 def _steps(layers: pd.DataFrame) -> dict[tuple[Any, ...], LayerPhases]:
-    rows = layers.assign(growth=layers["peak_bytes"] - layers["usage_before_bytes"])
-    grouped = rows.groupby([*_KEY, "phase", "trial", "round"], sort=False)
+    grouped = layers.groupby([*_KEY, "phase", "trial", "round"], sort=False)
     rounds = grouped.agg(
         seconds=("wall_s", "mean"),
         times=("wall_s", "size"),
         peak=("peak_bytes", "max"),
-        growth=("growth", "max"),
     )
     # Not in agg: a sum of unknowns would be 0 there.
     rounds["faults"] = grouped["major_faults"].sum(min_count=1)
@@ -184,13 +162,12 @@ def _steps(layers: pd.DataFrame) -> dict[tuple[Any, ...], LayerPhases]:
         count=("seconds", "size"),
         times=("times", "median"),
         peak=("peak", "median"),
-        growth=("growth", "median"),
         faults=("faults", "median"),
     )
     phases: dict[tuple[Any, ...], dict[str, PhaseCost]] = {}
     for (*key, phase), point in zip(points.index, points.to_dict("records"), strict=True):
         seconds = Spread(point["median"], point["low"], point["high"], int(point["count"]))
-        memory = (number_or_none(point[name]) for name in ("peak", "growth", "faults"))
+        memory = (number_or_none(point[name]) for name in ("peak", "faults"))
         phases.setdefault(tuple(key), {})[phase] = PhaseCost(seconds, point["times"], *memory)
     return {key: LayerPhases(**steps) for key, steps in phases.items()}
 
@@ -218,8 +195,6 @@ def _rows(
                 steps=there,
                 load_extra_s=there.load_s - here.load_s,
                 execute_extra_s=there.execute_s - here.execute_s,
-                load_slowdown=fraction(there.load_s, here.load_s),
-                execute_slowdown=fraction(there.execute_s, here.execute_s),
                 extra_share=fraction(there.pass_s - here.pass_s, cost.extra_s),
                 surely_slower=is_longer(there, here),
             )
@@ -343,81 +318,3 @@ def median_or_none(values: pd.Series) -> float | None:
     """Return the median of the known values; None if there are none, of which pandas 2 warns."""
     known = values.dropna()
     return float(known.median()) if len(known) else None
-
-
-@dataclass(frozen=True)
-class PeakMethod:
-    """How a strategy measured a layer's peak, and its error (None: unknown)."""
-
-    strategy: str
-    method: str
-    error_bytes: float | None
-    error_source: str
-
-
-@dataclass(frozen=True)
-class LayerPeakTable:
-    """Strategies, the one with the largest peak first, and each layer's peaks.
-
-    ``peaks``: (network, layer) → strategy → bytes, the larger of its first load's and execution's
-    peak; of timed trials the median. A strategy that did not measure a layer is missing there.
-    """
-
-    methods: list[PeakMethod]
-    peaks: dict[tuple[str, int], dict[str, float]]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data for ``json.dumps``."""
-        return {
-            "strategies": {about.pop("strategy"): about for about in map(asdict, self.methods)},
-            "layers": [
-                {"network": network, "layer": layer, "peak_bytes": peaks}
-                for (network, layer), peaks in self.peaks.items()
-            ],
-        }
-
-
-def layer_peak_tables(
-    results: Results, tables: Sequence[LayerCostTable]
-) -> list[LayerPeakTable | None]:
-    """Make each workload's table; None where no strategy had a trial of its own."""
-    if not any(sweep.strategy_records for sweep in results.sweeps):
-        return [None] * len(tables)
-    trials, peak_tables = results.trials, []
-    for table in tables:
-        is_theirs = (trials["sweep"] == table.sweep) & trials["memory_bytes"].isna()
-        for name, value in table.settings.items():
-            is_theirs &= trials[name] == value
-        points = trials.loc[is_theirs, ["sweep", "point"]].itertuples(index=False, name=None)
-        peak_tables.append(_peak_table(results.memory, list(points)))
-    return peak_tables
-
-
-def _peak_table(memory: pd.DataFrame, points: list[tuple[str, str]]) -> LayerPeakTable | None:
-    rows = memory.set_index(["sweep", "point"])
-    rows = rows[rows.index.isin(points) & (rows["outcome"] == "ok")]
-    first = (rows["round"] == rows["round"].min()) & (rows["pass_number"] == 0)
-    # What strategies' own trials are compared by: the first time a layer is loaded and executed.
-    rows = rows[first & rows["phase"].isin(("load", "first"))]
-    if not rows["own_trial"].any():
-        return None
-    # The kernel's marks of a strategy's own trial count what the strategy adds.
-    timed = set(rows.loc[~rows["own_trial"], "strategy"])
-    rows = rows[~rows["own_trial"] | ~rows["strategy"].isin(timed)]
-    spans = rows.groupby(["network", "layer", "strategy", "trial"], sort=False)["peak_bytes"].max()
-    medians = spans.groupby(level=["network", "layer", "strategy"], sort=False).median().dropna()
-    peaks: dict[tuple[str, int], dict[str, float]] = {}
-    for (network, layer, strategy), size in medians.items():
-        peaks.setdefault((str(network), int(layer)), {})[str(strategy)] = float(size)
-    highest = medians.groupby(level="strategy").max().sort_values(ascending=False)
-    once = rows.drop_duplicates("strategy").set_index("strategy")
-    methods = [
-        PeakMethod(
-            name,
-            str(once.at[name, "method"]),
-            number_or_none(once.at[name, "error_bytes"]),
-            str(once.at[name, "error_source"]),
-        )
-        for name in map(str, highest.index)
-    ]
-    return LayerPeakTable(methods, peaks)

@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import UsageError
-from edgebench.records import Doubt
 from edgebench.results.spread import Ratio, median_interval_of
 from edgebench.units import format_limit, parse_share, parse_size
 
@@ -34,15 +33,13 @@ LAYERS_SCHEMA = 2
 class PhaseCost:
     """One phase of one layer at one limit; a pass has it ``times`` over.
 
-    ``seconds`` are of one time. ``peak_bytes`` is the kernel's peak of the cgroup meanwhile,
-    ``growth_bytes`` how far that is above the usage before; None where the kernel can't reset its
-    mark. ``major_faults`` are the whole process's in all times.
+    ``seconds`` are of one time. ``peak_bytes`` is the kernel's peak of the cgroup meanwhile; None
+    where the kernel can't reset its mark. ``major_faults`` are the whole process's in all times.
     """
 
     seconds: Spread
     times: float = 1.0
     peak_bytes: float | None = None
-    growth_bytes: float | None = None
     major_faults: float | None = None
 
 
@@ -81,12 +78,6 @@ class LayerPhases:
         return max((s.peak_bytes for s in self._made() if s.peak_bytes is not None), default=None)
 
     @property
-    def growth_bytes(self) -> float | None:
-        """The most that one of its steps went above the usage before it."""
-        growths = (s.growth_bytes for s in self._made() if s.growth_bytes is not None)
-        return max(growths, default=None)
-
-    @property
     def interval_s(self) -> tuple[float, float] | None:
         """The interval of :attr:`pass_s` from its repeats; None where there is only one repeat."""
         ends = [(step.times, median_interval_of(step.seconds)) for step in self._made()]
@@ -102,15 +93,13 @@ class LayerPhases:
 class LayerExtraTime:
     """The extra time of one layer at a limit: seconds per pass, and its share of all extra time.
 
-    A slowdown is None where unlimited it took no time; ``extra_share`` where nothing is slower.
+    ``extra_share`` is None where nothing is slower.
     ``surely_slower``: whether the layer is surely slower.
     """
 
     steps: LayerPhases
     load_extra_s: float
     execute_extra_s: float
-    load_slowdown: float | None
-    execute_slowdown: float | None
     extra_share: float | None
     surely_slower: bool = True
 
@@ -118,13 +107,6 @@ class LayerExtraTime:
     def extra_s(self) -> float:
         """Extra seconds in a pass."""
         return self.load_extra_s + self.execute_extra_s
-
-    @property
-    def main_phase(self) -> str | None:
-        """``load`` or ``execute``: where most of the extra time is; None without any."""
-        if self.extra_s <= 0:
-            return None
-        return "load" if self.load_extra_s >= self.execute_extra_s else "execute"
 
 
 @dataclass(frozen=True)
@@ -206,9 +188,7 @@ class LayerCostTable:
 
     ``workload`` is the id of its :class:`~edgebench.results.workload_key.WorkloadKey`.
     ``layers`` are in the order of their calls, ``costs`` from the widest limit to the tightest.
-    ``base_bytes`` is the runtime's footprint, ``demand_bytes`` the whole trial's, both unlimited.
-    ``doubts`` are of its trials that finished. ``collections_s`` is what
-    garbage collections took of each trial's rounds, where any did.
+    ``demand_bytes`` is the whole trial's, unlimited.
     """
 
     sweep: str
@@ -219,18 +199,17 @@ class LayerCostTable:
     layers: list[LayerRow]
     costs: list[PassCost]
     unfinished: list[UnfinishedLimit]
-    base_bytes: float | None
     demand_bytes: float | None
-    doubts: list[Doubt]
-    collections_s: list[float] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for ``json.dumps``, with what is derived from it."""
         data = asdict(self)
         for row, layer in zip(data["layers"], self.layers, strict=True):
             for label, cost in layer.at.items():
-                derived = {"extra_s": cost.extra_s, "main_phase": cost.main_phase}
-                row["at"][label] |= derived | {"major_faults": cost.steps.major_faults}
+                row["at"][label] |= {
+                    "extra_s": cost.extra_s,
+                    "major_faults": cost.steps.major_faults,
+                }
         return data
 
     def slowed(self, workload: WorkloadFacts) -> PassCost | None:

@@ -15,8 +15,7 @@ from edgebench.analysis.layer_table import (
     matching_tables,
     sorted_layers,
 )
-from edgebench.answers.table import Table, size_cells
-from edgebench.answers.trials import layer_name, layer_warnings, layers_headline, layers_table
+from edgebench.answers.trials import layer_warnings, layers_headline, layers_table
 from edgebench.boards.board import AS_IS, emulation_words, storage_words
 from edgebench.cli import options
 from edgebench.cli.options import flag, offer_networks, with_board
@@ -78,7 +77,7 @@ _CHOOSING = ("schedule", "loader", "batch")
 )
 @click.option("--all", "every", is_flag=True, help="Show every layer.")
 @click.option("--figure/--no-figure", default=True, help="Also draw a figure.")
-@options.verbose_option("the tables of all limits and of no limit, and strategies' peaks")
+@options.verbose_option("the tables of all limits and of no limit")
 @options.json_option("the tables")
 @click.pass_context
 def layers(
@@ -89,7 +88,7 @@ def layers(
     The trials are stored as a sweep, for show, plot and export. With --from nothing is measured:
     NETWORK, --memory, --schedule, --loader and --batch then choose what is shown.
     """
-    from edgebench.analysis.layer_costs import layer_cost_tables, layer_peak_tables
+    from edgebench.analysis.layer_costs import layer_cost_tables
     from edgebench.answers.limits import needs_words, workload_answer
     from edgebench.cli.run import refuse_unexpected
     from edgebench.results.facts import sweep_facts
@@ -113,22 +112,18 @@ def layers(
         chosen = {name: asked[name] for name in _CHOOSING if name in given}
         tables = matching_tables(tables, asked["network"], chosen)
     costs = costs_at_limits(tables, asked["memory"])
-    memory = layer_peak_tables(loaded, tables)
     files, why_not = figures_or_reason(draw) if figure else ([], [])
     doubts = [doubt for table in tables for doubt in layer_warnings(table)]
     unsure = (*loaded.warnings, *warnings, *why_not, *doubts)
     if as_json:
         print_warnings(unsure)
-        data = [
-            {**table.to_json(), "memory": peaks and peaks.to_json()}
-            for table, peaks in zip(tables, memory, strict=True)
-        ]
+        data = [table.to_json() for table in tables]
         print_json({"path": loaded.path, "files": files, "tables": data, "schema": LAYERS_SCHEMA})
     else:
         names = brief_names(map(_workload, tables))
         facts = (one for sweep in loaded.sweeps for one in sweep_facts(sweep).workloads)
         needs = {one.key.id: needs_words(workload_answer(one)) for one in facts}
-        for table, shown, peaks in zip(tables, costs, memory, strict=True):
+        for table, shown in zip(tables, costs, strict=True):
             if table is not tables[0]:
                 click.echo()
             rows = sorted_layers(table, sort, shown[-1].at.label if shown else None)
@@ -140,15 +135,6 @@ def layers(
                 f"{format_limit(lost.label, lost.limit_bytes)}: {lost.reason or 'not finished'}"
                 for lost in table.unfinished
             )
-            if peaks and verbose:
-                methods = [method.strategy for method in peaks.methods]
-                known = [peaks.peaks.get((row.network, row.order), {}) for row in rows]
-                columns = [size_cells([layer.get(name) for layer in known]) for name in methods]
-                layer_names = [layer_name(table, row) for row in rows]
-                cells = [list(line) for line in zip(layer_names, *columns, strict=True)]
-                title = "peaks by memory strategy, unlimited"
-                print_table(Table(("layer", *methods), cells, ("layer",), title))
-                print_lines(f"{m.strategy}: {m.method}; {m.error_source}" for m in peaks.methods)
         print_figures(files)
         click.echo(f"results: {shown_path(loaded.path)}")
         print_warnings(unsure, None if verbose else "--verbose")

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pandas as pd
 import pytest
 from layer_cost_results import (
     LIMITED,
@@ -20,8 +19,9 @@ from layer_cost_results import (
     table_of,
     write_events,
 )
+from matplotlib.figure import Figure
 
-from edgebench.analysis.layer_costs import layer_cost_tables, layer_peak_tables, pass_cost
+from edgebench.analysis.layer_costs import layer_cost_tables, pass_cost
 from edgebench.analysis.layer_table import (
     LayerCostTable,
     LayerPhases,
@@ -32,8 +32,9 @@ from edgebench.analysis.layer_table import (
     sorted_layers,
 )
 from edgebench.errors import ResultsError, UsageError
+from edgebench.report.figures.layers import cost_figures
 from edgebench.results.point_facts import point_facts
-from edgebench.results.results import Results, load
+from edgebench.results.results import load
 from edgebench.results.spread import Ratio, Spread
 
 
@@ -93,7 +94,7 @@ def timed(more: tuple[int, int, int], limited: bool) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def asymmetric(tmp_path_factory: pytest.TempPathFactory) -> LayerCostTable:
-    made = [Made(collections_s=taken) for taken in (0.0, 0.5, 0.25)] + [Made("100M")] * 3
+    made = [Made()] * 3 + [Made("100M")] * 3
     path = make(tmp_path_factory.mktemp("asymmetric"), made)
     for number, more in enumerate(TRIALS * 2, start=1):
         write_events(path, f"{number:04d}", timed(more, limited=number > 3))
@@ -118,17 +119,13 @@ def test_a_layer_s_times_are_medians_of_its_trials(asymmetric: LayerCostTable) -
 
 
 def test_a_layer_s_peak_is_the_highest_of_its_steps(asymmetric: LayerCostTable) -> None:
-    """MiB: the most in a round, the median of trials, here of 70, 90 and 71; growth likewise."""
+    """MiB: the most in a round, the median of trials, here of 70, 90 and 71."""
     conv, fc, _ = (row.unlimited for row in asymmetric.layers)
     assert conv.load
     assert conv.execute
-    sizes = (conv.load.peak_bytes, conv.load.growth_bytes, conv.execute.peak_bytes)
-    assert sizes == (71 * MIB, 21 * MIB, 60 * MIB)
-    # 60 above 52, and 55 above 40.
-    assert conv.execute.growth_bytes == 15 * MIB
-    assert (conv.peak_bytes, conv.growth_bytes) == (71 * MIB, 21 * MIB)
-    # 52 above 40 when loaded, 59 above 50 when executed.
-    assert (fc.peak_bytes, fc.growth_bytes) == (59 * MIB, 12 * MIB)
+    assert (conv.load.peak_bytes, conv.execute.peak_bytes) == (71 * MIB, 60 * MIB)
+    assert conv.peak_bytes == 71 * MIB
+    assert fc.peak_bytes == 59 * MIB
 
 
 def test_a_pass_is_the_clock_without_decoding(asymmetric: LayerCostTable) -> None:
@@ -150,8 +147,7 @@ def test_a_pass_is_the_clock_without_decoding(asymmetric: LayerCostTable) -> Non
     assert [row.share for row in asymmetric.layers] == [
         pytest.approx(ms / 390) for ms in (174, 124, 50)
     ]
-    assert (asymmetric.base_bytes, asymmetric.demand_bytes) == (60 * MIB, 200 * MIB)
-    assert asymmetric.collections_s == [0.5, 0.25]
+    assert asymmetric.demand_bytes == 200 * MIB
 
 
 def test_extra_time_is_a_layer_s_share_of_what_a_limit_costs(asymmetric: LayerCostTable) -> None:
@@ -163,15 +159,13 @@ def test_extra_time_is_a_layer_s_share_of_what_a_limit_costs(asymmetric: LayerCo
     assert cost.slowdown == pytest.approx(371 / 345)
     conv, fc, act = (row.at["100M"] for row in asymmetric.layers)
     assert (conv.load_extra_s, conv.execute_extra_s, conv.extra_share) == near(0.03, 0, 30 / 46)
-    assert (conv.load_slowdown, conv.main_phase) == (pytest.approx(134 / 104), "load")
     assert (fc.load_extra_s, fc.execute_extra_s, fc.extra_share) == near(0, 0.007, 7 / 46)
-    assert (fc.execute_slowdown, fc.main_phase) == (pytest.approx(91 / 84), "execute")
-    assert (act.extra_s, act.main_phase) == (pytest.approx(0), None)
+    assert act.extra_s == pytest.approx(0)
     assert [one.surely_slower for one in (conv, fc, act)] == [False, False, False]
     data = json.loads(json.dumps(asymmetric.to_json(), allow_nan=False))
     told = data["layers"][1]["at"]["100M"]
     assert told["extra_s"] == pytest.approx(0.007)
-    assert (told["main_phase"], told["major_faults"]) == ("execute", 7)
+    assert told["major_faults"] == 7
 
 
 def near(*values: float) -> Any:
@@ -222,7 +216,6 @@ def test_an_unknown_peak_stays_unknown(tmp_path: Path):
     """Where the kernel can't reset its mark there is no peak, and no 0."""
     steps = row_of(table_of(make(tmp_path, [Made(peak=False)])), "fc").unlimited
     assert steps.peak_bytes is None
-    assert steps.growth_bytes is None
     taken = Spread(1.0, 1.0, 1.0, 1)
     part = LayerPhases(PhaseCost(taken, major_faults=3), PhaseCost(taken), None)
     assert part.major_faults is None
@@ -358,44 +351,42 @@ def test_a_walked_pass_is_compared_with_its_own_process(tmp_path: Path):
     assert cost.at.clock_s.median == pytest.approx(1.5 * 2.69)
 
 
-def seen(trial: str, own: bool, strategy: str, layer: int, phase: str, peak: float) -> Any:
-    about = {"round": 0, "pass_number": 0, "network": "duo", "outcome": "ok"}
-    method = {"method": f"{strategy}'s way", "error_bytes": 5.0, "error_source": "made up"}
-    where = {"trial": trial, "own_trial": own, "strategy": strategy, "layer": layer}
-    return {**about, **method, **where, "phase": phase, "peak_bytes": peak}
+# The figure
 
 
-def test_timed_trials_tell_what_they_can_and_own_trials_the_rest(tmp_path: Any) -> None:
-    results = load(make(tmp_path, [Made(), Made("100M")]))
-    (table,) = layer_cost_tables(results).tables
-    trials = results.trials
-    point = trials.loc[trials["memory_bytes"].isna(), "point"].iloc[0]
-    rows = [
-        seen("0001", False, "kernel", 0, "load", 30),
-        seen("0001", False, "kernel", 0, "first", 20),
-        seen("0002", False, "kernel", 0, "first", 50),
-        seen("0009", True, "kernel", 0, "first", 999),
-        seen("0009", True, "process", 0, "first", 40),
-        seen("0009", True, "process", 1, "first", float("nan")),
-        {**seen("0009", True, "process", 0, "first", 777), "pass_number": 1},
-        {**seen("0001", False, "kernel", 0, "first", 888), "round": 1},
+def figure_of(path: Path) -> Figure:
+    (drawn,) = cost_figures(load(path))
+    return drawn.figure
+
+
+def rows_of(figure: Figure) -> list[str]:
+    return [label.get_text() for label in figure.axes[0].get_yticklabels()]
+
+
+def lengths(figure: Figure, panel: int) -> list[float]:
+    return [bar.get_width() for bars in figure.axes[panel].containers for bar in bars]
+
+
+def close(*seconds: float) -> Any:
+    return pytest.approx(list(seconds), abs=1e-6)
+
+
+def test_bars_are_the_tables_numbers(tmp_path: Path):
+    figure = figure_of(make(tmp_path, [Made(), Made("100M", [LIMITED])] * 2))
+    assert rows_of(figure) == [
+        *("fc (Linear, 100 MiB)", "conv (Conv2d, 4 MiB)"),
+        "act (ReLU)",
+        "between layers",
     ]
-    frame = pd.DataFrame(rows).assign(sweep=results.sweeps[0].name, point=point)
-    elsewhere = frame.assign(point="another", peak_bytes=888.0)
-    (sweep,) = results.sweeps
-    told = Results([replace(sweep, strategy_records=sweep.records[:1])])
-    # In the place of what is read from the files.
-    told.memory = pd.concat([frame, elsewhere])
-    (found,) = layer_peak_tables(told, [table])
-    assert found is not None
-    assert found.peaks == {("duo", 0): {"kernel": 40.0, "process": 40.0}}
-    assert {m.strategy: m.error_bytes for m in found.methods} == {"kernel": 5.0, "process": 5.0}
-    assert found.to_json()["layers"] == [
-        {"network": "duo", "layer": 0, "peak_bytes": {"kernel": 40.0, "process": 40.0}}
-    ]
+    assert lengths(figure, 0) == close(0.3, 0.1, 0, 0, 0.5, 0.2, 0, 0)
+    assert lengths(figure, 1) == close(0.3, 0.3, 0.03, 0.12, 1.5, 0.3, 0.03, 0.16)
+    assert lengths(figure, 2) == close(1.4 / 1.54, 0.1 / 1.54, 0, 0.04 / 1.54)
+    assert figure.axes[0].get_xlim() == figure.axes[1].get_xlim()
+    assert figure.axes[0].get_xlim()[1] > 1.5
 
 
-def test_a_sweep_without_strategies_has_no_such_table(tmp_path: Any) -> None:
-    """Nor is its frame of memory made, which takes long."""
-    results = load(make(tmp_path, [Made()]))
-    assert layer_peak_tables(results, layer_cost_tables(results).tables) == [None]
+def test_without_a_limit_there_is_no_extra_time(tmp_path: Path):
+    figure = figure_of(make(tmp_path, [Made()]))
+    assert len(figure.axes) == 2
+    assert rows_of(figure)[0].startswith("fc")
+    assert "Time of duo by layer" in " ".join(text.get_text() for text in figure.texts)
