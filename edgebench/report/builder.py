@@ -121,15 +121,6 @@ _MOST_WARNINGS = 40
 _WHOLE_PHASES = (START, "total", THROUGHPUT)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What the frames of the sweep hold beside its points. ``warnings``: what they lack."""
-
-    layer_costs: list[LayerCostTable] = field(default_factory=list)
-    fits: list[Fit] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-
 def make_report(results: Results) -> Report:
     """Make the report of one sweep, complete, running or interrupted.
 
@@ -137,17 +128,31 @@ def make_report(results: Results) -> Report:
         ResultsError: these are several sweeps.
         MachineError: pandas is not installed.
     """
+    from edgebench.analysis.layer_costs import layer_cost_tables
+    from edgebench.slowdown.curves import curves
+    from edgebench.slowdown.fit import fit_all
     from edgebench.version import __version__
 
     sweep = results.sweeps[0]
     workloads = sweep_facts(sweep).workloads
-    found = _Found()
-    _find(results, found)
+    layer_costs: list[LayerCostTable] = []
+    fits: list[Fit] = []
+    lacking: list[str] = []
+    try:
+        layer_costs, left_out = layer_cost_tables(results)
+        lacking += left_out
+    except ResultsError as error:
+        lacking.append(f"no layer times: {error.what}")
+    try:
+        fits, skipped = fit_all(curves(results))
+        lacking += skipped
+    except ResultsError as error:
+        lacking.append(f"no fit: {error.what}")
     pictures, no_picture = draw_pictures(results)
     tables = []
     if advice := kept_advice(sweep.path):
         tables.append(replace(advice_table(advice), title=advice_headline(advice)))
-    if whole := [one for one in found.fits if one.curve.phase in _WHOLE_PHASES]:
+    if whole := [one for one in fits if one.curve.phase in _WHOLE_PHASES]:
         tables.append(replace(fits_table(whole), title="Fits"))
     unfinished = unfinished_table(workloads)
     tables += [unfinished] if unfinished.rows else []
@@ -156,10 +161,11 @@ def make_report(results: Results) -> Report:
     several = len(workloads) > 1
     doubts = [w for one in workloads for w in warnings_of(one, brief[one.name] if several else "")]
     lines = warning_lines([*doubts, *sweep_warnings(sweep)])
-    warnings = [*dict.fromkeys([*results.warnings, *found.warnings]), *lines]
+    # Figures and layers may have added to the warnings of results.
+    warnings = [*dict.fromkeys([*results.warnings, *lacking]), *lines]
     left = len(warnings) - _MOST_WARNINGS
     more = [f"{left} more: edgebench show --json"] if left > 0 else []
-    costs = {table.workload: table for table in found.layer_costs}
+    costs = {table.workload: table for table in layer_costs}
     measured = sweep.environment.get("edgebench") or "?"
     return Report(
         title=f"{sweep.name} on {sweep.device}",
@@ -189,25 +195,6 @@ def _about(sweep: Sweep) -> list[str]:
     machine = ", ".join(str(word) for name in names if (word := sweep.environment.get(name)))
     trials = f"{state}, {len(sweep.records)} of {sweep.planned or '?'} trials"
     return [trials, *when, *([machine] if machine else [])]
-
-
-def _find(results: Results, found: _Found) -> None:
-    from edgebench.analysis.layer_costs import layer_cost_tables
-    from edgebench.slowdown.curves import curves
-    from edgebench.slowdown.fit import fit_all
-
-    try:
-        tables, left_out = layer_cost_tables(results)
-        found.layer_costs.extend(tables)
-        found.warnings.extend(left_out)
-    except ResultsError as error:
-        found.warnings.append(f"no layer times: {error.what}")
-    try:
-        fits, skipped = fit_all(curves(results))
-        found.fits.extend(fits)
-        found.warnings.extend(skipped)
-    except ResultsError as error:
-        found.warnings.append(f"no fit: {error.what}")
 
 
 def _chapter(workload: WorkloadFacts, brief: str, layers: LayerCostTable | None) -> Chapter:

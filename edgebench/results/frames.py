@@ -15,11 +15,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from edgebench.errors import ResultsError
 from edgebench.records import PhaseSum, TrialRecord, is_count, is_number
-from edgebench.results.columns import Texts
 from edgebench.results.miss_curve import MissCurve
 from edgebench.results.rounds import STEADY, round_stages
 from edgebench.results.sweep_reader import Sweep, events_of, read_each, settings_columns
@@ -30,9 +28,9 @@ from edgebench.results.trial_columns import (
     SETTINGS,
     TEXTS,
     TRAINING,
-    Column,
     TrialColumns,
     trial_names,
+    trial_values,
 )
 from edgebench.safe_files import check_unpacked, open_to_read
 from edgebench.spans import Span, finished_spans
@@ -68,79 +66,13 @@ _MISS_CURVE = (
 MISS_COLUMNS = (
     *("workload", "settings", *_MISS_POINT, *_MISS_CURVE, "knee_direction", "knee_missing"),
 )
-#: A frame of fewer rows is copied at no cost that anybody notices.
-_MANY_ROWS = 100_000
 
 
 def trials_frame(sweeps: Sequence[Sweep]) -> pd.DataFrame:
     """One row a trial."""
     sources = [TrialColumns(sweep) for sweep in sweeps]
-    # Columns in which nothing is known share the bytes that say so: there are many of them.
-    unknown: dict[str, pd.Series[Any]] = {}
-    series: dict[str, pd.Series[Any]] = {}
-    for name in trial_names(sources):
-        pieces = [source.column(name) for source in sources]
-        words = [word for piece in pieces if isinstance(piece, Texts) for word in piece.words]
-        known = [word for word in words if word is not None]
-        # A setting of only some kinds of workload may be missing, whatever its name.
-        dtype = _dtype(name, known, integers=("block", "repeat"))
-        if known or not all(isinstance(piece, Texts) for piece in pieces):
-            series[name] = _joined(pieces, dtype)
-        else:
-            if dtype not in unknown:
-                unknown[dtype] = _joined(pieces, dtype)
-            series[name] = unknown[dtype]
-    # Before pandas 3 two columns that share their bytes would change together.
-    frame = pd.DataFrame(series, copy=int(pd.__version__.partition(".")[0]) < 3)
-    # In one block. Columns of many rows go on sharing bytes.
-    return frame.copy() if len(frame) < _MANY_ROWS else frame
-
-
-def _dtype(
-    name: str,
-    values: Iterable[Any],
-    integers: Collection[str] = ("block", "repeat", "round", "passes"),
-) -> str:
-    """Return the one type of a column's values; ``integers`` are never missing."""
-    kinds = set(map(type, values))
-    if name in integers:
-        return "int64"
-    if name == "started_utc":
-        return "datetime64[us]"
-    if name in TEXTS or any(issubclass(kind, str) for kind in kinds):
-        return "object"
-    return "boolean" if bool in kinds or name in BOOLS else "float64"
-
-
-def _joined(pieces: Sequence[Column], dtype: str) -> pd.Series[Any]:
-    """Return a column of all sweeps."""
-    raw = "float64" if dtype in ("int64", "boolean") else dtype
-    values: NDArray[Any] = np.concatenate(
-        [np.empty(0, raw), *(_expanded(piece, raw) for piece in pieces)]
-    )
-    if dtype == "boolean":
-        return pd.Series(pd.arrays.BooleanArray(values == 1, np.isnan(values)))
-    if dtype == "datetime64[us]":
-        return pd.Series(values).dt.tz_localize("UTC")
-    return pd.Series(values, dtype=dtype, copy=False)
-
-
-def _expanded(column: Column, dtype: str) -> NDArray[Any]:
-    """Return each row's value; NaN, for a time NaT, where there is none."""
-    if not isinstance(column, Texts):
-        return np.array(column, dtype)
-    words: Iterable[Any] = column.words
-    missing: Any = np.nan
-    if dtype == "datetime64[us]":
-        texts = pd.Series(column.words, dtype="object")
-        utc = pd.to_datetime(texts, utc=True, errors="coerce", format="ISO8601")
-        words = utc.dt.tz_localize(None).to_numpy().astype(dtype)
-        # With the unit of its column, as numpy wants it.
-        missing = np.array("NaT", dtype)[()]
-    # The last one is for those without.
-    values = [missing if word is None else word for word in (*words, None)]
-    each: NDArray[Any] = np.fromiter(values, dtype=dtype, count=len(values))
-    return each[np.array(column.codes, np.int32)]
+    columns = {name: trial_values(name, sources) for name in trial_names(sources)}
+    return _typed_columns(columns, integers=("block", "repeat"))
 
 
 def phases_frame(sweeps: Iterable[Sweep], trials: pd.DataFrame) -> pd.DataFrame:
@@ -336,10 +268,24 @@ def typed(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataF
     return _typed_columns({name: [row.get(name) for row in rows] for name in columns})
 
 
-def _typed_columns(columns: Mapping[str, list[Any]]) -> pd.DataFrame:
+def _typed_columns(
+    columns: Mapping[str, list[Any]],
+    integers: Collection[str] = ("block", "repeat", "round", "passes"),
+) -> pd.DataFrame:
+    """Make a frame of columns; ``integers`` are never missing."""
     series = {}
     for name, values in columns.items():
-        dtype = _dtype(name, values)
-        filled = [np.nan if v is None else v for v in values] if dtype == "object" else values
-        series[name] = pd.Series(filled, dtype=dtype)
+        kinds = set(map(type, values)) - {type(None)}
+        if name == "started_utc":
+            texts = pd.Series(values, dtype="object")
+            utc = pd.to_datetime(texts, utc=True, errors="coerce", format="ISO8601")
+            series[name] = utc.astype("datetime64[us, UTC]")
+        elif name in integers:
+            series[name] = pd.Series(values, dtype="int64")
+        elif name in TEXTS or any(issubclass(kind, str) for kind in kinds):
+            filled = [np.nan if value is None else value for value in values]
+            series[name] = pd.Series(filled, dtype="object")
+        else:
+            is_bool = kinds == {bool} or name in BOOLS
+            series[name] = pd.Series(values, dtype="boolean" if is_bool else "float64")
     return pd.DataFrame(series).reset_index(drop=True)

@@ -105,7 +105,7 @@ def boot_id() -> str:
 
 #: Read in pieces: large ones would stay with the process when they have been read. At most so many
 #: at a time: what lies there already must not stall who watches.
-_PIECE_BYTES, _MOST_PIECES = 1 << 16, 16
+PIECE_BYTES, MOST_PIECES = 1 << 16, 16
 _LONGEST_LINE = 1 << 20
 #: Ended spans that are kept for who comes later.
 _KEPT = 64
@@ -180,8 +180,8 @@ class EventTail:
         """Read what came since; the spans that ended and what training reported."""
         ended: list[EndedSpan] = []
         metrics: list[Metric] = []
-        for _ in range(_MOST_PIECES):
-            data = read_from(self._path, self._at, _PIECE_BYTES)
+        for _ in range(MOST_PIECES):
+            data = read_from(self._path, self._at, PIECE_BYTES)
             if not data:
                 break
             self._at += len(data)
@@ -202,7 +202,7 @@ class EventTail:
         *lines, self._torn = (self._torn + data).split(b"\n")
         # The worker writes no longer line.
         self._torn = self._torn[:_LONGEST_LINE]
-        closely = _CLOSELY if len(data) < _PIECE_BYTES else 0
+        closely = _CLOSELY if len(data) < PIECE_BYTES else 0
         for place, line in enumerate(lines, start=closely - len(lines)):
             event = parse_line(line) if place >= 0 or self._matters(line) else None
             if event is not None:

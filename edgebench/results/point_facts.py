@@ -8,17 +8,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import structs
 
-from edgebench.kills import TOO_TIGHT
 from edgebench.measures.machine.noise import spread_doubts
 from edgebench.need import least_to_give, need_of
-from edgebench.records import DEMAND, Doubt, EndedIn, LimitSetting
+from edgebench.records import DEMAND, Doubt, EndedIn, LimitSetting, TrialRecord
 from edgebench.results.columns import ColumnTable, working_sets
 from edgebench.results.limit_to_give import NOT_MET, adapts, is_limit_met
-from edgebench.results.once import once_for_results
 from edgebench.results.rounds import STEADY, TRIAL_TIMES, round_stages
 from edgebench.results.spread import SLIGHT, Ratio, Spread, ratio_of, spread_of
 from edgebench.results.sweep_reader import Sweep, timed_in
@@ -27,23 +25,47 @@ from edgebench.results.unmeasured import Unmeasured, unmeasured
 from edgebench.results.workload_key import WorkloadKey, workload_label
 from edgebench.throughput import THROUGHPUT, throughput_unit
 
-if TYPE_CHECKING:
-    from edgebench.records import PhaseSum, TrialRecord
-    from edgebench.results.columns import ColumnTable
-    from edgebench.results.results import Results
-    from edgebench.results.sweep_reader import Sweep
+#: The number of what is of no walk.
+NO_WALK = -1
+
+
+def walk_numbers(steps: Iterable[float]) -> list[int]:
+    """Return each trial's walk, numbered from 0; :data:`NO_WALK` of a fresh one.
+
+    Args:
+        steps: of each trial in the order of their records, which of its walk's visits it is; NaN
+            of a fresh one.
+    """
+    numbers, number = [], NO_WALK
+    for step in steps:
+        number += step == 0
+        numbers.append(number if step >= 0 else NO_WALK)
+    return numbers
+
+
+def is_one_walk(walks: Iterable[int]) -> bool:
+    """Whether trials of these walks are visits of a single one: then its rounds are the repeats."""
+    different = set(walks)
+    return len(different) == 1 and NO_WALK not in different
 
 
 class WalkedRows:
-    """The rows of a sweep's columns that are visits of walks."""
+    """The rows of a sweep's columns that are visits of walks.
+
+    ``unlimited_s``: row → seconds of a steady round without a limit at that time; where the walk
+    had none afterwards, for it was killed, of the one before.
+    """
 
     def __init__(self, columns: ColumnTable) -> None:
-        steps, around_s = (columns.numbers.get(f"walk_{name}") for name in ("step", "reference_s"))
-        self._walks = [] if steps is None else walk_numbers(steps)
-        #: Row → seconds of a steady round without a limit at that time.
+        self._walks = walk_numbers(columns.numbers.get("walk_step", ()))
         self.unlimited_s: dict[int, float] = {}
-        if steps is not None and around_s is not None:
-            self.unlimited_s = unlimited_around(self._walks, around_s)
+        last_s: dict[int, float] = {}
+        around_s = columns.numbers.get("walk_reference_s", ())
+        for row, (walk, round_s) in enumerate(zip(self._walks, around_s, strict=False)):
+            if not math.isnan(round_s):
+                last_s[walk] = round_s
+            if walk != NO_WALK and last_s.get(walk, 0.0) > 0:
+                self.unlimited_s[row] = last_s[walk]
 
     def of(self, rows: Iterable[int]) -> list[int]:
         """Return the numbers of the rows' walks."""
@@ -51,25 +73,19 @@ class WalkedRows:
 
 
 def point_times(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -> dict[str, Spread]:
-    """Each time of these trials that is known, in seconds.
+    """Return each time of these trials that is known, in seconds.
 
     A walk's rounds at a limit are compared with rounds without one in the same process, so they are
     the repeats where that walk is all there is: docs/decisions.md.
     """
     columns = sweep.columns
     spreads = {name: spread_of(columns.values(f"times_{name}", rows)) for name in TRIAL_TIMES}
-    if spreads.get(STEADY) and (rounds := spread_of(_rounds_of_one_walk(sweep, rows, walked))):
-        spreads |= dict.fromkeys((STEADY, "total"), rounds)
-    return {name: spread for name, spread in spreads.items() if spread}
-
-
-def _rounds_of_one_walk(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -> list[float]:
-    """Return the steady rounds of visits that finished; empty if they are not all of one walk."""
-    ends = zip(rows, sweep.columns.words("outcome", rows), strict=True)
+    ends = zip(rows, columns.words("outcome", rows), strict=True)
     done = [row for row, outcome in ends if outcome == "ok"]
-    if not is_one_walk(walked.of(done)):
-        return []
-    return [round_s for row in done for round_s in _steady_rounds(sweep.records[row])]
+    if spreads.get(STEADY) and is_one_walk(walked.of(done)):
+        rounds = spread_of(s for row in done for s in _steady_rounds(sweep.records[row]))
+        spreads |= dict.fromkeys((STEADY, "total"), rounds) if rounds else {}
+    return {name: spread for name, spread in spreads.items() if spread}
 
 
 def steady_relative(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -> Spread | None:
@@ -90,76 +106,10 @@ def steady_relative(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -> Sp
     return spread_of(one for rounds in visits.values() for one in rounds)
 
 
-def rounds_before_end(sweep: Sweep, rows: Sequence[int]) -> Spread | None:
-    """Return the steady rounds, in seconds, of trials that a limit ended later; None: none.
-
-    Of a walk that visited the limit with one round, that round.
-    """
-    ends = zip(rows, sweep.columns.words("outcome", rows), strict=True)
-    found: list[float] = []
-    for one in (sweep.records[row] for row, outcome in ends if outcome in TOO_TIGHT):
-        steady = _steady_rounds(one)
-        if not steady and one.walk and one.walk.step:
-            # No start: a process that visits a further limit has long begun.
-            steady = [phase.wall_s for phase in _rounds(one)]
-        found += steady
-    return spread_of(found)
-
-
 def _steady_rounds(record: TrialRecord) -> list[float]:
     stages = round_stages(record)
-    return [one.wall_s for one in _rounds(record) if stages[one.round] == STEADY]
-
-
-def _rounds(record: TrialRecord) -> list[PhaseSum]:
-    return [phase for phase in record.phases if phase.phase == "round"]
-
-
-#: The number of what is of no walk.
-NO_WALK = -1
-
-
-def walk_numbers(steps: Iterable[float]) -> list[int]:
-    """Each trial's walk, numbered from 0; :data:`NO_WALK` of a fresh one.
-
-    Args:
-        steps: of each trial in the order of their records, which of its walk's visits it is; NaN
-            of a fresh one.
-    """
-    found, number = [], NO_WALK
-    for step in steps:
-        number += step == 0
-        found.append(number if step >= 0 else NO_WALK)
-    return found
-
-
-def is_one_walk(walks: Iterable[int]) -> bool:
-    """Whether trials that finished are visits of a single walk: then its rounds are the repeats.
-
-    Args:
-        walks: their numbers.
-    """
-    found = set(walks)
-    return len(found) == 1 and NO_WALK not in found
-
-
-def unlimited_around(walks: Sequence[int], around_s: Sequence[float]) -> dict[int, float]:
-    """Row of a walk's visit → seconds of a steady round without a limit at that time.
-
-    Where the walk had none afterwards, for it was killed, the one before.
-
-    Args:
-        walks: each row's, as :func:`walk_numbers` has them.
-        around_s: what its record says of that round; NaN where there was none.
-    """
-    found: dict[int, float] = {}
-    known_s: dict[int, float] = {}
-    for row, (walk, own_s) in enumerate(zip(walks, around_s, strict=True)):
-        if not math.isnan(own_s):
-            known_s[walk] = own_s
-        if walk != NO_WALK and known_s.get(walk, 0.0) > 0:
-            found[row] = known_s[walk]
-    return found
+    rounds = (phase for phase in record.phases if phase.phase == "round")
+    return [phase.wall_s for phase in rounds if stages[phase.round] == STEADY]
 
 
 @dataclass(frozen=True)
@@ -168,13 +118,12 @@ class PointFacts:
 
     ``times_s`` and ``slowdowns`` have those of :data:`~edgebench.results.rounds.TRIAL_TIMES`
     that the point has; only trials that ended ``ok`` count in them. ``limit_bytes`` is as the
-    kernel rounded it. ``unsteady`` counts the trials whose rounds don't repeat, of those with
-    enough of them to tell. ``ratios`` are the same as ``slowdowns`` with the intervals that repeats
-    give them. A point with a ``throughput_per_s`` also has ``slowdowns["throughput"]``, unlimited
+    kernel rounded it. ``ratios`` are the same as ``slowdowns`` with the intervals that repeats give
+    them. A point with a ``throughput_per_s`` also has ``slowdowns["throughput"]``, unlimited
     rate ÷ rate; ``unit`` is what is counted. ``collections_s`` is what garbage collections took of
     each trial's rounds, where any did. ``doubts`` are of the point's numbers.
     ``swap_free_bytes`` is the swap that was free at kills which a lack of it can't explain; None:
-    there were none. ``rounds_before_end_s``: rounds of trials that its limit ended later.
+    there were none.
     ``ended_in``: what all trials that did not finish were doing; None where they differ.
     ``base_bytes`` is the runtime's footprint. ``need_bytes`` is what each trial without a limit
     needed; ``least_to_give_bytes`` is the most of it where limits are kinder (else None).
@@ -203,7 +152,6 @@ class PointFacts:
     saturated: bool | None = None
     swap_peak_bytes: Spread | None = None
     swap_free_bytes: Spread | None = None
-    rounds_before_end_s: Spread | None = None
     stopped_s: float | None = None
     ended_in: EndedIn | None = None
     base_bytes: float | None = None
@@ -216,7 +164,6 @@ class PointFacts:
     read_again_bytes: int | None = None
     reasons: list[str] = field(default_factory=list)
     collections_s: list[float] = field(default_factory=list)
-    unsteady: int = 0
     doubts: list[Doubt] = field(default_factory=list)
     throughput_per_s: Spread | None = None
     unit: str = ""
@@ -279,12 +226,6 @@ def point_facts(sweep: Sweep) -> list[PointFacts]:
         for one in ids
     ]
     return with_slowdowns(made)
-
-
-@once_for_results
-def facts_of_points(results: Results) -> dict[str, list[PointFacts]]:
-    """By each sweep's name its points."""
-    return {sweep.name: point_facts(sweep) for sweep in results.sweeps}
 
 
 def with_slowdowns(points: Sequence[PointFacts]) -> list[PointFacts]:
@@ -377,7 +318,6 @@ def _point(
         saturated=any(columns.values("saturated", rows)) if rows else None,
         swap_peak_bytes=spread_of(columns.values("swap_peak_bytes", rows)),
         swap_free_bytes=spread_of(columns.values("kill_swap_free_bytes", killed)),
-        rounds_before_end_s=rounds_before_end(sweep, rows),
         stopped_s=max(columns.values("wall_s", stopped), default=None),
         ended_in=ended_in.pop() if len(ended_in) == 1 else None,
         base_bytes=_median(columns, "base_bytes", rows),
@@ -389,7 +329,6 @@ def _point(
         working_set_bytes=working_sets(columns, rows),
         reasons=_reasons(columns, rows),
         collections_s=[taken for taken in columns.values("collections_s", rows) if taken > 0],
-        unsteady=columns.values("rounds_repeat", rows).count(0),
         doubts=_doubts(columns, rows),
         throughput_per_s=spread_of(
             columns.values("throughput_per_s", [row for row, end in ends if end == "ok"])

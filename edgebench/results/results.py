@@ -6,11 +6,12 @@ imported when the first frame is asked for, so that a table can be shown on a ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from edgebench.errors import ResultsError
 from edgebench.extras import need
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
     from edgebench.results.miss_curve import MissCurve
 
-__all__ = ["Results", "Sweep", "latest", "load"]
+__all__ = ["Results", "Sweep", "latest", "load", "once_for_results"]
+_T = TypeVar("_T")
 
 
 class Results:
@@ -252,3 +254,20 @@ def latest(root: str | Path) -> Path:
         ResultsError: none there.
     """
     return sweep_folders(Path(root))[-1]
+
+
+def once_for_results(make: Callable[[Results], _T]) -> Callable[[Results], _T]:
+    """Decorate a function of results: a second call returns what the first one did.
+
+    What it returns is not to be changed. It is forgotten with the results; an exception is not
+    kept.
+    """
+    known: WeakKeyDictionary[Results, _T] = WeakKeyDictionary()
+
+    @wraps(make)
+    def once(results: Results) -> _T:
+        if results not in known:
+            known[results] = make(results)
+        return known[results]
+
+    return once

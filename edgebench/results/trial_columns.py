@@ -152,12 +152,12 @@ def trials_csv(sweeps: Sequence[Sweep], trials: Collection[str] = ()) -> tuple[s
         trials: only these; empty: all.
     """
     sources = [TrialColumns(sweep) for sweep in sweeps]
-    ids = _values("trial", sources)
+    ids = trial_values("trial", sources)
     kept = [row for row, trial in enumerate(ids) if not trials or trial in trials]
     names = trial_names(sources)
     columns = []
     for name in names:
-        values = _values(name, sources)
+        values = trial_values(name, sources)
         columns.append(_cells(name, [values[row] for row in kept]))
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
@@ -166,7 +166,8 @@ def trials_csv(sweeps: Sequence[Sweep], trials: Collection[str] = ()) -> tuple[s
     return target.getvalue(), len(kept)
 
 
-def _values(name: str, sources: Sequence[TrialColumns]) -> list[Any]:
+def trial_values(name: str, sources: Sequence[TrialColumns]) -> list[Any]:
+    """Return a column of all these sweeps; None or NaN where a value is missing."""
     values: list[Any] = []
     for column in (source.column(name) for source in sources):
         if isinstance(column, Texts):

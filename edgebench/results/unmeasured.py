@@ -24,7 +24,6 @@ class Unmeasured:
         is_idle: whether it did next to nothing itself, in each trial.
         growth: of the stopped trial whose memory grew fastest, so that no need can be told; None:
             none grew.
-        level: of the stopped trial that was level last; None: none was seen to be.
     """
 
     processes: int = 0
@@ -32,7 +31,6 @@ class Unmeasured:
     left_bytes: int = 0
     is_idle: bool = False
     growth: GrowthReport | None = None
-    level: GrowthReport | None = None
 
 
 def unmeasured(records: Sequence[TrialRecord]) -> Unmeasured:
@@ -49,7 +47,6 @@ def unmeasured(records: Sequence[TrialRecord]) -> Unmeasured:
         left_bytes=left_bytes if left_bytes >= _LEAST_BYTES else 0,
         is_idle=bool(seen) and all(map(_is_idle, seen)),
         growth=max(growing, key=lambda one: one.bytes_per_s, default=None),
-        level=None if growing else max(judged, key=lambda one: one.level_s or 0.0, default=None),
     )
 
 

@@ -71,12 +71,12 @@ Measured = Mapping[tuple[str, str], Sequence[MeasuredLimit]]
 
 def measured_limits(results: Results) -> Measured:
     """Return what was measured of each workload, as ``show`` has it."""
-    from edgebench.results.point_facts import facts_of_points
+    from edgebench.results.point_facts import point_facts
 
     found: dict[tuple[str, str], list[MeasuredLimit]] = {}
-    for name, points in facts_of_points(results).items():
-        for point in points:
-            limits = found.setdefault((name, point.key.id), [])
+    for sweep in results.sweeps:
+        for point in point_facts(sweep):
+            limits = found.setdefault((sweep.name, point.key.id), [])
             size: float | None = point.limit_bytes
             size = point.limits.memory_bytes if size is None else size
             size = math.inf if point.limits.label == "max" else size

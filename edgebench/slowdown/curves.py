@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,17 +24,14 @@ from edgebench.errors import ResultsError
 from edgebench.kills import LOST
 from edgebench.results.columns import COLUMNS as WORKING_SET
 from edgebench.results.frames import answering_rows
-from edgebench.results.once import once_for_results
-from edgebench.results.point_facts import facts_of_points
+from edgebench.results.point_facts import point_facts
+from edgebench.results.results import Results, once_for_results
 from edgebench.results.rounds import START, STEADY
 from edgebench.results.trial_columns import DISTINCT
 from edgebench.results.workload_key import SWAP, workloads_of
 from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
 from edgebench.units import format_duration
 from edgebench.workloads.training.names import PYTORCH
-
-if TYPE_CHECKING:
-    from edgebench.results.results import Results
 
 #: The phases that are fitted, in the order they are shown. ``total`` is a steady round's time on
 #: the clock, or the whole trial's where a workload has no rounds; ``start`` is the first round's.
@@ -217,9 +214,9 @@ def curves(results: Results) -> list[Curve]:
     if not any(curve.walked for curve in found):
         return found
     slowdowns = {
-        (name, point.key.id, float(point.limit_bytes)): point.slowdowns["total"]
-        for name, points in facts_of_points(results).items()
-        for point in points
+        (sweep.name, point.key.id, float(point.limit_bytes)): point.slowdowns["total"]
+        for sweep in results.sweeps
+        for point in point_facts(sweep)
         if point.steady_relative and point.limit_bytes and "total" in point.slowdowns
     }
     scales: dict[tuple[str, str, float], float] = {}

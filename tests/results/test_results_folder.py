@@ -19,7 +19,6 @@ from edgebench import load
 from edgebench.errors import ResultsError
 from edgebench.records import SCHEMA
 from edgebench.results.folder import ResultsFolder, find_sweep, is_being_written
-from edgebench.results.layout import read_json
 
 
 def new_folder(root: Path) -> ResultsFolder:
@@ -43,13 +42,6 @@ def test_sweeps_of_one_second_sort_by_their_start(tmp_path: Path):
         with new_folder(tmp_path) as folder:
             made.append(folder.path)
     assert sorted(made) == made
-
-
-def test_a_file_that_can_not_be_read_is_named(tmp_path: Path):
-    with pytest.raises(ResultsError) as refused:
-        read_json(tmp_path / "environment.json")
-    assert refused.value.what == "can't read environment.json: No such file or directory"
-    assert refused.value.where == str(tmp_path / "environment.json")
 
 
 def test_a_record_comes_back_as_it_went(tmp_path: Path):

@@ -17,9 +17,7 @@ from edgebench.results.layout import (
     parse_line,
     parse_objects,
 )
-from edgebench.results.point_facts import point_facts
 from edgebench.results.results import latest
-from edgebench.results.sweep_reader import read_sweep
 from edgebench.text import safe_json
 
 
@@ -95,18 +93,6 @@ def test_frames_of_nothing_have_the_same_columns_and_types(tmp_path: Path):
     for name in ("trials", "phases", "layers", "networks"):
         one, other = getattr(full, name), getattr(empty, name)
         assert one.dtypes.to_dict() == other.dtypes.to_dict(), name
-
-
-def test_a_damaged_line_is_left_out_and_named(tmp_path: Path):
-    path = make_sweep(tmp_path)
-    lines = (path / "trials.jsonl").read_text().splitlines()
-    lines[1] = lines[1][:50]
-    lines[2] = json.dumps({"schema": 1, "trial": "0003"})
-    lines[3] = json.dumps({**json.loads(lines[3]), "wall_s": "fast"})
-    (path / "trials.jsonl").write_text("\n".join(lines) + "\n")
-    loaded = edgebench.load(path)
-    assert list(loaded.trials["trial"]) == ["0001", "0005", "0006", "0007", "0008", "0009"]
-    assert [f"line {n} is damaged" in w for n, w in zip((2, 3, 4), loaded.warnings, strict=True)]
 
 
 def test_a_trial_made_again_counts_once_and_is_said(tmp_path: Path):
@@ -236,25 +222,6 @@ def test_lines_read_together_are_those_read_one_by_one(data: bytes):
     assert parse_objects(data) == [
         one for one in map(parse_line, filter(None, data.split(b"\n"))) if one is not None
     ]
-
-
-def test_kills_with_swap_free_are_in_frame_and_summary(tmp_path: Path):
-    path = make_sweep(tmp_path)
-    data = [json.loads(line) for line in (path / TRIALS).read_bytes().splitlines()]
-    one, other, *_ = (line for line in data if line["outcome"] == "oom-killed")
-    kill = {"swap_allowed_bytes": 64 * MIB, "swap_free_bytes": 60 * MIB, "unknown": 1}
-    one |= {"killed_with_swap_free": True, "kill": kill}
-    other |= {"killed_with_swap_free": False, "kill": {"swap_free_bytes": 0}}
-    (path / TRIALS).write_text("".join(json.dumps(line) + "\n" for line in data))
-    trials = edgebench.load(path).trials.set_index("trial")
-    marks = trials["killed_with_swap_free"]
-    assert marks.dtype == "boolean"
-    assert marks[one["trial"]]
-    assert marks.isna().sum() == len(data) - 2
-    assert trials.loc[one["trial"], "kill_swap_free_bytes"] == 60 * MIB
-    (point,) = [p for p in point_facts(read_sweep(path)) if p.swap_free_bytes]
-    assert (point.point, point.swap_free_bytes.low) == (one["point"], 60 * MIB)
-    assert point.swap_free_bytes.count == 1
 
 
 def test_a_line_without_an_end_is_not_read_for_ever(tmp_path: Path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +11,6 @@ from hypothesis import strategies as st
 from made_records import record, rounds
 
 from edgebench.records import PhaseSum, TrialRecord
-from edgebench.results.point_facts import point_facts
-from edgebench.results.results import load
 from edgebench.results.rounds import (
     CLOCK_S,
     LEAST,
@@ -23,8 +20,6 @@ from edgebench.results.rounds import (
     steadiness,
     trial_times,
 )
-
-QUICKSTART = Path("results/vm-2core-24g/20261129T064840Z-quickstart-grid-2bf09a")
 
 
 def timed(*times_s: float, **changes: Any) -> TrialRecord:
@@ -60,35 +55,10 @@ def test_no_round_is_the_whole_trial():
     assert trial_times(timed(phases=[])) == {"total": 9.0}
 
 
-def test_a_kept_sweep_has_both_answers():
-    """ResNet-18 starts later at every limit, and then is hardly slowed."""
-    results = load(QUICKSTART)
-    points = [p for p in point_facts(results.sweeps[0]) if p.settings["networks"] == ["resnet18"]]
-    limited = [point for point in points if point.limits.label != "max"]
-    assert min(point.slowdowns["start"] for point in limited) > 1.9
-    assert max(point.slowdowns["steady"] for point in limited) < 1.25
-    assert all(point.slowdowns["total"] == point.slowdowns["steady"] for point in limited)
-    trials, phases = results.trials, results.phases
-    timed = trials.dropna(subset="start_s")
-    assert (timed["start_s"] > timed["steady_s"]).all()
-    assert trials["rounds_repeat"].isna().all()
-    assert set(phases[phases["round"] == 0]["stage"]) == {"start"}
-    assert phases[phases["phase"] == "import"]["stage"].isna().all()
-
-
 def test_rounds_of_a_drift_are_left_out() -> None:
     rising = [1.0, *(1.0 + 0.02 * number for number in range(8))]
     assert steadiness(rising, tolerance=0.072).rounds[0] > 1
     assert not steadiness([1.0, *(1.3**number for number in range(8))]).repeats
-
-
-def test_too_few_rounds_show_nothing() -> None:
-    """Two rounds are a start and a later one; nobody knows whether that repeats."""
-    assert steadiness([1.0, 0.5]).rounds == (1,)
-    assert not steadiness([1.0, 0.5]).repeats
-    assert steadiness([1.0]).rounds == ()
-    with pytest.raises(ValueError, match="no rounds"):
-        steadiness([])
 
 
 def plainly(times_s: list[float], tolerance: float = TOLERANCE) -> tuple[int, ...]:

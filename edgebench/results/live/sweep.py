@@ -23,6 +23,8 @@ from edgebench.results.layout import (
 from edgebench.results.live_file import (
     EVENTS,
     FAST,
+    MOST_PIECES,
+    PIECE_BYTES,
     STAT,
     EndedSpan,
     EventTail,
@@ -52,9 +54,6 @@ KINDS = (
     "refault_file",
     "pressure_full_us",
 )
-#: Read in pieces: large ones would stay with the process when they have been read. At most so many
-#: at a time: what lies there already must not stall who watches.
-_PIECE_BYTES, _MOST_PIECES = 1 << 16, 16
 
 
 class RawTable:
@@ -80,7 +79,7 @@ class RawTable:
 
     def pieces(self) -> Iterator[array[int]]:
         """Yield the whole rows that came since the last call, some at a time."""
-        for _ in range(_MOST_PIECES):
+        for _ in range(MOST_PIECES):
             rows = self.fresh()
             if not rows:
                 return
@@ -89,7 +88,7 @@ class RawTable:
     def fresh(self) -> array[int]:
         """Return the next whole rows, one after the other; none where no more came."""
         step = 8 * len(self.columns)
-        data = read_from(self._path, self._at, _PIECE_BYTES // step * step)
+        data = read_from(self._path, self._at, PIECE_BYTES // step * step)
         whole = len(data) // step * step
         self._at += whole
         rows = array("q")
@@ -338,7 +337,9 @@ class SweepTail:
         self._took_s: list[float] = [0.0, 0.0]
         self._damaged: list[str] = []
         self._damage_count = 0
-        self._plan = _Plan(self.path / RESOLVED)
+        self._plan_stamp: tuple[int, int] | None = None
+        self._planned: int | None = None
+        self._plan_warnings: list[str] = []
         self._trial: TrialTail | None = None
 
     def poll(self) -> SweepState:
@@ -347,8 +348,8 @@ class SweepTail:
         fresh = self._fresh()
         self._follow(running)
         done = sum(outcome in FINAL_OUTCOMES for outcome in self._outcomes.values())
-        planned = self._plan.total()
-        total = None if planned is None else planned + len(self._visits)
+        self._read_plan()
+        total = None if self._planned is None else self._planned + len(self._visits)
         under_way_s = self._trial.elapsed_s if self._trial else 0.0
         took_s, made = self._took_s
         left = None if total is None else total - done
@@ -363,8 +364,25 @@ class SweepTail:
             left_s=left_s,
             fresh=fresh,
             trial=self._trial,
-            warnings=[*self._damaged, *self._plan.warnings],
+            warnings=[*self._damaged, *self._plan_warnings],
         )
+
+    def _read_plan(self) -> None:
+        """Count the planned trials again if the sweep planned more."""
+        file = self.path / RESOLVED
+        try:
+            status = file.stat()
+            stamp = (status.st_ino, status.st_mtime_ns)
+        except OSError:
+            stamp = (0, 0)
+        if stamp == self._plan_stamp:
+            return
+        self._plan_stamp, self._planned, self._plan_warnings = stamp, None, []
+        try:
+            plan = read_json(file).get("plan")
+            self._planned = len(plan) if isinstance(plan, list) else None
+        except ResultsError as error:
+            self._plan_warnings = [error.what]
 
     def _fresh(self) -> list[TrialRecord]:
         """Return the records that came since, each taken into account."""
@@ -433,32 +451,6 @@ def time_left_s(took_s: float, made: float, left: int, under_way_s: float) -> fl
         under_way_s: for how long that one has run.
     """
     return max(0.0, took_s / made * left - under_way_s) if made else None
-
-
-class _Plan:
-    """How many trials are planned; read again when the sweep planned more."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._stamp: tuple[int, int] | None = None
-        self._total: int | None = None
-        self.warnings: list[str] = []
-
-    def total(self) -> int | None:
-        """None if the plan can't be read."""
-        try:
-            found = self._path.stat()
-            stamp = (found.st_ino, found.st_mtime_ns)
-        except OSError:
-            stamp = (0, 0)
-        if stamp != self._stamp:
-            self._stamp, self._total, self.warnings = stamp, None, []
-            try:
-                plan = read_json(self._path).get("plan")
-                self._total = len(plan) if isinstance(plan, list) else None
-            except ResultsError as error:
-                self.warnings = [error.what]
-        return self._total
 
 
 def sweeps_below(root: Path) -> list[Path]:
