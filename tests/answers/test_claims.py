@@ -5,19 +5,91 @@ What may be claimed is worked out here from the raw times, by other means than t
 
 from __future__ import annotations
 
+import math
 import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from claim_making import CLEARLY, MIB, POINTS, REPEATS, Point, interval, quick, sweep_of
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_records import MIB, record, rounds, sweep
+from scipy import stats
 
 from edgebench.analysis.compare import compare_sweeps
 from edgebench.answers.limits import workload_answer
+from edgebench.records import Outcome
 from edgebench.results.facts import sweep_facts
 from edgebench.results.spread import spread_of
+from edgebench.results.sweep_reader import Sweep
+
+#: Sameness is never claimed where the interval holds this.
+CLEARLY = 1.5
+#: Many examples would find more; these take a second and are always the same.
+quick = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+OUTCOMES: tuple[Outcome, ...] = ("ok", "oom-killed", "timeout", "failed", "interrupted")
+#: Seconds of the repeats of one point: calm, noisy, far apart, a single one, none.
+REPEATS = st.tuples(
+    st.floats(0.5, 4.0),
+    st.sampled_from([0.0, 0.004, 0.02, 0.1, 0.6]),
+    st.lists(st.floats(-1, 1), max_size=12),
+).map(lambda drawn: [drawn[0] * math.exp(drawn[1] * off) for off in drawn[2]])
+LOST = st.lists(st.sampled_from(OUTCOMES[1:]), max_size=2)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One limit (None: unlimited): what its trials that finished took, how the others ended."""
+
+    limit: int | None
+    seconds: Sequence[float]
+    lost: Sequence[Outcome]
+    demand: int | None = None
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.seconds) and not self.lost
+
+
+POINTS = st.builds(
+    lambda free, limits, demand: [
+        Point(None, free[0], free[1], demand),
+        *(Point(size, *about) for size, about in sorted(limits.items(), reverse=True)),
+    ],
+    st.tuples(REPEATS, st.just([]) | LOST),
+    st.dictionaries(
+        st.integers(20, 400), st.tuples(REPEATS, st.just([]) | LOST), min_size=1, max_size=5
+    ),
+    st.none() | st.integers(50, 300).map(lambda size: size * MIB),
+)
+
+
+def sweep_of(points: Sequence[Point]) -> Sweep:
+    made = []
+    for point in points:
+        ends = [("ok", s) for s in point.seconds] + [(how, 9.0) for how in point.lost]
+        made += [
+            record(
+                point.limit,
+                outcome=outcome,
+                wall_s=seconds,
+                demand_bytes=point.demand if outcome == "ok" else None,
+                phases=rounds(seconds) if outcome == "ok" else [],
+            )
+            for outcome, seconds in ends
+        ]
+    return sweep(*made)
+
+
+def interval(values: Sequence[float]) -> tuple[float, float] | None:
+    if len(values) < 2:
+        return None
+    ordered, count = sorted(values), len(values)
+    few = 2 * stats.binom.cdf(range(count // 2), count, 0.5) <= 0.05
+    out = max(few.sum() - 1, 0)
+    return ordered[out], ordered[-1 - out]
 
 
 @pytest.mark.promise(

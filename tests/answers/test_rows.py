@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from point_making import FREE, KILLED, MIB, NETWORK, STEADY, made, point, rounds
 
 from edgebench.answers.give import paste_lines
 from edgebench.answers.limits import (
@@ -17,12 +17,64 @@ from edgebench.answers.limits import (
 )
 from edgebench.answers.table import size_cells, slowdown, time_cells
 from edgebench.need import Need, least_to_give
-from edgebench.records import EndedIn
-from edgebench.results.facts import workload_facts
+from edgebench.records import EndedIn, LimitSetting
+from edgebench.results.facts import WorkloadFacts, workload_facts
 from edgebench.results.limit_to_give import AskedPace
 from edgebench.results.point_facts import PointFacts
-from edgebench.results.spread import Ratio, spread_of
+from edgebench.results.spread import Ratio, Spread, ratio_of, spread_of
 from edgebench.results.workload_key import short_names
+
+MIB = 1 << 20
+NETWORK = {"kind": "inference", "networks": ["alexnet"], "schedule": "bulk", "batch": 1}
+KILLED = {"oom-killed": 3}
+
+
+def point(
+    label: str,
+    seconds: tuple[float, ...] = (),
+    *,
+    outcomes: dict[str, int] | None = None,
+    swap: str = "file",
+    settings: dict[str, Any] | None = None,
+) -> PointFacts:
+    """A point whose trials took these seconds, the middle one its median."""
+    free = label == "max"
+    size = None if free else int(label.rstrip("M")) * MIB
+    total = spread_of(seconds)
+    return PointFacts(
+        point=f"p-{label}",
+        workload="alexnet · bulk · batch 1",
+        settings=settings or NETWORK,
+        limits=LimitSetting(label, size, swap, 64 * MIB if swap == "file" else None),
+        planned=3,
+        outcomes=outcomes or {"ok": len(seconds)},
+        times_s={"total": total} if total else {},
+        limit_bytes=size,
+        demand_bytes=200.0 * MIB if free and seconds else None,
+    )
+
+
+FREE = point("max", (1.9, 2.0, 2.1))
+STEADY = point("max", (1.98, 2.0, 2.02))
+
+
+def made(*points: PointFacts) -> WorkloadFacts:
+    """The workload of these points, each compared with the one without a limit."""
+    free = next((p.times_s for p in points if p.is_unlimited), {})
+    ratios = [
+        {name: ratio_of(times, free[name]) for name, times in p.times_s.items() if name in free}
+        for p in points
+    ]
+    (workload,) = workload_facts(
+        replace(p, ratios=own) for p, own in zip(points, ratios, strict=True)
+    )
+    return workload
+
+
+def rounds(label: str, start_s: float, steady_s: float) -> PointFacts:
+    spreads = {"total": steady_s, "start": start_s, "steady": steady_s}
+    times = {name: Spread(s, s, s, 3) for name, s in spreads.items()}
+    return replace(point(label, (steady_s,) * 3), times_s=times)
 
 
 def needing(mib: tuple[float, ...], one: PointFacts = STEADY, elsewhere: float = 0) -> PointFacts:

@@ -183,12 +183,6 @@ def test_a_damaged_sweep_is_told_with_its_damage(tmp_path: Path):
     assert "environment.json is damaged" in words
 
 
-def test_nothing_there_is_said(tmp_path: Path):
-    result = tell(tmp_path)
-    assert result.exit_code != 0
-    assert not list(tmp_path.iterdir())
-
-
 def test_large_figures_are_embedded_as_pixels():
     small, large = (Picture("a", "a", b"<svg/>".ljust(LARGEST_SVG + n), b"png") for n in (0, 1))
     assert picture_address(small).startswith("data:image/svg+xml;base64,")
