@@ -143,7 +143,7 @@ def test_csv_has_no_formulas(tmp_path: Path):
 @pytest.mark.heavy
 def test_markdown_has_a_table_for_each_workload(tmp_path: Path):
     file = tmp_path / "points.md"
-    assert run_export(KEPT / "20261121T103950Z-quickstart-0491e2", "-o", file).exit_code == 0
+    assert run_export(KEPT / "20261129T064840Z-quickstart-grid-2bf09a", "-o", file).exit_code == 0
     text = file.read_text()
     assert text.count("| limit |") == 3
     rows = [line for line in text.splitlines() if line.startswith("| ")]
