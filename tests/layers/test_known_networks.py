@@ -9,7 +9,6 @@ import torch
 from layers_making import SpanLog, build_empty, known_input, prepare_known, sample, written_tensors
 from torch import nn
 
-from edgebench.errors import WorkloadError
 from edgebench.layers.known_networks import ZOO, import_torchvision, input_shape
 from edgebench.layers.names import NETWORKS, family_of
 from edgebench.layers.network import cut
@@ -42,12 +41,6 @@ def test_every_network_has_a_family() -> None:
     assert families["wide_resnet50_2"] == families["resnext50_32x4d"] == "resnet"
     assert family_of("alexnet+vgg11") == "alexnet+vgg"
     assert family_of("mynet:make") == "mynet:make"
-
-
-def test_an_unknown_network_is_answered_with_the_nearest() -> None:
-    with pytest.raises(WorkloadError, match="resnet81") as caught:
-        build_empty("resnet81")
-    assert "resnet18" in str(caught.value.remedy)
 
 
 def check_cut(name: str) -> None:

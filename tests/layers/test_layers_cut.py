@@ -9,8 +9,6 @@ import torch
 from layers_making import Attention, Branches, Convolutions, build_empty, on_meta, plain, sample
 from torch import nn
 
-from edgebench.errors import WorkloadError
-from edgebench.layers.examination import examine
 from edgebench.layers.known_networks import input_shape
 from edgebench.layers.network import Cut, cut
 
@@ -56,12 +54,6 @@ def test_parts_of_known_networks(name: str, part: str, own: str | None) -> None:
 def test_weights_used_without_a_call_stay_with_the_module_that_uses_them() -> None:
     """Attention's output projection is never called: attention as a whole is the layer."""
     assert "out_proj.weight" in cut_of(Attention).parts["attention"].tensors()
-
-
-def test_an_input_the_network_cannot_take_is_explained() -> None:
-    with pytest.raises(WorkloadError, match=r"\(1, 3, 16, 16\)") as caught:
-        examine("alexnet", {"image": 16})
-    assert "image" in str(caught.value.remedy)
 
 
 def test_cutting_leaves_no_hooks_and_takes_no_memory() -> None:
