@@ -64,7 +64,7 @@ _MOST_AGAIN = 2
 #: A scan's own counters tell what it missed; the sampler is only to show the trial's course.
 _INTERVAL_S = 0.02
 #: The network that is slowed, and the part that is left of what its rounds should use.
-SLOWED_NETWORK, _LEFT = "alexnet", 0.8
+SLOWED_NETWORK, _LEFT = "resnet50", 0.8
 #: It tells nothing where, by the scans, less than this part of a round is added.
 _LEAST_ADDED = 0.25
 LIMIT_BYTES = 32 * MIB
