@@ -76,7 +76,6 @@ CALLS = [
     call("layers --from SWEEP", "plot"),
     call("export SWEEP"),
     call("export SWEEP --format markdown"),
-    call("export SWEEP --format junit"),
     call("show SWEEP"),
     call("plot SWEEP", "plot"),
     call("show --study STUDY", "plot"),
