@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,6 +52,9 @@ from edgebench.slowdown.calibration import (
 )
 from edgebench.units import MIB, format_size
 from edgebench.workloads.memory_settings import FROZEN
+
+if TYPE_CHECKING:
+    from edgebench.slowdown.curves import Curve
 
 #: A calibration is of this many blocks, or of as many as fit into this time, but two.
 REPEATS, TIME_S, _LEAST = 3, 20.0, 2
@@ -292,15 +295,24 @@ def with_slowed_visit(
         "swap_bytes": options.swap_bytes,
         "storage": f"disk={RAM}" if made.ram else AS_IS,
     }
+
+    def slowed() -> Curve:
+        limit = _LEFT * (made.hot_base_bytes.value + workload_of(settings, tables).table_bytes)
+        folder = run_probe(network, settings, limit, options.results, progress, made.device)
+        return next(curve for curve in curves(load(folder)) if curve.phase == "total")
+
     try:
         networks = describe_networks([network], identity=caller_identity())["networks"]
         tables = {network: networks[network]["table"]}
-        used = made.hot_base_bytes.value + workload_of(settings, tables).table_bytes
-        folder = run_probe(network, settings, _LEFT * used, options.results, progress, made.device)
-        (curve,) = (one for one in curves(load(folder)) if one.phase == "total")
-    except (EdgebenchError, ValueError) as error:
-        what = error.what if isinstance(error, EdgebenchError) else error
-        words = f"{network} was not slowed: {what}; what waiting adds is known from scans alone"
+        try:
+            curve = slowed()
+        except ResultsError:
+            # The kernel may kill it though swap is free; the next time it may not.
+            curve = slowed()
+    except EdgebenchError as error:
+        words = (
+            f"{network} was not slowed: {error.what}; what waiting adds is known from scans alone"
+        )
         return replace(made, warnings=(*made.warnings, words))
     phase = Computed(DeviceData(made.device, made.swap_kind, (), tables, made)).phase(curve)
     said = phase.seconds(curve.limits) - curve.unlimited_s
