@@ -203,7 +203,7 @@ CASES = (
         says=r"killed for memory(.|\n)*zram takes",
     ),
     # docs.ultralytics.com/modes/export
-    Case("gguf", "minimum 1.gguf", says="llama-cli"),
+    Case("gguf", "minimum 1.gguf", says="measure the program that loads it"),
 )
 
 
