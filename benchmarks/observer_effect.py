@@ -39,7 +39,7 @@ from edgebench.identity import cache_folder
 from edgebench.measures.machine.system_files import SystemFiles, swap_devices
 from edgebench.run.trial.session import Session, open_session
 from edgebench.scenario.scenario import scenario_of
-from edgebench.units import format_size, parse_duration, parse_size
+from edgebench.text import format_size, parse_duration, parse_size
 from edgebench.workloads.preparation import prepare_networks
 from edgebench.workloads.recorder import NO_DESCRIPTORS
 

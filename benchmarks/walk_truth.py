@@ -34,7 +34,7 @@ from edgebench.results.rounds import STEADY, round_stages, steadiness
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 from edgebench.spans import finished_spans
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -44,7 +44,7 @@ from edgebench.safe_folders import (
     opened,
     with_path,
 )
-from edgebench.units import format_size
+from edgebench.text import format_size
 
 if TYPE_CHECKING:
     import zipfile

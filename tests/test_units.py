@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edgebench.errors import UsageError
-from edgebench.units import (
+from edgebench.text import (
     DURATION_HELP,
     MIB,
     SIZE_HELP,

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from edgebench.records import LimitSetting, Outcome, PhaseSum, TrialRecord, WalkReport
-from edgebench.units import MIB
+from edgebench.text import MIB
 from tests.analysis.study_results import record, write_sweep
 from tests.made_sweep import Shape, make
 

@@ -14,7 +14,7 @@ import report
 from observer.watched_process import NOTHING, Row
 from pairing import interval
 
-from edgebench.units import format_size
+from edgebench.text import format_size
 
 
 def jeffreys(killed: int, of: int) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from edgebench.cgroups.join import join_command
 from edgebench.cgroups.sampler_process import SamplerProcess
 from edgebench.measures.gnu_time import gnu_time_command, read_report
 from edgebench.run.trial.session import Session
-from edgebench.units import parse_duration
+from edgebench.text import parse_duration
 from edgebench.workloads.recorder import NO_DESCRIPTORS
 
 NOTHING, DEFAULT, STAT = "nothing", "default", "stat-"

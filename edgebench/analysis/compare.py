@@ -35,7 +35,7 @@ from edgebench.results.rounds import START, STEADY, TIMES, trial_times
 from edgebench.results.spread import Spread
 from edgebench.results.sweep_reader import Sweep, reads_statistics
 from edgebench.results.workload_key import WorkloadKey, workload_label
-from edgebench.throughput import THROUGHPUT, throughput_unit
+from edgebench.text import THROUGHPUT, throughput_unit
 
 #: What may explain that one sweep is slower than another, and what it is called.
 NAMES = {

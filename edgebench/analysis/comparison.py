@@ -30,7 +30,7 @@ from typing import Literal, TypeAlias
 from edgebench.distributions import digamma, t_quantile, t_tail, tetragamma, trigamma
 from edgebench.records import LimitSetting
 from edgebench.results.rounds import TIMES
-from edgebench.throughput import THROUGHPUT
+from edgebench.text import THROUGHPUT
 
 Verdict = Literal["slower", "faster", "more", "less", "same", "unsure", "lost", "gained"]
 #: Verdicts that are regressions.

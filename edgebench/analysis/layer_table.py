@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import UsageError
 from edgebench.results.spread import Ratio, median_interval_of
-from edgebench.units import format_limit, parse_share, parse_size
+from edgebench.text import format_limit, parse_share, parse_size
 
 if TYPE_CHECKING:
     from edgebench.results.facts import WorkloadFacts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgebench.answers.table import Table, factor, filled_table, headline, seconds, share, size
 from edgebench.results.workload_key import brief_names
-from edgebench.throughput import THROUGHPUT, throughput_words
+from edgebench.text import THROUGHPUT, throughput_words
 
 if TYPE_CHECKING:
     from edgebench.analysis.comparison import PointComparison, SweepComparison

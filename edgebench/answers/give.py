@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from edgebench.answers.table import headline, size
 from edgebench.boards.board import Fit, find_board
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 if TYPE_CHECKING:
     from edgebench.answers.limits import WorkloadAnswer

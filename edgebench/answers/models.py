@@ -21,7 +21,7 @@ from edgebench.results.rounds import START
 from edgebench.results.spread import SLIGHT
 from edgebench.slowdown.curves import shown_phase
 from edgebench.slowdown.seconds import Source
-from edgebench.units import MIB, format_duration, format_size
+from edgebench.text import MIB, format_duration, format_size
 
 if TYPE_CHECKING:
     from edgebench.slowdown.answer import Answer, PhaseTime

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgebench.units import format_duration
+from edgebench.text import format_duration
 
 if TYPE_CHECKING:
     from edgebench.results.spread import Ratio, Spread

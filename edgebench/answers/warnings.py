@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.answers.table import seconds, share, size
 from edgebench.answers.trials import NOTHING_TO_RECLAIM
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 if TYPE_CHECKING:
     from edgebench.records import Doubt, TrialRecord

@@ -14,8 +14,7 @@ from typing import Any
 
 from edgebench.errors import UsageError
 from edgebench.safe_files import read_text
-from edgebench.text import did_you_mean
-from edgebench.units import MIB, format_size, parse_size, parse_swap
+from edgebench.text import MIB, did_you_mean, format_size, parse_size, parse_swap
 
 if sys.version_info >= (3, 11):
     import tomllib

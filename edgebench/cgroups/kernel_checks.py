@@ -19,7 +19,7 @@ from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import ParentCgroup, find_parent
 from edgebench.errors import CgroupError
-from edgebench.units import format_size
+from edgebench.text import format_size
 
 NO_SWAP_ACCOUNTING = """\
 swap use is not counted by cgroup. Add swapaccount=1 to the kernel's command line and restart"""

@@ -22,7 +22,7 @@ from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.errors import MachineError
 from edgebench.records import WITH_PEAK, GrowthReport, SamplerReport, Watching
 from edgebench.safe_files import open_empty, remove_file
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 #: Columns of what only swap can hold.
 HELD = ("anon_bytes", "shmem_bytes", "swap_bytes", "kernel_bytes")

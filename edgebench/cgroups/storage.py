@@ -32,7 +32,7 @@ from edgebench.errors import CgroupError, MachineError
 from edgebench.identity import caller_identity
 from edgebench.safe_files import created, make_folder, make_private_folder, open_to_read
 from edgebench.safe_folders import NO_LINK
-from edgebench.units import MIB, format_size
+from edgebench.text import MIB, format_size
 
 #: What is left free in memory besides the disk.
 _SPARE_BYTES = 512 * MIB

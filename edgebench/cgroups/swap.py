@@ -19,7 +19,7 @@ from edgebench.cgroups.leftovers import Ownership, clear_swap_file, clear_zram, 
 from edgebench.errors import MachineError
 from edgebench.safe_files import make_private_folder, open_file, remove_empty_folder
 from edgebench.swap_areas import read_swap_areas
-from edgebench.units import format_size
+from edgebench.text import format_size
 
 _ZRAM_CONTROL = Path("/sys/class/zram-control")
 #: Left free on the machine's disk besides the swap file itself.

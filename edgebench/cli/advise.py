@@ -23,7 +23,7 @@ from edgebench.cli.output import (
 )
 from edgebench.errors import UsageError
 from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS
-from edgebench.units import parse_duration
+from edgebench.text import parse_duration
 
 if TYPE_CHECKING:
     from edgebench.run.advise.advice import Advice

@@ -19,7 +19,7 @@ from edgebench.cli.output import (
     print_table,
 )
 from edgebench.errors import UsageError
-from edgebench.units import format_size
+from edgebench.text import format_size
 
 if TYPE_CHECKING:
     from edgebench.boards.board import Board, Source

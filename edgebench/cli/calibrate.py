@@ -18,7 +18,7 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.extras import need
-from edgebench.units import parse_swap
+from edgebench.text import parse_swap
 
 
 @click.command()

@@ -27,7 +27,7 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.errors import RegressionError, UsageError
-from edgebench.units import parse_share
+from edgebench.text import parse_share
 
 if TYPE_CHECKING:
     from edgebench.analysis.compare import DevicePoint

@@ -34,7 +34,7 @@ from edgebench.errors import UsageError
 from edgebench.extras import need
 from edgebench.results.workload_key import brief_names
 from edgebench.scenario.flags import PLACE_KEYS
-from edgebench.units import format_limit
+from edgebench.text import format_limit
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_table import LayerCostTable

@@ -27,7 +27,7 @@ from edgebench.cli.output import (
     print_warnings,
 )
 from edgebench.results.unmeasured import is_stopped, unmeasured
-from edgebench.units import parse_duration, parse_size
+from edgebench.text import parse_duration, parse_size
 
 #: So many files are named.
 _MOST = 4

@@ -24,7 +24,7 @@ from edgebench.layers.references import is_model_file
 from edgebench.processes import find_program
 from edgebench.results.spread import SLIGHT
 from edgebench.scenario.flags import NETWORK_KEYS
-from edgebench.units import format_duration
+from edgebench.text import format_duration
 
 if TYPE_CHECKING:
     from edgebench.cli.progress import LineProgress

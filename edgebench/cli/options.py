@@ -14,8 +14,7 @@ from click.shell_completion import CompletionItem
 
 from edgebench.errors import UsageError
 from edgebench.scenario.flags import FLAGS, NETWORK_KEYS, PLACE_KEYS
-from edgebench.text import printable
-from edgebench.units import format_size, parse_swap
+from edgebench.text import format_size, parse_swap, printable
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Offer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]

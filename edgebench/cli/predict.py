@@ -27,7 +27,7 @@ from edgebench.cli.output import (
 )
 from edgebench.errors import UsageError
 from edgebench.layers.names import LOADERS, SCHEDULES
-from edgebench.units import SWAP_KINDS
+from edgebench.text import SWAP_KINDS
 from edgebench.workloads.engines.engine import WHOLE
 
 if TYPE_CHECKING:

@@ -32,8 +32,7 @@ from edgebench.results.workload_key import (
     workload_label,
 )
 from edgebench.run.trial.record import TrialRequest
-from edgebench.text import printable, shortened
-from edgebench.units import format_duration, format_limit
+from edgebench.text import format_duration, format_limit, printable, shortened
 
 _EXPECTED = ("ok", "oom-killed", "accelerator-oom")
 

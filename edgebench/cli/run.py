@@ -32,7 +32,7 @@ from edgebench.cli.output import (
 )
 from edgebench.errors import SweepIncompleteError
 from edgebench.records import LIMIT_WORDS
-from edgebench.units import format_duration, format_size
+from edgebench.text import format_duration, format_size
 
 if TYPE_CHECKING:
     from edgebench.run.sweep.sweep import SweepSummary

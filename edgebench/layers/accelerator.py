@@ -15,7 +15,7 @@ from torch import nn
 
 from edgebench.errors import MachineError, WorkloadError
 from edgebench.layers.names import CUDA
-from edgebench.units import format_size
+from edgebench.text import format_size
 
 
 class AcceleratorIdentity(NamedTuple):

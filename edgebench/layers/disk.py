@@ -48,7 +48,7 @@ def refuse_too_large(name: str, needed_bytes: int) -> None:
     # Lazy: see above; no trial asks.
     import psutil
 
-    from edgebench.units import format_size
+    from edgebench.text import format_size
 
     free = psutil.virtual_memory().available
     if needed_bytes > free:

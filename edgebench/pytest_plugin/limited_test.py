@@ -36,8 +36,7 @@ from edgebench.run.trial.output_rate import echo_to
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session, open_session
 from edgebench.run.trial.trial import TrialFiles, run_trial
-from edgebench.text import choice_hint, safe_json
-from edgebench.units import parse_duration
+from edgebench.text import choice_hint, parse_duration, safe_json
 
 #: A marker's arguments.
 _KEYS = (*signature(asked_limits).parameters, "slowdown", "timeout")

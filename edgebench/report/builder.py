@@ -26,9 +26,7 @@ from edgebench.results.derived import kept_advice
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.rounds import START
 from edgebench.results.workload_key import brief_names
-from edgebench.text import printable
-from edgebench.throughput import THROUGHPUT
-from edgebench.units import format_limit, format_size
+from edgebench.text import THROUGHPUT, format_limit, format_size, printable
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_table import LayerCostTable

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from edgebench.records import LimitSetting
 from edgebench.results.spread import SLIGHT, Ratio
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 #: Without a slowdown that is asked for, a program that is timed as a whole may take so much longer.
 USUAL_LATER_S = 0.1

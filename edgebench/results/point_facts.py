@@ -23,7 +23,7 @@ from edgebench.results.sweep_reader import Sweep, timed_in
 from edgebench.results.trial_lines import parse_limits
 from edgebench.results.unmeasured import Unmeasured, unmeasured
 from edgebench.results.workload_key import WorkloadKey, workload_label
-from edgebench.throughput import THROUGHPUT, throughput_unit
+from edgebench.text import THROUGHPUT, throughput_unit
 
 #: The number of what is of no walk.
 NO_WALK = -1

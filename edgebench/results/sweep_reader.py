@@ -44,8 +44,7 @@ from edgebench.results.layout import (
 )
 from edgebench.results.trial_lines import read_records
 from edgebench.safe_files import open_to_read, read_end, read_text
-from edgebench.text import printable
-from edgebench.units import format_size
+from edgebench.text import format_size, printable
 from edgebench.workloads.memory_settings import DEFAULT
 
 Found = TypeVar("Found")

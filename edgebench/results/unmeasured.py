@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgebench.records import GrowthReport, OutsideReport, TrialRecord
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 #: What stays in memory counts from here on.
 _LEAST_BYTES = MIB

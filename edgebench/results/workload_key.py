@@ -16,7 +16,7 @@ from edgebench.boards.board import AS_IS, emulation_words, storage_words
 from edgebench.records import LIMIT_WORDS, WRITTEN, LimitSetting
 from edgebench.results.columns import ColumnTable
 from edgebench.results.sweep_reader import settings_columns
-from edgebench.units import format_size
+from edgebench.text import format_size
 from edgebench.workloads.memory_settings import DEFAULT
 
 #: Settings that every name has; others are added where two names would be equal.

@@ -50,7 +50,7 @@ from edgebench.slowdown.calibration import (
     constants_of,
     save_calibration,
 )
-from edgebench.units import MIB, format_size
+from edgebench.text import MIB, format_size
 from edgebench.workloads.memory_settings import FROZEN
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from edgebench.measures.machine.system_files import (
     usable_ram_bytes,
     whole_disk,
 )
-from edgebench.units import format_size
+from edgebench.text import format_size
 
 if TYPE_CHECKING:
     from edgebench.cgroups.kernel_checks import Finding

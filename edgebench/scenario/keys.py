@@ -27,8 +27,7 @@ from edgebench.layers.input_specs import parse_inputs
 from edgebench.layers.names import ACCELERATORS, NETWORKS, NO_ACCELERATOR
 from edgebench.layers.references import CODE, FILE_KINDS, KNOWN, parse_reference, portable_text
 from edgebench.safe_folders import real_path
-from edgebench.text import did_you_mean
-from edgebench.units import parse_duration, parse_share, parse_size
+from edgebench.text import did_you_mean, parse_duration, parse_share, parse_size
 from edgebench.workloads.memory_settings import COLLECTORS
 from edgebench.workloads.training.names import DATA_SETS, SCRATCH, TRAINED, checked_part
 

@@ -24,7 +24,7 @@ from edgebench.scenario.keys import (
     tag_of,
     worded,
 )
-from edgebench.units import MIB, SWAP_KINDS, parse_share, parse_size, parse_swap
+from edgebench.text import MIB, SWAP_KINDS, parse_share, parse_size, parse_swap
 
 if TYPE_CHECKING:
     from typing_extensions import Self

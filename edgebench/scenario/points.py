@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from edgebench.layers.references import TRANSFORMERS
 from edgebench.measures.strategies import strategy_of
 from edgebench.records import WRITTEN, LimitSetting
-from edgebench.units import parse_share
+from edgebench.text import parse_share
 from edgebench.workloads.engines.engine import TORCH, engine_of
 from edgebench.workloads.training.names import LIBRARIES, LIBRARIES_OF_DATA, TENSORFLOW
 

@@ -27,7 +27,7 @@ from edgebench.scenario.points import Point, asked_sizes, has_own_trial, librari
 from edgebench.scenario.scenario import Scenario
 from edgebench.scenario.workloads import CommandWorkload
 from edgebench.swap_areas import read_swap_areas
-from edgebench.units import format_size
+from edgebench.text import format_size
 
 
 @dataclass(frozen=True)

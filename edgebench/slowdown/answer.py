@@ -26,7 +26,7 @@ from edgebench.slowdown.computed import CannotPredictError
 from edgebench.slowdown.curves import WHOLES
 from edgebench.slowdown.fit import fit_curve
 from edgebench.slowdown.seconds import Source
-from edgebench.throughput import THROUGHPUT
+from edgebench.text import THROUGHPUT
 
 if TYPE_CHECKING:
     from edgebench.results.results import Results

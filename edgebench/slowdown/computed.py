@@ -30,7 +30,7 @@ from edgebench.slowdown.seconds import (
     storage_costs,
     unlimited_elsewhere_s,
 )
-from edgebench.throughput import generates_text
+from edgebench.text import generates_text
 from edgebench.workloads.engines.engine import TORCH, WHOLE
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from edgebench.results.results import Results, once_for_results
 from edgebench.results.rounds import START, STEADY
 from edgebench.results.trial_columns import DISTINCT
 from edgebench.results.workload_key import SWAP, workloads_of
-from edgebench.throughput import THROUGHPUT, throughput_unit, throughput_words
-from edgebench.units import format_duration
+from edgebench.text import THROUGHPUT, format_duration, throughput_unit, throughput_words
 from edgebench.workloads.training.names import PYTORCH
 
 #: The phases that are fitted, in the order they are shown. ``total`` is a steady round's time on

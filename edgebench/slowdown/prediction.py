@@ -35,7 +35,7 @@ from edgebench.slowdown.computed import (
 )
 from edgebench.slowdown.context import DeviceData, matching_device_data
 from edgebench.slowdown.curves import PHASES, Curve
-from edgebench.units import parse_share, parse_size
+from edgebench.text import parse_share, parse_size
 from edgebench.workloads.engines.engine import TORCH, engines_for, file_engine
 from edgebench.workloads.preparation import describe_networks
 

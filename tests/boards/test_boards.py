@@ -22,7 +22,7 @@ from edgebench.boards.board import (
 )
 from edgebench.cli.boards import boards
 from edgebench.errors import UsageError
-from edgebench.units import MIB, parse_swap
+from edgebench.text import MIB, parse_swap
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -11,7 +11,7 @@ from edgebench.records import SCHEMA
 from edgebench.results.results import Results, load
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
-from edgebench.units import MIB
+from edgebench.text import MIB
 from tests.quiet import Quiet
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch]

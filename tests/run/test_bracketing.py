@@ -28,7 +28,7 @@ from edgebench.run.search.search import (
     pace_of_rounds,
 )
 from edgebench.scenario.points import PlannedTrial, Point, points
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenario"))
 

@@ -13,7 +13,7 @@ from edgebench.results.limit_to_give import given_bracket, viable_bracket
 from edgebench.run.search.minimum import Search, search_of
 from edgebench.run.search.search import PRECISION, needs_of
 from edgebench.scenario.points import PlannedTrial, points
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 #: Limit in MiB (None: unlimited) and number of the trial → seconds; None: killed.
 World = Callable[[float | None, int], float | None]

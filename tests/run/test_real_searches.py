@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import edgebench
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 pytestmark = pytest.mark.own_cgroup
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 pytestmark = pytest.mark.own_cgroup
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from edgebench.records import LimitSetting, PhaseSum, TrialRecord
 from edgebench.scenario.planner import Planner
 from edgebench.scenario.points import PlannedTrial, Point, limits_of
-from edgebench.units import parse_share
+from edgebench.text import parse_share
 
 MIB = 1 << 20
 DEMAND = 400 * MIB

@@ -17,7 +17,7 @@ from edgebench.boards.board import find_board
 from edgebench.records import LimitSetting
 from edgebench.scenario.limits import LimitAxes, MemoryRange
 from edgebench.serve.form import FormFiles, check_form
-from edgebench.units import MIB, parse_share, parse_size
+from edgebench.text import MIB, parse_share, parse_size
 
 SIZES = st.integers(1, 4096).map("{}M".format)
 SHARES = st.integers(1, 400).map("{}%".format)

@@ -14,7 +14,7 @@ from scenario_making import COMMAND, INFERENCE, load_text, with_key
 
 from edgebench.records import LimitSetting
 from edgebench.scenario.points import Point, limits_of, plan, points, showing_demand
-from edgebench.units import parse_share, parse_size
+from edgebench.text import parse_share, parse_size
 
 LABELS = st.lists(st.sampled_from(["90%", "75%", "50%", "64M", "1G"]), unique=True)
 

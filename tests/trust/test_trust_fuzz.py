@@ -30,7 +30,7 @@ from edgebench.serve.helper_process import sweep_answer
 from edgebench.serve.history import sweep_name, sweep_rows, trial_detail
 from edgebench.slowdown.calibration import load_calibration, save_calibration
 from edgebench.spans import events_to_phases, unfinished_span
-from edgebench.units import parse_duration, parse_share, parse_size
+from edgebench.text import parse_duration, parse_share, parse_size
 from tests.results.results_making import inference_events, make_sweep
 from tests.slowdown.verb_making import calibration
 from tests.trust.garbage import EVIL, spoil, torn

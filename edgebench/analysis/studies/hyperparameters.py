@@ -19,7 +19,7 @@ import numpy as np
 
 from edgebench.analysis.studies.tables import Column, StudyTable, frame_rows
 from edgebench.errors import ResultsError
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 if TYPE_CHECKING:
     import pandas as pd

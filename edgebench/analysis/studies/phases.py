@@ -28,7 +28,7 @@ from edgebench.records import is_count, is_number
 from edgebench.results.rounds import START, STEADY, round_stages
 from edgebench.results.sweep_reader import settings_columns
 from edgebench.spans import NO_ROUND
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from edgebench.analysis.studies.phases import core_frame
 from edgebench.analysis.studies.tables import Column, StudyTable, frame_rows
 from edgebench.errors import ResultsError
-from edgebench.units import MIB
+from edgebench.text import MIB
 from edgebench.workloads.training.names import GRAPH, PYTORCH, SCRATCH, TITLES
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from edgebench.errors import ResultsError
 from edgebench.measures.heap import Boundaries, HeapPoint, HeapProfile, HeapStrategy
 from edgebench.measures.strategy import StrategyOptions, registered_strategy
 from edgebench.safe_files import read_text
-from edgebench.units import format_duration
+from edgebench.text import format_duration
 
 _UNIT = re.compile(r"^time_unit: ms$", re.MULTILINE)
 _SNAPSHOT = re.compile(r"^time=(\d{1,19})\nmem_heap_B=(\d{1,19})\n", re.MULTILINE)

@@ -29,7 +29,7 @@ from edgebench.measures.heap import Boundaries, HeapPoint, HeapProfile, HeapStra
 from edgebench.measures.strategy import StrategyOptions, registered_strategy
 from edgebench.measures.view import Descriptors, View
 from edgebench.safe_files import read_file
-from edgebench.units import format_size
+from edgebench.text import format_size
 
 _HEADER = re.compile(rb"heap profile:\s*\d+:\s*(\d{1,19}) \[\s*\d+:\s*(\d{1,19})\] @ heapprofile\n")
 #: The dumps' names, numbered; of a process that another started, with its id.

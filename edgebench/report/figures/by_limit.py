@@ -15,8 +15,7 @@ from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.workload_key import short_names
-from edgebench.throughput import per_second_words
-from edgebench.units import MIB
+from edgebench.text import MIB, per_second_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from edgebench.analysis.studies.phases import core_frame, operator_frame
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
 from edgebench.results.derived import file_stem
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,7 +20,7 @@ from edgebench.analysis.studies.hyperparameters import (
 )
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, style
-from edgebench.units import MIB, format_size
+from edgebench.text import MIB, format_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,7 +22,7 @@ from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.frames import answering_rows
 from edgebench.results.results import Results, once_for_results
 from edgebench.results.workload_key import WorkloadKey
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from edgebench.measures.strategies.recorded import STATISTICS
 from edgebench.report.figures import naming, style
 from edgebench.report.figures.layers import workloads_by_slowdown
 from edgebench.spans import Span, finished_spans
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from edgebench.records import LIMIT_WORDS
 from edgebench.report.figures import style
 from edgebench.results.derived import file_stem
 from edgebench.results.trial_columns import DISTINCT
-from edgebench.units import MIB, format_size
+from edgebench.text import MIB, format_size
 from edgebench.workloads.training.names import PYTORCH
 
 #: The settings in a subtitle, and their format.

@@ -12,7 +12,7 @@ import seaborn as sns
 from edgebench.report.figures import naming, scales, style
 from edgebench.slowdown.curves import WHOLES
 from edgebench.slowdown.fit import LEVEL
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,7 +16,7 @@ from edgebench.measures.strategies import strategy_of
 from edgebench.report.figures import naming, style
 from edgebench.results.sweep_reader import settings_columns
 from edgebench.results.trial_readings import SpanKey, TrialReadings
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,7 +17,7 @@ from matplotlib.ticker import (
 
 from edgebench.answers.trials import end_word
 from edgebench.report.figures.style import MUTED
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

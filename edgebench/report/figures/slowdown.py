@@ -11,8 +11,7 @@ import seaborn as sns
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
 from edgebench.slowdown.curves import PHASES, WHOLES, Curve, curves
-from edgebench.throughput import THROUGHPUT
-from edgebench.units import MIB
+from edgebench.text import MIB, THROUGHPUT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

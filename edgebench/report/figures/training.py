@@ -24,7 +24,7 @@ from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, scales, style
 from edgebench.results.derived import file_stem
 from edgebench.slowdown.curves import lost_limits, seconds_by_trial
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

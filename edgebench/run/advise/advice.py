@@ -45,7 +45,7 @@ from edgebench.scenario.limits import GRID
 from edgebench.scenario.new_scenario import tried_scenario
 from edgebench.scenario.points import Point, libraries, points
 from edgebench.scenario.scenario import Scenario, load_scenario
-from edgebench.units import parse_share, parse_size
+from edgebench.text import parse_share, parse_size
 
 #: Confidence of intervals of each remedy, and of the winner's.
 _TRIED, _MEASURED = 0.9, 0.95

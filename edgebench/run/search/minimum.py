@@ -36,8 +36,7 @@ from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS, PROGRAM_KEYS
 from edgebench.scenario.new_scenario import tried_scenario
 from edgebench.scenario.points import points
 from edgebench.scenario.scenario import Scenario
-from edgebench.text import shortened
-from edgebench.units import MIB, format_duration, parse_duration, parse_swap
+from edgebench.text import MIB, format_duration, parse_duration, parse_swap, shortened
 
 #: The last lines of its output that are quoted.
 _LINES = 5

@@ -29,7 +29,7 @@ from edgebench.results.spread import SLIGHT
 from edgebench.results.unmeasured import unmeasured
 from edgebench.scenario.planner import Planner
 from edgebench.scenario.points import PlannedTrial, Point
-from edgebench.throughput import reads_throughput
+from edgebench.text import reads_throughput
 
 #: A bracket is settled once its ends differ by at most this ratio; that of kills below the limit to
 #: give, unless they are asked for, at this one.

@@ -29,7 +29,7 @@ from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import open_session
 from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.safe_files import created
-from edgebench.units import parse_duration, parse_share, parse_size, parse_swap
+from edgebench.text import parse_duration, parse_share, parse_size, parse_swap
 
 #: How long a pipe's first bytes are waited for.
 _INPUT_S = 0.2

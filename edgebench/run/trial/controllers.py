@@ -17,7 +17,7 @@ from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.swap import Compressed, SwapRam
 from edgebench.errors import CgroupError, MachineError
 from edgebench.records import Doubt, SwapRamReport
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 #: The setting of a workload that asks for a limit: bytes beyond what it uses then.
 ROOM = "room_bytes"

@@ -11,8 +11,7 @@ from contextlib import suppress
 from typing import Any, TextIO
 
 from edgebench.records import PhaseSum
-from edgebench.text import printable
-from edgebench.throughput import generates_text, reads_throughput
+from edgebench.text import generates_text, printable, reads_throughput
 
 #: Why a throughput is missing.
 NO_LINE = "it printed nothing; output that is held back in a buffer shows too late"

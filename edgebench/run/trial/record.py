@@ -39,8 +39,7 @@ from edgebench.run.trial.output_rate import trial_throughput
 from edgebench.run.trial.process import ProcessEnd
 from edgebench.run.trial.round_sources import RecordedRounds, RoundSources
 from edgebench.spans import collections_s, events_to_phases, finished_spans
-from edgebench.text import printable
-from edgebench.throughput import reads_throughput
+from edgebench.text import printable, reads_throughput
 
 if TYPE_CHECKING:
     from edgebench.run.walk.control import WalkControl, WalkedLimits

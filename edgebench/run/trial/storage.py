@@ -30,7 +30,7 @@ from edgebench.measures.machine.system_files import (
 from edgebench.records import StorageReport
 from edgebench.safe_files import created, make_private_folder, remove_folder
 from edgebench.safe_folders import walk
-from edgebench.units import MIB, format_size
+from edgebench.text import MIB, format_size
 
 if TYPE_CHECKING:
     from edgebench.cgroups.leftovers import Ownership

@@ -38,7 +38,7 @@ from edgebench.run.trial.process_readers import LOOKING_SHARE, MapsReadings
 from edgebench.run.trial.readers import Finished, Reader
 from edgebench.safe_files import open_to_read
 from edgebench.safe_folders import walk
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 #: What can be run of which edgebench knows nothing: these bring files of their own.
 PROGRAMS = ("command", "function")

@@ -37,7 +37,7 @@ from edgebench.run.trial.trial_readers import group_swap
 from edgebench.run.walk.walk import Visit, Visited, walk
 from edgebench.scenario.points import Point, limits_of, series_of
 from edgebench.spans import NO_ROUND, events_to_phases, finished_spans
-from edgebench.units import MIB
+from edgebench.text import MIB
 from edgebench.workloads.events import GO, STOP
 
 #: Pages of files that the cgroup is charged for; swapped pages that are kept are not among them.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from edgebench.cgroups.sampler_process import judge_growth
-from edgebench.units import MIB
+from edgebench.text import MIB
 
 #: Seconds that a series lasts, and seconds between two samples.
 _LASTS_S, _EACH_S = 60.0, 0.05
