@@ -145,7 +145,7 @@ def _limits(asked: dict[str, Any]) -> list[str]:
     """Return the given limits and those of the given range; without any, the usual range."""
     from pydantic import ValidationError
 
-    from edgebench.scenario.faults import message_of
+    from edgebench.scenario.keys import message_of
     from edgebench.scenario.limits import MemoryRange
 
     given = list(asked["memory"])

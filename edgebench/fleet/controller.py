@@ -33,8 +33,7 @@ from edgebench.run.sweep.sweep import (
 )
 from edgebench.run.sweep.trials import needs_demand
 from edgebench.safe_files import open_empty, open_file
-from edgebench.scenario.planner import planner_of
-from edgebench.scenario.points import PlannedTrial, demand_of, points
+from edgebench.scenario.points import PlannedTrial, demand_of, planner_of, points
 from edgebench.scenario.scenario import Scenario, load_scenario
 from edgebench.shipped_files import find_scenario
 from edgebench.version import __version__

@@ -24,8 +24,7 @@ from edgebench.errors import FleetError
 from edgebench.fleet import messages
 from edgebench.processes import installed_program
 from edgebench.safe_files import read_text
-from edgebench.scenario.faults import faults_of, file_error_words
-from edgebench.scenario.keys import Seconds, TomlTable, key
+from edgebench.scenario.keys import Seconds, TomlTable, faults_of, file_error_words, key
 from edgebench.text import printable
 
 if sys.version_info >= (3, 11):

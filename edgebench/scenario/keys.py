@@ -1,17 +1,20 @@
-"""What the keys of a scenario may hold: the checks and wordings that its tables share.
+"""Keys of a scenario: the checks that its tables share, and the faults that are reported of them.
 
-A check raises ``ValueError`` with a sentence that says what is wrong and how to correct it;
-:mod:`edgebench.scenario.faults` adds file, key and line.
+A check raises ``ValueError`` with a sentence that says what is wrong and how to correct it. A
+:class:`Fault` adds the key, and its line in the file or the flag that sets it.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -19,17 +22,20 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationError,
     ValidationInfo,
 )
+from pydantic_core import ErrorDetails
 
 from edgebench.errors import UsageError
 from edgebench.layers.input_specs import parse_inputs
 from edgebench.layers.names import ACCELERATORS, NETWORKS, NO_ACCELERATOR
-from edgebench.layers.references import CODE, FILE_KINDS, KNOWN, parse_reference, portable_text
+from edgebench.layers.references import CODE, parse_reference, portable_text
 from edgebench.safe_folders import real_path
+from edgebench.scenario.flags import TYPED
 from edgebench.text import did_you_mean, parse_duration, parse_share, parse_size
 from edgebench.workloads.memory_settings import COLLECTORS
-from edgebench.workloads.training.names import DATA_SETS, SCRATCH, TRAINED, checked_part
+from edgebench.workloads.training.names import DATA_SETS, SCRATCH, checked_part
 
 KINDS = ("inference", "command", "convolution", "training")
 #: What a file with a network's parameters ends in.
@@ -63,7 +69,7 @@ def tag_of(table: type[BaseModel]) -> str:
 
 @contextmanager
 def worded() -> Iterator[None]:
-    """Yield a parser's error becomes a fault of the key that is read.
+    """Turn a parser's error into a fault of the key that is read.
 
     Raises:
         ValueError: the parser refused the value.
@@ -270,23 +276,6 @@ def _channels_height_width(text: object) -> str:
     raise ValueError(f'{text!r} is not a shape; write channels, height and width: "3x224x224"')
 
 
-def _rate(rate: float) -> float:
-    if rate > 0:
-        return rate
-    raise ValueError(f"{rate:g} is not a learning rate; write a number above 0, as 0.01")
-
-
-def _trainable(text: str) -> str:
-    """Return the text itself, unless it is a file that is only executed."""
-    kind = parse_reference(text, Path()).kind if text not in TRAINED else KNOWN
-    if kind in FILE_KINDS.values():
-        raise ValueError(
-            f"{Path(text).name} is made for execution and can't be trained; name the code that "
-            f'makes the network: network = "mymodel.py:Net"'
-        )
-    return text
-
-
 def _own_code(text: str, info: ValidationInfo) -> str:
     """Return a function of the user's own, the same from any folder."""
     with worded():
@@ -307,10 +296,6 @@ Count = Annotated[int, Field(ge=1)]
 BatchAxis = Axis[Annotated[int, Field(ge=1, le=65536)]]
 #: A network by its name, or the path of its file.
 NetworkName = Annotated[str, BeforeValidator(OneOfNetworks("network", NETWORKS))]
-#: A network that is trained: of those known by name, or the user's own.
-TrainedName = Annotated[
-    str, BeforeValidator(OneOfNetworks("network", TRAINED)), AfterValidator(_trainable)
-]
 #: What a network is called with: one input, or several by name.
 InputKey = Annotated[str | dict[str, str], BeforeValidator(_checked_inputs)] | None
 Checkpoint = Annotated[str, BeforeValidator(_checkpoint_path)]
@@ -326,8 +311,6 @@ LossName = Annotated[str, AfterValidator(_own_code)]
 ShapeLabel = Annotated[str, BeforeValidator(_channels_height_width)]
 #: Which part is trained, as text.
 PartLabel = Annotated[str, AfterValidator(checked_part)]
-#: A number above 0.
-LearningRate = Annotated[float, Field(le=1e6), AfterValidator(_rate)]
 #: When Python's garbage collector runs in the worker.
 CollectorAxis = Axis[Annotated[str, one_of("use of the garbage collector", COLLECTORS)]]
 #: How many threads torch may use; None leaves torch's own choice.
@@ -347,23 +330,200 @@ def accelerator_settings(accelerator: Sequence[str] | None) -> Iterator[dict[str
         yield {} if name == NO_ACCELERATOR else {"accelerator": name}
 
 
-class HasProcessKeys(Protocol):
-    """A table with keys of the worker's process; None leaves the process as it is."""
-
-    malloc_trim: bool | None
-    interop_threads: Threads
-    huge_pages: bool | None
-
-
-def process_settings(table: HasProcessKeys) -> dict[str, Any]:
-    """Return what a worker is told of its process; only what is asked for."""
-    found: dict[str, Any] = {"malloc_trim": True} if table.malloc_trim else {}
-    if table.interop_threads is not None:
-        found["interop_threads"] = table.interop_threads
-    return found | ({"huge_pages": False} if table.huge_pages is False else {})
+def process_settings(table: BaseModel) -> dict[str, Any]:
+    """Return the settings of the worker's process that change it; None leaves it as it is."""
+    as_it_is = {"malloc_trim": False, "interop_threads": None, "huge_pages": True}
+    given = table.model_dump(include=set(as_it_is))
+    return {name: value for name, value in given.items() if value not in (None, as_it_is[name])}
 
 
 def combinations(axes: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
     """One value of each axis, in every combination; the last axis changes fastest."""
     for values in itertools.product(*axes.values()):
         yield dict(zip(axes, values, strict=True))
+
+
+#: pydantic's error type → what the value should have been, in words.
+_SHOULD_BE = {
+    "int_type": "should be a whole number",
+    "int_from_float": "should be a whole number",
+    "float_type": "should be a number",
+    "string_type": "should be text in quotes",
+    "bool_type": "should be true or false",
+    "dict_type": "should be a table",
+    "model_type": "should be a table",
+    "model_attributes_type": "should be a table",
+    "string_pattern_mismatch": "names folders: only a-z, 0-9 and '-', 64 at most",
+    "finite_number": "should be a finite number",
+}
+#: Where a fault of several keys is: on the command line there is no such place.
+_TABLES = ("the file", "workload", "limits")
+_HEADER = re.compile(r"^\s*\[{1,2}\s*([^\[\]]+?)\s*\]{1,2}\s*(?:#.*)?$")
+_KEY = re.compile(r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*[A-Za-z0-9_"'-]+)*)\s*=""")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A key that a sentence names; with a value, how to write it."""
+
+    key: str
+    value: object = None
+
+    def __str__(self) -> str:
+        shown = json.dumps(self.value)
+        return self.key if self.value is None else f"{self.key} = {shown}"
+
+    def typed(self, flags: Mapping[str, str]) -> str:
+        """Return the same on the command line, with the flags by the keys' names."""
+        if (flag := flags.get(self.key)) is None or self.value is None:
+            return flag or str(self)
+        values = self.value if isinstance(self.value, list) else [self.value]
+        return " ".join(f"{flag} {shlex.quote(str(word))}" for word in values)
+
+
+class KeysError(ValueError):
+    """What is wrong with several keys together, in words and the keys that they name."""
+
+    def __init__(self, *parts: str | Named) -> None:
+        super().__init__("".join(map(str, parts)))
+        self.parts = parts
+
+
+def refuse_both(one: str, other: str) -> KeysError:
+    """Two keys of which only one can be given."""
+    return KeysError(Named(one), " and ", Named(other), " can't both be given; leave one out")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing wrong. ``key`` is its path in the file, as ``limits.memory[2]``.
+
+    ``corrected``: whether the sentence says what to write instead.
+    """
+
+    key: str
+    line: int | None
+    parts: tuple[str | Named, ...]
+    corrected: bool
+
+    @property
+    def says(self) -> str:
+        """The sentence, in the words of a file."""
+        return "".join(map(str, self.parts))
+
+    def __str__(self) -> str:
+        line = f"line {self.line}, " if self.line else ""
+        return f"{line}{self.key}: {self.says}"
+
+    def typed(self, flags: Mapping[str, str] = TYPED) -> str:
+        """Return the sentence with the flags that set the keys."""
+        names = {key.rpartition(".")[2]: flag for key, flag in flags.items() if flag[0] == "-"}
+        says = "".join(p.typed(names) if isinstance(p, Named) else p for p in self.parts)
+        # Of a list's item the list's flag.
+        place = flags.get(self.key.partition("[")[0], self.key)
+        return says if place in _TABLES else f"{place}: {says}"
+
+
+def flag_error(faults: Sequence[Fault], verb: str, flags: Mapping[str, str] = TYPED) -> UsageError:
+    """Return the error in words of flags; its remedy is the help unless each says what to write."""
+    remedy = None if all(fault.corrected for fault in faults) else f"edgebench {verb} --help"
+    return UsageError("\n".join(fault.typed(flags) for fault in faults), remedy=remedy)
+
+
+def file_error_words(faults: Sequence[Fault], path: object) -> str:
+    """All faults of a file, a line each."""
+    count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+    return "\n".join([f"{count} in {path}", *(f"  {fault}" for fault in faults)])
+
+
+def faults_of(error: ValidationError, model: type[BaseModel], data: Any, text: str) -> list[Fault]:
+    """Every fault of a refused scenario, in the file's order."""
+    lines, faults = _key_lines(text), []
+    for details in error.errors(include_url=False):
+        # Without tags of unions, nor the index into a lone value.
+        path: list[str | int] = []
+        table = data
+        for part in details["loc"]:
+            tag = isinstance(part, str) and part.startswith("<")
+            lone = isinstance(part, int) and not isinstance(table, list)
+            if tag or lone or part == "[key]":
+                continue
+            path.append(part)
+            try:
+                table = table[part]
+            except (KeyError, IndexError, TypeError):
+                table = None
+        words = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+        # The line of the last part, or of the nearest key that holds it.
+        keys = (tuple(map(str, path[:length])) for length in range(len(path), 0, -1))
+        line = next((lines[key] for key in keys if key in lines), None)
+        faults.append(Fault(words.lstrip(".") or "the file", line, *_says(details, model)))
+    return sorted(faults, key=lambda fault: fault.line or 0)
+
+
+def _says(details: ErrorDetails, model: type[BaseModel]) -> tuple[tuple[str | Named, ...], bool]:
+    """Return the parts of the sentence, and whether it says what to write."""
+    kind, value = details["type"], details.get("input")
+    fields = _fields_of(model, details["loc"])
+    name = str(details["loc"][-1]) if details["loc"] else ""
+    if kind == "value_error":
+        error = details["ctx"]["error"]
+        return error.parts if isinstance(error, KeysError) else (str(error),), True
+    if kind == "extra_forbidden":
+        guess = did_you_mean(name, fields)
+        known = f"did you mean {guess!r}?" if guess else f"the keys here are {', '.join(fields)}"
+        return (f"no such key; {known}",), True
+    if kind == "missing":
+        wanted = f"{name} = {fields[name]}" if fields.get(name) else f"a [{name}] table"
+        return (f"is missing; write {wanted}",), True
+    should = _SHOULD_BE.get(kind) or details["msg"].replace("Input should", "should", 1)
+    example = fields.get(next((p for p in reversed(details["loc"]) if p in fields), ""))
+    return (f"{value!r} {should}" + (f"; for example {example}" if example else ""),), bool(example)
+
+
+def message_of(details: ErrorDetails) -> str:
+    """Return what is wrong, in the words of a check of ours, else of pydantic."""
+    ours = details["type"] == "value_error"
+    return str(details["ctx"]["error"] if ours else details["msg"])
+
+
+def _fields_of(model: type[BaseModel], loc: Sequence[str | int]) -> dict[str, str]:
+    """Return key → example of the table that holds the location's last key."""
+    tables = [model]
+    for part in loc[:-1]:
+        # A location's part is the tag of one table of a union, or a key.
+        tagged = [table for table in tables if part == tag_of(table)]
+        inner = [
+            held
+            for table in tables
+            for name, info in table.model_fields.items()
+            if part == (info.alias or name)
+            for held in tables_in(info.annotation)
+        ]
+        tables = tagged or inner or tables
+    fields = [item for table in tables for item in table.model_fields.items()]
+    return {info.alias or name: str((info.examples or [""])[0]) for name, info in fields}
+
+
+def tables_in(annotation: Any) -> list[type[BaseModel]]:
+    """Return the tables that a key of this type can hold."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [table for part in get_args(annotation) for table in tables_in(part)]
+
+
+def _key_lines(text: str) -> dict[tuple[str, ...], int]:
+    """Return where each key of a TOML text stands; good enough to point at, not a parser."""
+
+    def parts(dotted: str) -> tuple[str, ...]:
+        return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+
+    lines: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            table = parts(header[1])
+            lines.setdefault(table, number)
+        elif key := _KEY.match(line):
+            lines.setdefault((*table, *parts(key[1])), number)
+    return lines

@@ -11,11 +11,12 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 
 from edgebench.boards.board import AS_IS, Board, find_board, parse_storage, storage_of
 from edgebench.records import WRITTEN, LimitSetting
-from edgebench.scenario.faults import KeysError, Named
 from edgebench.scenario.keys import (
     Axis,
     Count,
+    KeysError,
     LimitLabel,
+    Named,
     Size,
     TomlTable,
     distinct,

@@ -19,10 +19,8 @@ from pydantic import ValidationError
 from edgebench.boards.board import parse_storage
 from edgebench.errors import UsageError
 from edgebench.layers.names import COPY, NETWORKS
-from edgebench.scenario.faults import faults_of, flag_error
 from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS, PROGRAM_KEYS, TYPED
-from edgebench.scenario.inference import loaders_of
-from edgebench.scenario.keys import network_name
+from edgebench.scenario.keys import faults_of, flag_error, network_name
 from edgebench.scenario.limits import GRID, WALK
 from edgebench.scenario.scenario import SCHEMA, Scenario, scenario_of
 from edgebench.shipped_files import with_page_paths
@@ -128,7 +126,7 @@ def _workload(wanted: NewScenario) -> list[_Line]:
     steps = 'load all layers, then execute them; or "linear": one by one'
     loader, weights = "mmap", 'weights are read again from the file; or "copy": memory that swaps'
     # The loader of a plain program.
-    if loaders_of(engine or engine_of(None), None) == (COPY,):
+    if (engine or engine_of(None)).loaders[0] == COPY:
         loader, weights = COPY, 'weights in memory that swaps; or "mmap": read again from the file'
     image: _Line = ("# image", 224, "width and height of the input; default: the network's")
     return [

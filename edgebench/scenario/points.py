@@ -1,4 +1,7 @@
-"""From a scenario to its points, what a worker of each imports, and an ordered plan of trials."""
+"""The plan of a sweep: its points, what a worker of each imports, and which trials run when.
+
+A planner plans all trials at first, or in rounds, once the records of earlier ones are there.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,18 @@ from msgspec.structs import replace
 
 from edgebench.layers.references import TRANSFORMERS
 from edgebench.measures.strategies import strategy_of
-from edgebench.records import WRITTEN, LimitSetting
+from edgebench.records import NOT_REACHED, WRITTEN, LimitSetting, TrialRecord
+from edgebench.scenario.limits import WALK
 from edgebench.text import parse_share
 from edgebench.workloads.engines.engine import TORCH, engine_of
 from edgebench.workloads.training.names import LIBRARIES, LIBRARIES_OF_DATA, TENSORFLOW
 
 if TYPE_CHECKING:
     from edgebench.scenario.scenario import Scenario
+
+
+#: Walks of a workload beyond the scenario's repeats, while the last one was killed.
+MOST_AGAIN = 1
 
 
 @dataclass(frozen=True)
@@ -162,6 +170,141 @@ def has_own_trial(strategy: str, point: Point) -> bool:
     if found and found.limited_only and point.unlimited:
         return False
     return has_library(strategy, point.settings)
+
+
+class Planner(Protocol):
+    """Plans trials among the points of a sweep. The same records give the same trials."""
+
+    def first(self) -> list[PlannedTrial]:
+        """Return the trials to begin with."""
+
+    def further(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> list[PlannedTrial]:
+        """Return the trials to go on with, once all planned ones are recorded; empty at the end."""
+
+
+@dataclass(frozen=True)
+class FixedPlanner:
+    """All trials are planned at first."""
+
+    trials: Sequence[PlannedTrial]
+
+    def first(self) -> list[PlannedTrial]:
+        """All trials."""
+        return list(self.trials)
+
+    def further(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> list[PlannedTrial]:
+        """None."""
+        return []
+
+
+def planner_of(scenario: Scenario, points: Sequence[Point]) -> Planner:
+    """Return the planner that a scenario asks for."""
+    limits, strategies = scenario.limits, scenario.strategies
+    if limits.plan == WALK:
+        return WalkPlanner(points, scenario.repeats, scenario.seed, strategies, limits.starts)
+    # Every point, then each strategy's own trials.
+    timed = plan(points, scenario.repeats, scenario.seed)
+    return FixedPlanner(timed + own_trials(points, timed, strategies))
+
+
+@dataclass(frozen=True)
+class WalkPlanner:
+    """``repeats`` walks of each workload, and a fresh trial for the start at some of its limits.
+
+    A workload whose last walk was killed on the way down is walked ``MOST_AGAIN`` more times at
+    most, above that limit. One of which no walk came to its end is walked once more, without any
+    limit: only the end of a walk shows the working set.
+
+    ``starts`` are these limits' labels; None: at all.
+
+    The unlimited trial that comes first shows the demand of which limits may be shares: under a
+    walk the statistics that tell it are not read, since that may prevent a kill.
+    """
+
+    points: Sequence[Point]
+    repeats: int
+    seed: int
+    strategies: Sequence[str] = ()
+    starts: Sequence[str] | None = None
+
+    def first(self) -> list[PlannedTrial]:
+        """Every workload once, unlimited."""
+        return self._block([p for p in self.points if p.unlimited], 0, 0, 1)
+
+    def further(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> list[PlannedTrial]:
+        """Return the walks, fresh trials among the first of them.
+
+        Then each strategy's own trials.
+        """
+        if any(trial.strategy for trial in planned):
+            return []
+        if any(trial.walk for trial in planned):
+            again = self._more_walks(planned, records)
+            return again or own_trials(self.points, planned, self.strategies)
+        starts = [p for p in self.points if not p.unlimited and has_start(p, self.starts)]
+        trials: list[PlannedTrial] = []
+        for repeat in range(self.repeats):
+            fresh = starts if repeat == 0 else []
+            number = len(planned) + len(trials) + 1
+            trials += self._block(fresh, repeat + 1, repeat, number, walked=True)
+        return trials
+
+    def _more_walks(
+        self, planned: Sequence[PlannedTrial], records: Mapping[str, TrialRecord]
+    ) -> list[PlannedTrial]:
+        """Return one more walk of each workload whose last walk was killed.
+
+        If there is none, walk each workload without a limit of which no walk came to its end.
+        """
+        killed = {
+            record.walk.walk
+            for record in records.values()
+            if record.walk and record.direction == "down" and record.outcome == "oom-killed"
+        }
+        for unlimited in (False, True):
+            again: list[PlannedTrial] = []
+            for point in (p for p in self.points if p.unlimited):
+                walks = [trial for trial in planned if trial.walk and trial.point_id == point.id]
+                wanted = walks[-1].trial in killed and len(walks) < self.repeats + MOST_AGAIN
+                if unlimited:
+                    firsts = [records[walk.trial] for walk in walks if walk.trial in records]
+                    # One that fails without a limit would fail again.
+                    ran = [record for record in firsts if record.walk and record.outcome == "ok"]
+                    unseen = all(r.missing.get("working_set") == NOT_REACHED for r in ran)
+                    wanted = bool(ran) and unseen and not any(walk.unlimited for walk in walks)
+                if wanted:
+                    name, number = f"{len(planned) + len(again) + 1:04d}", len(walks)
+                    again.append(
+                        PlannedTrial(
+                            name, point.id, number + 1, number, walk=True, unlimited=unlimited
+                        )
+                    )
+            if again:
+                return again
+        return []
+
+    def _block(
+        self, fresh: Sequence[Point], block: int, repeat: int, number: int, walked: bool = False
+    ) -> list[PlannedTrial]:
+        """Fresh trials, and a walk of every workload, in an order drawn from the seed."""
+        walks = [p for p in self.points if p.unlimited] if walked else []
+        pairs = [(point, False) for point in fresh] + [(point, True) for point in walks]
+        order = random.Random(f"{self.seed} {block}").sample(pairs, len(pairs))
+        return [
+            PlannedTrial(f"{place:04d}", point.id, block, repeat, walk=walk)
+            for place, (point, walk) in enumerate(order, start=number)
+        ]
+
+
+def has_start(point: Point, starts: Sequence[str] | None) -> bool:
+    """Whether a plan of walks with these starts has a fresh trial of the point."""
+    return point.unlimited or starts is None or point.limits.label in starts
 
 
 class HasDemand(Protocol):

@@ -22,8 +22,14 @@ from edgebench.measures.machine.accelerators import why_no_cuda
 from edgebench.measures.strategies import with_own_trial
 from edgebench.processes import find_program
 from edgebench.scenario.limits import WALK
-from edgebench.scenario.planner import has_start
-from edgebench.scenario.points import Point, asked_sizes, has_own_trial, libraries, points
+from edgebench.scenario.points import (
+    Point,
+    asked_sizes,
+    has_own_trial,
+    has_start,
+    libraries,
+    points,
+)
 from edgebench.scenario.scenario import Scenario
 from edgebench.scenario.workloads import CommandWorkload
 from edgebench.swap_areas import read_swap_areas

@@ -34,28 +34,25 @@ from edgebench.measures.strategies.recorded import STATISTICS
 from edgebench.measures.strategy import StrategyOptions
 from edgebench.records import BACKGROUND, INTERVALS
 from edgebench.safe_files import read_text
-from edgebench.scenario.faults import (
-    KeysError,
-    Named,
-    faults_of,
-    file_error_words,
-    message_of,
-)
-from edgebench.scenario.inference import InferenceWorkload
 from edgebench.scenario.keys import (
     Axis,
     Count,
+    KeysError,
+    Named,
     Seconds,
     Size,
     TomlTable,
     asks_for_accelerator,
+    faults_of,
+    file_error_words,
     key,
+    message_of,
     one_of,
     tag_of,
 )
 from edgebench.scenario.limits import PLAN_KEYS, WALK, LimitAxes
 from edgebench.scenario.points import has_library
-from edgebench.scenario.workloads import Workload
+from edgebench.scenario.workloads import InferenceWorkload, Workload
 from edgebench.shipped_files import find_scenario
 from edgebench.text import did_you_mean
 from edgebench.workloads.training.names import SCRATCH
@@ -439,7 +436,7 @@ def scenario_of(tables: Mapping[str, Any]) -> Scenario:
     """Return a scenario made in code; its text is TOML, so that ``run`` can repeat it.
 
     Raises:
-        pydantic.ValidationError: faults, for :func:`edgebench.scenario.faults.faults_of` to word.
+        pydantic.ValidationError: faults, for :func:`edgebench.scenario.keys.faults_of` to word.
     """
     scenario = Scenario.model_validate(tables)
     scenario._text = _toml(tables)

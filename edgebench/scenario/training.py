@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from edgebench.layers.references import parse_reference
-from edgebench.scenario.faults import KeysError, Named, refuse_both
+from edgebench.layers.references import FILE_KINDS, KNOWN, parse_reference
 from edgebench.scenario.keys import (
     KINDS,
     AcceleratorAxis,
@@ -20,14 +19,15 @@ from edgebench.scenario.keys import (
     Count,
     DataFolder,
     DataName,
-    LearningRate,
+    KeysError,
     LossName,
+    Named,
+    OneOfNetworks,
     PartLabel,
     ShapeLabel,
     StartName,
     Threads,
     TomlTable,
-    TrainedName,
     accelerator_settings,
     asks_for_accelerator,
     combinations,
@@ -35,6 +35,7 @@ from edgebench.scenario.keys import (
     network_name,
     one_of,
     process_settings,
+    refuse_both,
 )
 from edgebench.workloads.memory_settings import FROZEN
 from edgebench.workloads.training.names import (
@@ -51,6 +52,7 @@ from edgebench.workloads.training.names import (
     SCRATCH,
     SYNTHETIC,
     TENSORFLOW,
+    TRAINED,
     WHOLE,
     parse_part,
 )
@@ -67,6 +69,29 @@ _AXES = (
 STEPS = 10
 #: How many examples are made up where nothing is said; of a larger batch, as many as it has.
 EXAMPLES = 256
+
+
+def _rate(rate: float) -> float:
+    if rate > 0:
+        return rate
+    raise ValueError(f"{rate:g} is not a learning rate; write a number above 0, as 0.01")
+
+
+def _trainable(text: str) -> str:
+    """Return the text itself, unless it is a file that is only executed."""
+    kind = parse_reference(text, Path()).kind if text not in TRAINED else KNOWN
+    if kind in FILE_KINDS.values():
+        raise ValueError(
+            f"{Path(text).name} is made for execution and can't be trained; name the code that "
+            f'makes the network: network = "mymodel.py:Net"'
+        )
+    return text
+
+
+#: A network that is trained: of those known by name, or the user's own.
+TrainedName = Annotated[
+    str, BeforeValidator(OneOfNetworks("network", TRAINED)), AfterValidator(_trainable)
+]
 
 
 class TrainingWorkload(TomlTable):
@@ -120,7 +145,9 @@ class TrainingWorkload(TomlTable):
     optimizer: Axis[Annotated[str, one_of("optimizer", OPTIMIZERS)]] = key(
         ("sgd",), '["sgd", "adam"]'
     )
-    learning_rate: Axis[LearningRate] = key((0.01,), "[0.01, 0.001]")
+    learning_rate: Axis[Annotated[float, Field(le=1e6), AfterValidator(_rate)]] = key(
+        (0.01,), "[0.01, 0.001]"
+    )
     batch: BatchAxis = key((16,), "[1, 16]")
     accumulation: Axis[Annotated[int, Field(ge=1, le=65536)]] = key((1,), "4")
     precision: Axis[Annotated[str, one_of("precision", PRECISIONS)]] = key(

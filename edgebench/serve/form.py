@@ -25,7 +25,6 @@ from edgebench.boards.board import board_names
 from edgebench.layers.names import CONFIGURATIONS
 from edgebench.layers.references import TRANSFORMERS
 from edgebench.safe_folders import real_path
-from edgebench.scenario.faults import faults_of, tables_in
 from edgebench.scenario.keys import (
     CHECKPOINT_SUFFIXES,
     LimitLabel,
@@ -34,6 +33,8 @@ from edgebench.scenario.keys import (
     Seconds,
     ShapeLabel,
     Size,
+    faults_of,
+    tables_in,
 )
 from edgebench.scenario.limits import BoardName, StorageLabel, SwapKeys
 from edgebench.scenario.preview import preview, this_machine

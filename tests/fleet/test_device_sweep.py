@@ -11,8 +11,7 @@ from edgebench.errors import CgroupError
 from edgebench.fleet.controller import DeviceSweep
 from edgebench.records import TrialRecord
 from edgebench.run.sweep.sweep import PlannedSweep
-from edgebench.scenario.planner import planner_of
-from edgebench.scenario.points import PlannedTrial, points
+from edgebench.scenario.points import PlannedTrial, planner_of, points
 from edgebench.scenario.scenario import scenario_of
 
 TABLES: dict[str, Any] = {

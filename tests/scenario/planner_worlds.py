@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from edgebench.records import LimitSetting, PhaseSum, TrialRecord
-from edgebench.scenario.planner import Planner
-from edgebench.scenario.points import PlannedTrial, Point, limits_of
+from edgebench.scenario.points import PlannedTrial, Planner, Point, limits_of
 from edgebench.text import parse_share
 
 MIB = 1 << 20

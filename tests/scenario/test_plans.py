@@ -11,8 +11,7 @@ from click.testing import CliRunner
 from edgebench.cli.run import run
 from edgebench.errors import ScenarioError
 from edgebench.scenario.new_scenario import layer_scenario
-from edgebench.scenario.planner import planner_of
-from edgebench.scenario.points import points
+from edgebench.scenario.points import planner_of, points
 from edgebench.scenario.scenario import Scenario, load_scenario
 
 WALK = """

@@ -9,8 +9,7 @@ from scenario.planner_worlds import MIB, World, points_of
 
 from edgebench.records import NOT_REACHED, TrialRecord, WalkReport, WorkingSet
 from edgebench.run.walk.control import NOT_MARKED, killed_limit, points_after_kill
-from edgebench.scenario.planner import MOST_AGAIN, WalkPlanner
-from edgebench.scenario.points import PlannedTrial
+from edgebench.scenario.points import MOST_AGAIN, PlannedTrial, WalkPlanner
 
 POINTS = points_of([60, 20], ("small", "large"))
 PLANNER = WalkPlanner(POINTS, 1, 1, starts=[])

@@ -27,8 +27,7 @@ from edgebench.results.limit_to_give import (
 from edgebench.results.rounds import trial_times
 from edgebench.results.spread import SLIGHT
 from edgebench.results.unmeasured import unmeasured
-from edgebench.scenario.planner import Planner
-from edgebench.scenario.points import PlannedTrial, Point
+from edgebench.scenario.points import PlannedTrial, Planner, Point
 from edgebench.text import reads_throughput
 
 #: A bracket is settled once its ends differ by at most this ratio; that of kills below the limit to

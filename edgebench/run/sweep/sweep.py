@@ -34,8 +34,15 @@ from edgebench.run.sweep.trials import (
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.trial import TrialFiles
 from edgebench.safe_folders import real_path, walk
-from edgebench.scenario.planner import Planner, planner_of
-from edgebench.scenario.points import PlannedTrial, Point, demand_of, points, points_digest
+from edgebench.scenario.points import (
+    PlannedTrial,
+    Planner,
+    Point,
+    demand_of,
+    planner_of,
+    points,
+    points_digest,
+)
 from edgebench.scenario.scenario import Scenario
 
 
