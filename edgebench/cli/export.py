@@ -108,7 +108,7 @@ def _deliver(
 def _points(results: Path) -> tuple[Results, str]:
     """Return the newest sweep, and its tables of limits in Markdown."""
     from edgebench.answers.limits import limits_table, workload_answer
-    from edgebench.report.markdown import table_lines
+    from edgebench.report.builder import table_lines
     from edgebench.results.facts import sweep_facts
     from edgebench.results.results import latest, load
 

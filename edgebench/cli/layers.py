@@ -95,7 +95,7 @@ def layers(
     from edgebench.results.results import latest, load
 
     def draw() -> list[Path]:
-        from edgebench.report.figures.gallery import draw_layer_costs
+        from edgebench.report.figures.layers import draw_layer_costs
 
         return draw_layer_costs(loaded, tables, costs)
 

@@ -106,7 +106,7 @@ def predict(
     found = source.predict(_limits(asked))
     files = []
     if figure:
-        from edgebench.report.figures.prediction import draw_predictions
+        from edgebench.report.figures.by_limit import draw_predictions
 
         files = draw_predictions(source.results, found, results)
     if as_json:

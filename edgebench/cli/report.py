@@ -39,8 +39,7 @@ def report(
     """
     # Checked together, so that one command installs everything.
     need("jinja2", "pandas")
-    from edgebench.report.builder import as_html, make_report
-    from edgebench.report.markdown import write_markdown
+    from edgebench.report.builder import as_html, make_report, write_markdown
     from edgebench.results.derived import write_derived, write_file
     from edgebench.results.results import latest, load
 

@@ -1,11 +1,13 @@
-"""Makes the report of one sweep, as plain data and as one HTML file without scripts."""
+"""The report of one sweep: as plain data, as one HTML file without scripts, and as Markdown."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.analysis.compare import NAMES, value_text
@@ -16,13 +18,12 @@ from edgebench.answers.limits import (
     overview_table,
     workload_answer,
 )
-from edgebench.answers.models import fits_table
 from edgebench.answers.table import GAP, Table
 from edgebench.answers.trials import blame_words, layers_table
 from edgebench.answers.warnings import sweep_warnings, warning_lines, warnings_of
 from edgebench.errors import ResultsError
 from edgebench.extras import need
-from edgebench.results.derived import kept_advice
+from edgebench.results.derived import kept_advice, write_derived, write_file
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.rounds import START
 from edgebench.results.workload_key import brief_names
@@ -34,9 +35,19 @@ if TYPE_CHECKING:
     from edgebench.results.sweep_reader import Sweep
     from edgebench.slowdown.fit import Fit
 
-
 #: An SVG larger than this is embedded as PNG, which no number of points makes larger.
 LARGEST_SVG = 160_000
+#: With more workloads than this, only those with limits have a chapter; the overview has all.
+_MANY = 12
+#: More warnings than these are counted.
+_MOST_WARNINGS = 40
+#: Of curves: whole rounds, or trials without any, and their throughput.
+_WHOLE_PHASES = (START, "total", THROUGHPUT)
+#: What Markdown or the HTML in it would take for its own.
+_SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~$!&@]|^[-+=]")
+#: A number that would begin a list.
+_NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
+_FENCE = re.compile(r"`{3,}")
 
 
 @dataclass(frozen=True)
@@ -83,42 +94,6 @@ class Report:
     left_out: list[str] = field(default_factory=list)
 
 
-def as_html(report: Report) -> str:
-    """Return the whole page, figures inside, all text escaped.
-
-    Raises:
-        MachineError: Jinja2 is not installed.
-    """
-    need("jinja2")
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(_file("report.html"))
-    return template.render(report=report, address=picture_address, style=_file("report.css"))
-
-
-def _file(name: str) -> str:
-    return (files("edgebench.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def picture_address(picture: Picture) -> str:
-    """Return a ``data:`` address that holds the whole image."""
-    kind, data = "svg+xml", picture.svg
-    if len(data) > LARGEST_SVG:
-        kind, data = "png", picture.png
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
-
-
-#: With more workloads than this, only those with limits have a chapter; the overview has all.
-_MANY = 12
-#: More warnings than these are counted.
-_MOST_WARNINGS = 40
-#: Of curves: whole rounds, or trials without any, and their throughput.
-_WHOLE_PHASES = (START, "total", THROUGHPUT)
-
-
 def make_report(results: Results) -> Report:
     """Make the report of one sweep, complete, running or interrupted.
 
@@ -127,6 +102,7 @@ def make_report(results: Results) -> Report:
         MachineError: pandas is not installed.
     """
     from edgebench.analysis.layer_costs import layer_cost_tables
+    from edgebench.answers.models import fits_table
     from edgebench.slowdown.curves import curves
     from edgebench.slowdown.fit import fit_all
     from edgebench.version import __version__
@@ -268,3 +244,101 @@ def environment_table(environment: Mapping[str, Any]) -> Table:
     unknown = ", ".join(name for name, value in known.items() if value is None)
     rows += [["not known", unknown]] if unknown else []
     return Table(("", ""), rows, ("",), "Environment")
+
+
+def as_html(report: Report) -> str:
+    """Return the whole page, figures inside, all text escaped.
+
+    Raises:
+        MachineError: Jinja2 is not installed.
+    """
+    need("jinja2")
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string(_file("report.html"))
+    return template.render(report=report, address=picture_address, style=_file("report.css"))
+
+
+def _file(name: str) -> str:
+    return (files("edgebench.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def picture_address(picture: Picture) -> str:
+    """Return a ``data:`` address that holds the whole image."""
+    kind, data = "svg+xml", picture.svg
+    if len(data) > LARGEST_SVG:
+        kind, data = "png", picture.png
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def write_markdown(target: Path, report: Report) -> list[Path]:
+    """Write the text, and its figures into the folder ``figures`` beside it; their paths.
+
+    Raises:
+        ResultsError: a folder can't be written.
+    """
+    figures = "figures"
+    paths = [write_file(target, as_markdown(report, figures).encode())]
+    folder = target.parent / figures
+    return paths + [write_derived(folder, f"{p.stem}.png", p.png) for p in report.pictures]
+
+
+def as_markdown(report: Report, figures: str) -> str:
+    """Return the whole text. ``figures`` is the folder of the figures, as seen from the file."""
+    return "\n".join(_lines(report, figures)) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Return the text such that Markdown shows just that, on one line."""
+    line = " ".join(text.split())
+    return _NUMBERED.sub(r"\1\\\2", _SPECIAL.sub(lambda match: f"\\{match[0]}", line))
+
+
+def _lines(report: Report, figures: str) -> Iterator[str]:
+    yield from (f"# {escaped(report.title)}", "")
+    yield from _listed(report.about)
+    if report.overview:
+        yield from table_lines(report.overview)
+    for chapter in report.chapters:
+        yield from (f"## {escaped(chapter.brief)}", "", escaped(chapter.headline), "")
+        for table in chapter.tables:
+            yield from table_lines(table, "###")
+        yield from _listed(chapter.lines)
+    if report.pictures:
+        yield from ("## Figures", "")
+    for picture in report.pictures:
+        yield from (f"![{escaped(picture.shows)}]({figures}/{picture.stem}.png)", "")
+    if report.warnings:
+        yield from ("## Warnings", "")
+        yield from _listed(report.warnings)
+    for table in report.tables:
+        yield from table_lines(table, "##")
+    if report.scenario:
+        fence = "`" * (1 + max((len(run) for run in _FENCE.findall(report.scenario)), default=2))
+        yield from ("## The scenario", "", f"{fence}toml", report.scenario.rstrip(), fence, "")
+    yield from _listed(report.left_out)
+    yield escaped(report.footer)
+
+
+def _listed(lines: Sequence[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"- {escaped(line)}"
+    if lines:
+        yield ""
+
+
+def table_lines(table: Table, level: str = "") -> Iterator[str]:
+    """Render one table, below its title where there is a level of headings (``##``)."""
+    if level and table.title:
+        yield from (f"{level} {escaped(table.title)}", "")
+    ruler = ["---" if title in table.left else "---:" for title in table.columns]
+    for cells in (list(map(escaped, table.columns)), ruler):
+        yield f"| {' | '.join(cells)} |"
+    for row in table.rows:
+        yield f"| {' | '.join(map(escaped, row))} |"
+    yield ""
+    if table.note:
+        yield from (f"*{escaped(table.note)}*", "")

@@ -14,7 +14,7 @@ from edgebench.answers.trials import trial_fields, trial_headline
 from edgebench.answers.warnings import _DOUBTS, Warned, WarningKind, warned, warning_lines
 from edgebench.cli.output import print_table, print_warnings
 from edgebench.records import Doubt, LimitSetting, TrialRecord
-from edgebench.report.markdown import table_lines
+from edgebench.report.builder import table_lines
 from edgebench.results.derived import KeptAdvice, KeptWinner, TriedRemedy
 
 MIB = 1 << 20

@@ -19,7 +19,7 @@ from msgspec import structs
 from edgebench.analysis.reconciliation import reconcile_sweep
 from edgebench.cli.reconcile import reconcile as verb
 from edgebench.records import WalkReport
-from edgebench.report.figures import reconciliation as figure_of
+from edgebench.report.figures import memory_time as figure_of
 from edgebench.report.figures.style import figure_style
 from edgebench.results.results import Results, load
 from edgebench.results.sweep_reader import read_sweep
@@ -198,7 +198,7 @@ def test_the_verb_and_the_figure(results: Results) -> None:
     assert "file-pages-elsewhere" in one.stdout
     assert "unexplained" in one.stdout
     with figure_style():
-        drawn = list(figure_of.figures(results))
+        drawn = list(figure_of.strategy_figures(results))
     assert len(drawn) == len(results.sweeps[0].records)
     axes = drawn[0].figure.axes[0]
     named = {label.get_text() for label in axes.get_xticklabels()}
@@ -234,4 +234,4 @@ def test_without_strategies_it_says_how_to_get_them(tmp_path: Path) -> None:
     point = reconcile_sweep(load(path).sweeps[0])[0]
     assert {"process", "torch"} <= set(point.missing)
     assert ("sampled", "kernel") in {(x.source.strategy, x.target.strategy) for x in point.ledgers}
-    assert not list(figure_of.figures(load(path)))
+    assert not list(figure_of.strategy_figures(load(path)))

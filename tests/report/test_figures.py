@@ -18,11 +18,10 @@ from matplotlib.transforms import Bbox
 
 from edgebench.analysis.layer_costs import layer_cost_tables
 from edgebench.errors import ResultsError
-from edgebench.report.figures import memory_time, slowdown
+from edgebench.report.figures import by_limit, memory_time
 from edgebench.report.figures.gallery import KINDS, STUDIES, draw_all
 from edgebench.report.figures.layers import loading_figures, time_figures
-from edgebench.report.figures.scales import limit_axis
-from edgebench.report.figures.style import figure_style
+from edgebench.report.figures.style import figure_style, limit_axis
 from edgebench.results.results import Results, load
 from edgebench.slowdown.curves import curves
 from tests.own_path import python_path
@@ -103,7 +102,7 @@ def test_each_figure_says_where_it_is_from(small: Results):
 
 
 def test_the_slowdown_figure_has_all_its_parts(small: Results):
-    (drawn,) = slowdown.figures(small)
+    (drawn,) = by_limit.slowdown_figures(small)
     panels = drawn.figure.axes
     assert [axes.get_title(loc="left") for axes in panels] == [
         "start (first round)",
@@ -130,7 +129,7 @@ def test_the_slowdown_figure_has_all_its_parts(small: Results):
 
 
 def test_each_phase_has_a_panel_where_it_is_asked_for(small: Results):
-    (drawn,) = slowdown.phase_figures(small)
+    (drawn,) = by_limit.phase_figures(small)
     titles = [axes.get_title(loc="left") for axes in drawn.figure.axes]
     assert titles == ["loading", "first execution"]
 
@@ -159,7 +158,7 @@ def test_figure_1_has_a_colour_a_limit(wide: Results):
 
 
 def test_memory_time_draws_the_unlimited_and_the_tightest_trial(small: Results):
-    stems = [drawn.stem for drawn in memory_time.figures(small)]
+    stems = [drawn.stem for drawn in memory_time.trial_figures(small)]
     assert len(stems) == 2
     assert "100M" in stems[0]
     assert "max" in stems[1]
@@ -167,14 +166,14 @@ def test_memory_time_draws_the_unlimited_and_the_tightest_trial(small: Results):
 
 def test_memory_time_of_a_killed_trial(small: Results):
     trial = small.trials.loc[small.trials["outcome"] == "oom-killed", "trial"].iloc[0]
-    (drawn,) = memory_time.figures(small, trial)
+    (drawn,) = memory_time.trial_figures(small, trial)
     labels = [line.get_label() for line in drawn.figure.axes[0].get_lines()]
     assert {"memory (sampled)", "swap (sampled)", "limit", "peak (kernel's)"} <= set(labels)
 
 
 def test_an_unknown_trial_is_refused(small: Results):
     with pytest.raises(ResultsError, match="no trial '9999': there are 0001 to"):
-        list(memory_time.figures(small, "9999"))
+        list(memory_time.trial_figures(small, "9999"))
 
 
 @pytest.mark.process

@@ -21,10 +21,11 @@ from edgebench.report.builder import (
     Picture,
     Report,
     as_html,
+    as_markdown,
+    escaped,
     make_report,
     picture_address,
 )
-from edgebench.report.markdown import as_markdown, escaped
 
 HOSTILE = "<script>alert(1)</script>|`x`*b*[l](http://e) $\\nosuch{$\x1b[31m"
 SMALL = Shape(networks={"lenet": 3}, limits=(None, 100, 50), repeats=2, rounds=1)
@@ -60,9 +61,9 @@ def tell(*words: object) -> Result:
 
 @pytest.fixture
 def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    from edgebench.report.figures import gallery, slowdown
+    from edgebench.report.figures import by_limit, gallery
 
-    monkeypatch.setattr(gallery, "KINDS", {"slowdown": slowdown.figures})
+    monkeypatch.setattr(gallery, "KINDS", {"slowdown": by_limit.slowdown_figures})
     monkeypatch.setattr(gallery, "STUDIES", {})
 
 

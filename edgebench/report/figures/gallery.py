@@ -6,7 +6,7 @@ imported here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgebench.errors import ResultsError
 from edgebench.report import figures as figures_package
-from edgebench.report.figures import layers, memory_time, naming
+from edgebench.report.figures import naming
 
 if TYPE_CHECKING:
-    from edgebench.analysis.layer_table import LayerCostTable, PassCost
     from edgebench.results.results import Results
 
 for _module in iter_modules(figures_package.__path__, f"{figures_package.__name__}."):
@@ -114,16 +113,4 @@ def draw_trial(results: Results, trial: str) -> list[Path]:
     Raises:
         ResultsError: no such trial, or it has no samples.
     """
-    return naming.write_figures(memory_time.figures(results, trial), results.path)
-
-
-def draw_layer_costs(
-    results: Results, tables: Sequence[LayerCostTable], costs: Sequence[Sequence[PassCost]]
-) -> list[Path]:
-    """Draw what limits cost the layers of these tables, at these limits of each.
-
-    Raises:
-        ResultsError: the folder can't be written.
-    """
-    drawn = layers.layer_cost_figures_at(results, tables, costs)
-    return naming.write_figures(drawn, results.path)
+    return naming.write_figures(KINDS["memory-time"](results, trial), results.path)

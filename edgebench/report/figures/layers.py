@@ -1,23 +1,30 @@
-"""Figures of layers' times: at a limit, at every limit, and by the size of their weights."""
+"""Figures of where time goes: by layer, of one convolution, by core, and by torch's operators.
+
+Layers are drawn at a limit, at every limit, and by the size of their weights.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.colors import LogNorm
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
 from edgebench.analysis.layer_costs import layer_cost_tables
 from edgebench.analysis.layer_table import sorted_layers
+from edgebench.analysis.studies.convolutions import SHARED, CostBend, cost_bends, cost_frame
+from edgebench.analysis.studies.phases import core_frame, operator_frame
 from edgebench.answers.table import seconds, size
 from edgebench.answers.trials import layer_name
 from edgebench.errors import ResultsError
-from edgebench.report.figures import naming, scales, style
+from edgebench.report.figures import naming, style
+from edgebench.results.derived import file_stem
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.frames import answering_rows
 from edgebench.results.results import Results, once_for_results
@@ -25,6 +32,7 @@ from edgebench.results.workload_key import WorkloadKey
 from edgebench.text import MIB
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from edgebench.analysis.layer_table import LayerCostTable, LayerRow, PassCost
@@ -50,7 +58,7 @@ def cost_figures(results: Results) -> Iterator[naming.NamedFigure]:
         ResultsError: no layer was timed, or no unlimited trial finished.
     """
     for table in tables_by_slowdown(results):
-        yield from layer_cost_figures_at(results, [table], [table.costs[-1:]])
+        yield from _cost_figures_at(results, [table], [table.costs[-1:]])
 
 
 def tables_by_slowdown(results: Results) -> Iterator[LayerCostTable]:
@@ -88,7 +96,18 @@ def workloads_by_slowdown(results: Results) -> list[Results]:
     return parts
 
 
-def layer_cost_figures_at(
+def draw_layer_costs(
+    results: Results, tables: Sequence[LayerCostTable], costs: Sequence[Sequence[PassCost]]
+) -> list[Path]:
+    """Write what limits cost the layers of these tables, at these limits of each.
+
+    Raises:
+        ResultsError: the folder can't be written.
+    """
+    return naming.write_figures(_cost_figures_at(results, tables, costs), results.path)
+
+
+def _cost_figures_at(
     results: Results, tables: Sequence[LayerCostTable], costs: Sequence[Sequence[PassCost]]
 ) -> Iterator[naming.NamedFigure]:
     """Draw each table and limit; of a table without limits, its unlimited times."""
@@ -98,10 +117,10 @@ def layer_cost_figures_at(
             words = [table.network, table.settings.get("schedule", "")]
             words += [cost.at.label] if len(own) > 1 and cost else []
             stem = naming.stem_of("layer-costs", table.settings, *words)
-            yield naming.NamedFigure(stem, _draw(results, table, cost))
+            yield naming.NamedFigure(stem, _draw_layers(results, table, cost))
 
 
-def _draw(results: Results, table: LayerCostTable, cost: PassCost | None) -> Figure:
+def _draw_layers(results: Results, table: LayerCostTable, cost: PassCost | None) -> Figure:
     bars = _bars(table, cost)
     count = len(bars) // (2 if cost else 1)
     where = f", unlimited and at {size(cost.at.limit_bytes)}" if cost else ""
@@ -119,7 +138,7 @@ def _draw(results: Results, table: LayerCostTable, cost: PassCost | None) -> Fig
     looks: dict[str, Any] = {"y": "layer", "orient": "y", "saturation": 1}
     for axes, phase in zip(panels, ("loading", "executing"), strict=False):
         sns.barplot(bars, x=phase, hue="at", palette=colours, ax=axes, **looks)
-        axes.xaxis.set_major_formatter(scales.SECONDS)
+        axes.xaxis.set_major_formatter(style.SECONDS)
         axes.locator_params(axis="x", nbins=3)
     # One scale, so that loading and executing compare.
     longest = float(bars[["loading", "executing"]].to_numpy().max())
@@ -206,7 +225,7 @@ def time_figures(results: Results) -> Iterator[naming.NamedFigure]:
                 fmt="",
                 annot_kws={"fontsize": 6.5},
                 cbar=not numbers and axes is panels[1],
-                cbar_kws={"format": scales.SECONDS, "label": "time in a round"},
+                cbar_kws={"format": style.SECONDS, "label": "time in a round"},
                 ax=axes,
             )
             axes.set(title=f"{name}: time in a round", xlabel="limit (MiB)", ylabel="")
@@ -286,7 +305,150 @@ def loading_figures(results: Results) -> Iterator[naming.NamedFigure]:
             axes.xaxis.set_major_locator(LogLocator(2, numticks=5))
             axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: size(at)))
             axes.xaxis.set_minor_locator(NullLocator())
-        scales.seconds_axis(panels[0], "mean time per layer")
+        style.seconds_axis(panels[0], "mean time per layer")
         style.legend_beside(*panels, title="mean of layers of\na like size, at limit")
         words = (settings.get("schedule", ""),)
         yield naming.NamedFigure(naming.stem_of("loading-execution", settings, *words), figure)
+
+
+#: What runs along an axis, and what then has one line each.
+_OTHER = {"kernel": "batch", "batch": "kernel"}
+_LABELS = {"kernel": "kernel size (pixels per side)", "batch": "batch (images)"}
+_MOST_TICKS = 9
+_SHOWN_OPERATORS = 12
+#: Training's phases, in a step's order; the colours of others follow.
+_PHASES = ("data", "forward", "backward", "step")
+
+
+@naming.figure_kind("convolution")
+def convolution_figures(results: Results) -> Iterator[naming.NamedFigure]:
+    """Draw one figure for each limit, size and kind of pass: time above, memory below.
+
+    Raises:
+        ResultsError: no convolution finished in this sweep.
+    """
+    costs = cost_frame(results)
+    costs = costs.astype({"kernel": int, "batch": int}).assign(MiB=costs["image_bytes"] / MIB)
+    fixed = [name for name in SHARED if name != "stack"]
+    for values, rows in costs.groupby(fixed, sort=True):
+        shared = dict(zip(fixed, tuple(values), strict=True))
+        size = f"{shared['channels']:g}x{shared['image']:g}"
+        stem = file_stem("convolution", shared["work"], shared["limit_label"], size)
+        yield naming.NamedFigure(stem, _draw_costs(results, rows, shared))
+
+
+def _draw_costs(results: Results, rows: pd.DataFrame, shared: Mapping[str, Any]) -> Figure:
+    channels, image = int(shared["channels"]), int(shared["image"])
+    sizes = f"{channels} → {channels} channels, {image} × {image} images, limit "
+    words = sizes + f"{shared['limit_label']}: a line through medians, with the range of trials"
+    title = f"Time and memory of a convolution per image, {shared['work']}"
+    figure = style.new_figure(title, words, results, 6.6)
+    singles = rows[rows["stack"] == 1]
+    bends = list(cost_bends(singles))
+    # A direction with one value alone has nothing to draw.
+    ways = [way for way in _OTHER if singles[way].nunique() > 1] or ["kernel"]
+    grid = figure.subplots(2, len(ways), squeeze=False, sharex="col")
+    for (top, foot), way in zip(grid.T, ways, strict=True):
+        values = sorted(singles[_OTHER[way]].unique())
+        colours = dict(zip(values, style.limit_colours(len(values)), strict=True))
+        for axes, what in ((top, "image_s"), (foot, "MiB")):
+            looks: dict[str, Any] = {"y": what, "hue": _OTHER[way], "palette": colours, "ax": axes}
+            sns.lineplot(singles, x=way, estimator="median", errorbar=("pi", 100), **looks)
+            stacked = rows[(rows["stack"] > 1) & rows[_OTHER[way]].isin(values)]
+            if way == "kernel" and len(stacked):
+                sns.scatterplot(stacked, x="field", marker="D", legend=False, **looks)
+        _draw_bends(top, [bend for bend in bends if bend.along == way], colours)
+        _draw_axis(foot, rows["field"] if way == "kernel" else rows[way], way)
+        style.seconds_axis(top, "time per image")
+        foot.set_ylabel("memory per image above base (MiB)")
+        if legend := foot.get_legend():
+            legend.remove()
+        title = f"{_OTHER[way]}\n(diamonds: stacked\nkernels, by field)"
+        style.legend_beside(top, title=title if way == "kernel" and len(stacked) else _OTHER[way])
+    return figure
+
+
+def _draw_bends(axes: Axes, bends: Sequence[CostBend], colours: Mapping[Any, Any]) -> None:
+    """Draw a mark on the fitted lines, and its interval as a bar."""
+    for cost in bends:
+        if cost.bend.found:
+            height = float(cost.bend.value(cost.bend.at))
+            looks = {"color": colours[cost.shared[_OTHER[cost.along]]], "mec": style.INK}
+            axes.plot(cost.interval, [height] * 2, color=style.INK, lw=3, alpha=0.35, zorder=4)
+            label = "bend, 90 % interval"
+            axes.plot([cost.at], [height], "v", ms=9, zorder=5, label=label, **looks)
+
+
+def _draw_axis(axes: Axes, column: pd.Series[Any], way: str) -> None:
+    places = np.sort(column.unique())
+    if way == "kernel" and len(places) > _MOST_TICKS:
+        # Odd ones: those of stacks are all odd, and more would run into each other.
+        places = places[places % 2 == 1]
+    if way == "batch":
+        axes.set_xscale("log", base=2)
+    axes.set_xticks(places, [f"{place:g}" for place in places])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel(_LABELS[way])
+
+
+@naming.figure_kind("cores")
+def core_figures(results: Results) -> Iterator[naming.NamedFigure]:
+    """Draw one figure for each workload and limit.
+
+    Raises:
+        ResultsError: no trial of a network measured cores.
+    """
+    frame = core_frame(results)
+    # The whole round is no phase of its own here.
+    frame = frame[frame["phase"].ne("round") & frame["network"].notna()]
+    if frame.empty:
+        raise ResultsError("no trial of a network measured cores", where=str(results.path))
+    keys = ("network", "schedule", "limit_label", *naming.BUT_BATCH)
+    for settings, rows in naming.row_groups(frame, keys):
+        network = settings["network"]
+        limit = "unlimited" if settings["limit_label"] == "max" else settings["limit_label"]
+        what = "share of a phase's time during which each core was busy"
+        words = naming.subtitle(settings, limit, what)
+        title = f"CPU time by core: {naming.title_of(network)}"
+        figure = style.new_figure(title, words, results, 3.2)
+        phases = [phase for phase in style.PHASE_TITLES if (rows["phase"] == phase).any()]
+        panels = figure.subplots(1, len(phases), sharey=True, squeeze=False)[0]
+        for axes, phase in zip(panels, phases, strict=True):
+            looks = {"hue": "core", "palette": "viridis", "errorbar": None, "ax": axes}
+            busy = rows[rows["phase"] == phase].astype({"batch": int})
+            sns.barplot(busy, x="batch", y="busy", **looks)
+            axes.set(title=style.PHASE_TITLES[phase], ylim=(0, 1))
+        panels[0].set_ylabel("share of time busy")
+        panels[0].yaxis.set_major_formatter(PercentFormatter(1))
+        style.legend_beside(*panels, title="core")
+        yield naming.NamedFigure(naming.stem_of("cores", settings, network, limit), figure)
+
+
+@naming.figure_kind("operators")
+def operator_figures(results: Results) -> Iterator[naming.NamedFigure]:
+    """Draw one figure for each trial that timed operators: families left, operators right.
+
+    Raises:
+        ResultsError: no trial of this sweep timed operators.
+    """
+    for trial, rows in operator_frame(results).groupby("trial", sort=True):
+        first = rows.iloc[0]
+        title = f"Time by operator: {first['network']}"
+        words = (
+            f"{first['steps']:g} steps of batch {first['batch']:g}, limit {first['limit_label']}; "
+            "own time of each operator, by torch's profiler in a separate trial"
+        )
+        figure = style.new_figure(title, words, results, 4.6)
+        panels = figure.subplots(1, 2)
+        names = rows["operator"].str.replace("autograd::engine::evaluate_function", "autograd")
+        rows = rows.assign(operator=names.str.removeprefix("aten::"), ms=rows["own_s"] * 1e3)
+        phases = [*_PHASES, *sorted({*rows["phase"]} - {*_PHASES})]
+        for axes, what in zip(panels, ("family", "operator"), strict=True):
+            sums = rows.pivot_table("ms", what, "phase", "sum", fill_value=0)
+            worst = sums.sum(axis=1).sort_values(ascending=False).index[:_SHOWN_OPERATORS]
+            bars = sums.reindex(worst[::-1], columns=[p for p in phases if p in sums])
+            colours = [style.PHASE_COLOURS.get(str(phase), "#9a9a9a") for phase in bars]
+            bars.plot.barh(stacked=True, ax=axes, color=colours, width=0.75, legend=False)
+            axes.set(xlabel="ms per step", ylabel="")
+        style.legend_beside(*panels, title="phase")
+        yield naming.NamedFigure(file_stem("operators", first["network"], trial), figure)
