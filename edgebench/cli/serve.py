@@ -39,9 +39,8 @@ def serve(results: Path, host: str, port: int, files: Path | None, as_json: bool
     started from the page continues when the server ends.
     """
     need("starlette", "uvicorn")
-    from edgebench.serve.app import make_app, make_server, open_socket
+    from edgebench.serve.app import make_app, make_server, new_token, open_socket, token_file
     from edgebench.serve.page_sweep import PageSweep, page_folder
-    from edgebench.serve.security import new_token, token_file
 
     if not host.strip():
         raise UsageError("--host is empty", remedy="leave it out to serve on this machine only")
@@ -60,7 +59,7 @@ def serve(results: Path, host: str, port: int, files: Path | None, as_json: bool
 
 
 def _print_address(host: str, port: int, token: str, file: Path, as_json: bool) -> None:
-    from edgebench.serve.security import is_loopback
+    from edgebench.serve.app import is_loopback
 
     # A browser can't open "every address", but the machine's name.
     named = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104

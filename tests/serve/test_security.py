@@ -10,8 +10,7 @@ import pytest
 from serving import TOKEN, Served, page_sweep_of
 from starlette.routing import Mount, Route
 
-from edgebench.serve.app import STATIC, make_app
-from edgebench.serve.security import is_loopback, knows_host
+from edgebench.serve.app import STATIC, is_loopback, knows_host, make_app
 
 FILES = [
     path

@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from edgebench.cgroups.leftovers import clear_leftovers, state_folder
 from edgebench.cli.serve import serve
 from edgebench.errors import MachineError
-from edgebench.serve.security import token_file
+from edgebench.serve.app import token_file
 
 
 @contextmanager

@@ -29,7 +29,7 @@ _ALLOWED = {
     "results/live_file.py": "a file of the kernel's",
     "serve/helper_process.py": "its standard input",
     "serve/page_sweep.py": "a private folder of the server's user",
-    "serve/security.py": "a private folder of the server's user",
+    "serve/app.py": "a private folder of the server's user",
 }
 #: A call of that name that opens no file by its path.
 _OTHERS = ("archive.open", "gzip.open", "np.load", "ResultsFolder.open", "load", "read_text")
