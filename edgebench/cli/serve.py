@@ -40,7 +40,7 @@ def serve(results: Path, host: str, port: int, files: Path | None, as_json: bool
     """
     need("starlette", "uvicorn")
     from edgebench.serve.app import make_app, make_server, new_token, open_socket, token_file
-    from edgebench.serve.page_sweep import PageSweep, page_folder
+    from edgebench.serve.live import PageSweep, page_folder
 
     if not host.strip():
         raise UsageError("--host is empty", remedy="leave it out to serve on this machine only")

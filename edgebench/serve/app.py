@@ -41,10 +41,16 @@ from edgebench.errors import EdgebenchError, MachineError, ResultsError
 from edgebench.processes import own_program
 from edgebench.results.live.sweep import sweeps_below
 from edgebench.safe_files import remove_empty_folder, remove_file, write_whole
-from edgebench.serve import history
-from edgebench.serve.history import find_sweep, recorded_version, sweep_name
-from edgebench.serve.live import MOST_BROWSERS, LiveStream
-from edgebench.serve.page_sweep import PageSweep
+from edgebench.serve.history import (
+    find_sweep,
+    recorded_version,
+    sweep_name,
+    sweep_rows,
+    trial_detail,
+    trial_rows,
+    trials_csv,
+)
+from edgebench.serve.live import MOST_BROWSERS, LiveStream, PageSweep
 
 if TYPE_CHECKING:
     import uvicorn
@@ -338,18 +344,18 @@ class Endpoints:
         return {}
 
     async def _sweeps(self, request: Request) -> Any:
-        return {"sweeps": await self._read(history.sweep_rows)}
+        return {"sweeps": await self._read(sweep_rows)}
 
     async def _trials(self, request: Request) -> Any:
-        return {"trials": await self._read(history.trial_rows, _names(request))}
+        return {"trials": await self._read(trial_rows, _names(request))}
 
     async def _trial(self, request: Request) -> Any:
         """One trial with its samples, phases and layers."""
         names = (request.query_params.get(key, "") for key in ("sweep", "trial"))
-        return await self._read(history.trial_detail, *names)
+        return await self._read(trial_detail, *names)
 
     async def _trials_csv(self, request: Request) -> Response:
-        text = await self._read(history.trials_csv, _names(request))
+        text = await self._read(trials_csv, _names(request))
         headers = {"Content-Disposition": 'attachment; filename="trials.csv"'}
         return Response(text, media_type="text/csv", headers=headers)
 

@@ -22,8 +22,7 @@ from starlette.applications import Starlette
 
 from edgebench.serve.app import HelperProcess, make_app, make_server, open_socket
 from edgebench.serve.helper_process import reply_to
-from edgebench.serve.live import LiveStream
-from edgebench.serve.page_sweep import PageSweep
+from edgebench.serve.live import LiveStream, PageSweep
 
 TOKEN = "a-token-that-nobody-guesses"
 #: What the page sends with each request.

@@ -15,7 +15,7 @@ from serving import page_sweep_of, serving, wait_for
 
 from edgebench import identity
 from edgebench.errors import ResultsError, UnsafePathError
-from edgebench.serve.page_sweep import PageSweep, StartedSweep, page_folder
+from edgebench.serve.live import PageSweep, StartedSweep, page_folder
 
 SCENARIO = (
     'schema = 1\nname = "nap"\nrepeats = 1\n[workload]\nkind = "command"\ncommand = ["true"]\n'
@@ -41,9 +41,7 @@ def go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f"exit $(cat {until})\n"
     )
     program.chmod(0o755)
-    monkeypatch.setattr(
-        "edgebench.serve.page_sweep.own_program", lambda *words: [str(program), *words]
-    )
+    monkeypatch.setattr("edgebench.serve.live.own_program", lambda *words: [str(program), *words])
     return until
 
 
@@ -78,7 +76,7 @@ def test_one_sweep_at_a_time_until_it_is_stopped(tmp_path: Path, go_on: Path):
 
 def test_a_sweep_from_a_terminal_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
-        "edgebench.serve.page_sweep.newest_running", lambda root: root / "device" / "theirs"
+        "edgebench.serve.live.newest_running", lambda root: root / "device" / "theirs"
     )
     page_sweep = page_sweep_of(tmp_path)
     with pytest.raises(ResultsError, match="running already: theirs"):

@@ -13,7 +13,7 @@ import pytest
 from edgebench.fleet.session import HostKeys
 from edgebench.run.trial.launch import launch
 from edgebench.serve.app import HelperProcess
-from edgebench.serve.page_sweep import PageSweep
+from edgebench.serve.live import PageSweep
 from edgebench.workloads.preparation import code_of_trainings
 
 #: Modules that processes of ours import, early or late.

@@ -28,7 +28,7 @@ _ALLOWED = {
     "report/builder.py": "edgebench's own templates",
     "results/live_file.py": "a file of the kernel's",
     "serve/helper_process.py": "its standard input",
-    "serve/page_sweep.py": "a private folder of the server's user",
+    "serve/live.py": "a private folder of the server's user",
     "serve/app.py": "a private folder of the server's user",
 }
 #: A call of that name that opens no file by its path.
