@@ -28,8 +28,8 @@ ADDED = {
     "strategy": (
         "edgebench.measures.strategies",
         """
-        from edgebench.measures.strategy import ErrorBar, Reading
-        from edgebench.measures.strategy import Strategy, registered_strategy
+        from edgebench.measures.strategies import ErrorBar, Reading
+        from edgebench.measures.strategies import Strategy, registered_strategy
 
 
         @registered_strategy

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from edgebench.measures.heap import HeapStrategy
 from edgebench.measures.ledger import (
     Figure,
     Ledger,
@@ -22,10 +21,9 @@ from edgebench.measures.ledger import (
     resident_to_charged,
     without_zeros,
 )
-from edgebench.measures.strategies import strategy_of
+from edgebench.measures.strategies import ErrorBar, HeapStrategy, strategy_of
 from edgebench.measures.strategies.process import resident
 from edgebench.measures.strategies.recorded import STATISTICS, split_at_most, split_at_peak
-from edgebench.measures.strategy import ErrorBar
 from edgebench.results.trial_readings import SpanKey, TrialReadings, span_of_maxrss
 from edgebench.spans import Span
 

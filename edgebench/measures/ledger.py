@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from edgebench.measures.strategy import ErrorBar
+from edgebench.measures.strategies import ErrorBar
 
 MIB = 1 << 20
 #: A rest of up to this share of the larger figure, or up to this many bytes, is small.

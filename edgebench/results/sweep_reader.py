@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from edgebench.errors import ResultsError
-from edgebench.measures.strategy import Reading
+from edgebench.measures.strategies import Reading
 from edgebench.records import UP, TrialRecord, is_number
 from edgebench.results.columns import ColumnTable, columns_of
 from edgebench.results.layout import (

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from edgebench.errors import ResultsError
-from edgebench.measures.strategies import beside, in_every_trial
+from edgebench.measures.strategies import Reading, SpanReading, TrialData, beside, in_every_trial
 from edgebench.measures.strategies.process import Process
 from edgebench.measures.strategies.recorded import Statistics
-from edgebench.measures.strategy import Reading, SpanReading, TrialData
 from edgebench.records import TrialRecord
 from edgebench.results.frames import about_trial, sample_table, typed
 from edgebench.results.sweep_reader import Sweep, read_each

@@ -29,9 +29,8 @@ from pydantic import (
 from edgebench.errors import ScenarioError, UsageError
 from edgebench.layers.disk import digest
 from edgebench.layers.names import STREAM
-from edgebench.measures.strategies import strategy_of, with_own_trial
+from edgebench.measures.strategies import StrategyOptions, strategy_of, with_own_trial
 from edgebench.measures.strategies.recorded import STATISTICS
-from edgebench.measures.strategy import StrategyOptions
 from edgebench.records import BACKGROUND, INTERVALS
 from edgebench.safe_files import read_text
 from edgebench.scenario.keys import (

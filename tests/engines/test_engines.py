@@ -12,8 +12,8 @@ from engine_runs import prepared, run
 
 from edgebench.errors import ResultsError, WorkloadError
 from edgebench.layers.disk import weights_in
+from edgebench.measures.strategies import TrialData
 from edgebench.measures.strategies.engines import Operators
-from edgebench.measures.strategy import TrialData
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.workloads.engines.engine import engine_of
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from edgebench.errors import ResultsError
+from edgebench.measures.strategies import TrialData
 from edgebench.measures.strategies import engines as cores
 from edgebench.measures.strategies.engines import CORE_NS, Cores, CoresView
-from edgebench.measures.strategy import TrialData
 from edgebench.workloads.recorder import NO_DESCRIPTORS
 
 MS = 10**6

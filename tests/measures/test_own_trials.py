@@ -9,7 +9,7 @@ import pytest
 
 from edgebench.errors import ResultsError, ScenarioError
 from edgebench.measures import strategies
-from edgebench.measures.strategy import ErrorBar, Reading, Strategy, TrialData
+from edgebench.measures.strategies import ErrorBar, Reading, Strategy, TrialData
 from edgebench.records import LimitSetting
 from edgebench.results.point_facts import point_facts
 from edgebench.results.results import Results, load

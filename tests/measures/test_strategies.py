@@ -12,7 +12,14 @@ import pytest
 from looking import MIB, look, resident, span_events
 
 from edgebench.errors import ResultsError
-from edgebench.measures.strategies import with_own_trial
+from edgebench.measures.strategies import (
+    ErrorBar,
+    Reading,
+    SpanReading,
+    Strategy,
+    TrialData,
+    with_own_trial,
+)
 from edgebench.measures.strategies.engines import (
     ALLOCATIONS,
     OPERATORS,
@@ -28,7 +35,6 @@ from edgebench.measures.strategies.recorded import (
     Sampled,
     split_at_most,
 )
-from edgebench.measures.strategy import ErrorBar, Reading, SpanReading, Strategy, TrialData
 from edgebench.measures.view import view_of
 from edgebench.records import LimitSetting, SamplerReport, TrialRecord, Watching
 from edgebench.workloads.recorder import NO_DESCRIPTORS

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.analysis.studies.tables import Column, StudyTable, frame_rows
 from edgebench.errors import ResultsError
+from edgebench.measures.strategies import SEPARATOR
 from edgebench.measures.strategies.engines import (
     ALL_NS,
     CALLS,
@@ -23,7 +24,6 @@ from edgebench.measures.strategies.engines import (
     Cores,
     Operators,
 )
-from edgebench.measures.strategy import SEPARATOR
 from edgebench.records import is_count, is_number
 from edgebench.results.rounds import START, STEADY, round_stages
 from edgebench.results.sweep_reader import settings_columns

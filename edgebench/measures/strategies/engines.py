@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from edgebench.errors import ResultsError
-from edgebench.measures.strategy import (
+from edgebench.measures.strategies import (
     SEPARATOR,
     ErrorBar,
     LookStrategy,

@@ -24,8 +24,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edgebench.errors import ResultsError
-from edgebench.measures.heap import Boundaries, HeapPoint, HeapProfile, HeapStrategy
-from edgebench.measures.strategy import StrategyOptions, registered_strategy
+from edgebench.measures.strategies import (
+    Boundaries,
+    HeapPoint,
+    HeapProfile,
+    HeapStrategy,
+    StrategyOptions,
+    registered_strategy,
+)
 from edgebench.safe_files import read_text
 from edgebench.text import format_duration
 

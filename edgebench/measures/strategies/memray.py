@@ -15,8 +15,14 @@ from typing import TYPE_CHECKING
 
 from edgebench.errors import ResultsError
 from edgebench.extras import install
-from edgebench.measures.heap import Boundaries, HeapPoint, HeapProfile, HeapStrategy, boundary_times
-from edgebench.measures.strategy import registered_strategy
+from edgebench.measures.strategies import (
+    Boundaries,
+    HeapPoint,
+    HeapProfile,
+    HeapStrategy,
+    boundary_times,
+    registered_strategy,
+)
 from edgebench.measures.view import Descriptors, View
 from edgebench.safe_files import open_to_read
 

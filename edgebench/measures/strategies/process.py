@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from edgebench.measures.strategy import (
+from edgebench.measures.strategies import (
     ErrorBar,
     LookStrategy,
     TrialData,

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from edgebench.measures.gnu_time import NO_REPORT
-from edgebench.measures.strategy import (
+from edgebench.measures.strategies import (
     ErrorBar,
     Reading,
     SpanReading,

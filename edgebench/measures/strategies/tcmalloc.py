@@ -25,8 +25,15 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import ResultsError
-from edgebench.measures.heap import Boundaries, HeapPoint, HeapProfile, HeapStrategy, boundary_times
-from edgebench.measures.strategy import StrategyOptions, registered_strategy
+from edgebench.measures.strategies import (
+    Boundaries,
+    HeapPoint,
+    HeapProfile,
+    HeapStrategy,
+    StrategyOptions,
+    boundary_times,
+    registered_strategy,
+)
 from edgebench.measures.view import Descriptors, View
 from edgebench.safe_files import read_file
 from edgebench.text import format_size

@@ -15,7 +15,7 @@ from edgebench.cgroups.interface import Counters, Limits
 from edgebench.cgroups.sampler_process import SampleSummary
 from edgebench.kills import swap_was_free
 from edgebench.measures.gnu_time import NO_REPORT, GnuTime
-from edgebench.measures.strategy import StrategyOptions
+from edgebench.measures.strategies import StrategyOptions
 from edgebench.records import (
     DEMAND,
     AcceleratorReport,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.identity import cache_folder
-from edgebench.measures.strategy import Reading
+from edgebench.measures.strategies import Reading
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import open_session

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.measures.heap import HeapPoint, boundaries, boundary_times, link
+from edgebench.measures.strategies import HeapPoint, boundaries, boundary_times, link
 from edgebench.spans import finished_spans
 
 

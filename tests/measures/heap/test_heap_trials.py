@@ -11,10 +11,17 @@ from pathlib import Path
 import pytest
 from heap_making import Profiled, profile_command, profile_network
 
-from edgebench.measures.heap import Boundaries, HeapPoint, HeapProfile, HeapStrategy
-from edgebench.measures.strategies import with_own_trial
+from edgebench.measures.strategies import (
+    Boundaries,
+    HeapPoint,
+    HeapProfile,
+    HeapStrategy,
+    SpanReading,
+    StrategyOptions,
+    TrialData,
+    with_own_trial,
+)
 from edgebench.measures.strategies.memray import Memray
-from edgebench.measures.strategy import SpanReading, StrategyOptions, TrialData
 from tests.own_path import python_path
 
 MIB = 1 << 20
