@@ -26,9 +26,9 @@ from edgebench.measures.ledger import (
     resident_to_charged,
 )
 from edgebench.measures.strategies import ErrorBar, Reading, SpanReading, TrialData, with_own_trial
+from edgebench.measures.strategies.heap_profilers import Tcmalloc
 from edgebench.measures.strategies.process import Malloc, Process
 from edgebench.measures.strategies.recorded import KernelMark
-from edgebench.measures.strategies.tcmalloc import Tcmalloc
 from edgebench.records import LimitSetting, TrialRecord, WalkReport
 from edgebench.results.trial_readings import SpanKey, TrialReadings
 from edgebench.spans import Span

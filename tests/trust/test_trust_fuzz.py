@@ -23,7 +23,7 @@ from edgebench.cgroups.parent import parse_mounts, parse_own_paths
 from edgebench.cli.show import show
 from edgebench.errors import EdgebenchError, ResultsError, UsageError
 from edgebench.measures.gnu_time import GnuTime, read_report
-from edgebench.measures.strategies.massif import parse_massif
+from edgebench.measures.strategies.heap_profilers import parse_massif
 from edgebench.records import is_number
 from edgebench.scenario.scenario import load_scenario
 from edgebench.serve.helper_process import sweep_answer

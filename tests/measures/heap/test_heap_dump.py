@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.errors import ResultsError
-from edgebench.measures.strategies.tcmalloc import Tcmalloc, find_dumps
+from edgebench.measures.strategies.heap_profilers import Tcmalloc, find_dumps
 
 DUMP = """\
 heap profile:     11:     1100 [    20:     5000] @ heapprofile
@@ -99,6 +99,6 @@ def test_tcmalloc_is_preloaded_before_the_program_s_own_libraries(
         "HEAP_PROFILE_ALLOCATION_INTERVAL": "3145728",
         "HEAP_PROFILE_DEALLOCATION_INTERVAL": "3145728",
         "HEAP_PROFILE_INUSE_INTERVAL": "3145728",
-        "EDGEBENCH_VIEW": "edgebench.measures.strategies.tcmalloc:TcmallocView",
+        "EDGEBENCH_VIEW": "edgebench.measures.strategies.heap_profilers:TcmallocView",
         "EDGEBENCH_VIEW_FOLDER": str(tmp_path),
     }

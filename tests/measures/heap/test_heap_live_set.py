@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgebench.measures.strategies.memray import LiveSet
+from edgebench.measures.strategies.heap_profilers import LiveSet
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["map", "unmap"]), st.integers(0, 12), st.integers(1, 6))

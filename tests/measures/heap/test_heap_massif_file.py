@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgebench.errors import ResultsError
-from edgebench.measures.strategies.massif import Massif, parse_massif
+from edgebench.measures.strategies.heap_profilers import Massif, parse_massif
 
 FILE = """\
 desc: --time-unit=ms

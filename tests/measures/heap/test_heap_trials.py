@@ -21,7 +21,7 @@ from edgebench.measures.strategies import (
     TrialData,
     with_own_trial,
 )
-from edgebench.measures.strategies.memray import Memray
+from edgebench.measures.strategies.heap_profilers import Memray
 from tests.own_path import python_path
 
 MIB = 1 << 20
@@ -53,7 +53,7 @@ def parameters_hold(profiled: Profiled) -> None:
 LAYERS = """
 import mmap, os, sys
 from pathlib import Path
-from edgebench.measures.strategies.memray import MemrayView
+from edgebench.measures.strategies.heap_profilers import MemrayView
 from edgebench.workloads.recorder import NO_DESCRIPTORS, Recorder
 folder = Path(sys.argv[1])
 view = MemrayView(folder, NO_DESCRIPTORS)
