@@ -19,8 +19,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from edgebench.errors import CgroupError, EdgebenchError, FleetError, ResultsError, UnsafePathError
-from edgebench.fleet import messages
-from edgebench.fleet.messages import pieces, portable_tables
+from edgebench.fleet.messages import (
+    File,
+    Hello,
+    Lacking,
+    Make,
+    Open,
+    Piece,
+    Ready,
+    Record,
+    pieces,
+    portable_tables,
+)
 from edgebench.fleet.session import HostKeys, Inventory, MachineLostError, Session
 from edgebench.records import TrialRecord
 from edgebench.results.folder import UNWRITABLE_REMEDY
@@ -82,7 +92,7 @@ class DeviceSweep:
         """How many of them need not be made any more."""
         return len(self._finished & {one.trial for one in self._plan})
 
-    def next_trial(self) -> tuple[PlannedTrial, messages.Make] | None:
+    def next_trial(self) -> tuple[PlannedTrial, Make] | None:
         """Return the next trial with its order; None once all are made, which ends the sweep.
 
         It stays the next one until it is kept. What could not be made is left to the next start.
@@ -109,7 +119,7 @@ class DeviceSweep:
                 raise unknown_demand(point, self.folder.path)
         records = self.folder.records() if planned.walk else ()
         kept = [one.to_json() for one in records]
-        return planned, messages.Make(asdict(planned), demand, kept)
+        return planned, Make(asdict(planned), demand, kept)
 
     def file_path(self, planned: PlannedTrial, kind: str, trial: str) -> Path | None:
         """Where a file goes that a machine names so; None: the trial has no such file."""
@@ -216,18 +226,18 @@ class FleetSweep:
 
     async def _open(self, session: Session) -> None:
         """Make the machine ready, and open the sweep's folder when it is for the first time."""
-        hello = await session.expect(messages.Hello)
+        hello = await session.expect(Hello)
         if hello.edgebench != __version__:
             remedy = f"install {__version__} there: by pip, or git pull in its clone, scripts/setup"
             what = f"edgebench {hello.edgebench} runs there, {__version__} here"
             raise FleetError(what, remedy=remedy)
-        await session.send(messages.Open(self.tables, list(self.files)))
-        for name in (await session.expect(messages.Lacking)).files:
+        await session.send(Open(self.tables, list(self.files)))
+        for name in (await session.expect(Lacking)).files:
             if name not in self.files:
                 raise session.refused(f"it asks for the file {name}")
             for data in itertools.chain(pieces(self.files[name]), [b""]):
-                await session.send(messages.Piece(data))
-        ready, every = await session.expect(messages.Ready), points(self.scenario)
+                await session.send(Piece(data))
+        ready, every = await session.expect(Ready), points(self.scenario)
         planned = PlannedSweep(
             self.scenario, every, planner_of(self.scenario, every), ready.manifest
         )
@@ -272,13 +282,13 @@ class FleetSweep:
         is_last = False
         while not is_last:
             answer = await session.receive()
-            if isinstance(answer, messages.File):
+            if isinstance(answer, File):
                 path = sweep.file_path(planned, answer.kind, answer.trial)
                 if not path:
                     raise session.refused(f"a file {answer.kind}/{answer.trial}")
                 _write(path, answer.data, is_new=path not in written)
                 written.add(path)
-            elif isinstance(answer, messages.Record) and len(records) < _MOST_RECORDS:
+            elif isinstance(answer, Record) and len(records) < _MOST_RECORDS:
                 is_last = answer.last
                 try:
                     records.append(TrialRecord.from_json(answer.record))

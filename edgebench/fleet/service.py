@@ -23,8 +23,27 @@ from pathlib import Path
 from types import FrameType
 
 from edgebench.errors import EdgebenchError, FleetError, error_words
-from edgebench.fleet import messages
-from edgebench.fleet.messages import pieces, store_file, stored_file, stored_tables
+from edgebench.fleet.messages import (
+    BEATS,
+    Answer,
+    Beat,
+    Failed,
+    File,
+    Hello,
+    Lacking,
+    Make,
+    Open,
+    Order,
+    Piece,
+    Ready,
+    Record,
+    decode_order,
+    encode,
+    pieces,
+    store_file,
+    stored_file,
+    stored_tables,
+)
 from edgebench.processes import secure_environment
 from edgebench.records import TrialRecord
 from edgebench.run.sweep.trials import Progress, ScenarioTrials, open_trial_loop
@@ -49,8 +68,8 @@ class _Controller(Progress):
         self._answers = os.fdopen(os.dup(1), "wb")
         os.dup2(2, 1)
         self.lost_after_s = lost_after_s
-        self._queue: queue.Queue[messages.Order | None] = queue.Queue()
-        self.orders: Iterator[messages.Order] = iter(self._queue.get, None)
+        self._queue: queue.Queue[Order | None] = queue.Queue()
+        self.orders: Iterator[Order] = iter(self._queue.get, None)
         self._writing, self._heard_s = threading.Lock(), time.monotonic()
         for work in (self._read, self._beat):
             threading.Thread(target=work, daemon=True).start()
@@ -59,41 +78,41 @@ class _Controller(Progress):
         with suppress(ValueError, OSError):
             for line in sys.stdin.buffer:
                 self._heard_s = time.monotonic()
-                if not isinstance(order := messages.decode_order(line), messages.Beat):
+                if not isinstance(order := decode_order(line), Beat):
                     self._queue.put(order)
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _beat(self) -> None:
         while time.monotonic() - self._heard_s < self.lost_after_s:
-            time.sleep(self.lost_after_s / messages.BEATS)
+            time.sleep(self.lost_after_s / BEATS)
             # What is being written says as much.
             if self._writing.acquire(blocking=False):
                 with suppress(OSError):
-                    self._write(messages.Beat())
+                    self._write(Beat())
                 self._writing.release()
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def tell(self, answer: messages.Answer) -> None:
+    def tell(self, answer: Answer) -> None:
         """Answer."""
         with self._writing:
             self._write(answer)
 
-    def _write(self, answer: messages.Answer) -> None:
-        self._answers.write(messages.encode(answer))
+    def _write(self, answer: Answer) -> None:
+        self._answers.write(encode(answer))
         self._answers.flush()
 
     def stage(self, text: str) -> None:
         """Tell what is under way before the trials; the controller counts these itself."""
-        self.tell(messages.Beat(text))
+        self.tell(Beat(text))
 
 
 def _serve(controller: _Controller) -> None:
     folder = state_home() / "edgebench"
     make_own_folder(folder)
     lock = open_file(folder / "fleet.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    controller.tell(messages.Hello(__version__))
+    controller.tell(Hello(__version__))
     opened = next(controller.orders)
-    assert isinstance(opened, messages.Open)
+    assert isinstance(opened, Open)
     busy = "another fleet run makes trials there"
     ends_s = time.monotonic() + 2 * controller.lost_after_s
     for tries in itertools.count():
@@ -106,23 +125,21 @@ def _serve(controller: _Controller) -> None:
             raise FleetError(busy, remedy="wait until it ends, or end what hangs there")
         time.sleep(0.2)
     lacking = [name for name in opened.files if not stored_file(name).is_file()]
-    controller.tell(messages.Lacking(lacking))
+    controller.tell(Lacking(lacking))
     for name in lacking:
-        sent = (order.data for order in controller.orders if isinstance(order, messages.Piece))
+        sent = (order.data for order in controller.orders if isinstance(order, Piece))
         store_file(name, iter(sent.__next__, b""))
     scenario = scenario_of(stored_tables(opened.tables))
     with open_trial_loop(controller, **scenario.sampler.model_dump()) as loop:
         trials = ScenarioTrials(scenario, {one.id: one for one in points(scenario)}, loop)
         trials.warm()
-        controller.tell(messages.Ready(trials.manifest, trials.environment()))
+        controller.tell(Ready(trials.manifest, trials.environment()))
         for order in controller.orders:
-            assert isinstance(order, messages.Make)
+            assert isinstance(order, Make)
             _make(controller, trials, order, loop.session.folder)
 
 
-def _make(
-    controller: _Controller, trials: ScenarioTrials, order: messages.Make, work: Path
-) -> None:
+def _make(controller: _Controller, trials: ScenarioTrials, order: Make, work: Path) -> None:
     """Make a trial, and send its files and then its records."""
     planned, kept = PlannedTrial(**order.planned), work / "kept"
     given = [TrialRecord.from_json(data) for data in order.records]
@@ -138,9 +155,9 @@ def _make(
     for path in sorted(kept.glob("*/*")):
         for data in pieces(path):
             name = path.name.partition(".")[0]
-            controller.tell(messages.File(path.parent.name, name, data))
+            controller.tell(File(path.parent.name, name, data))
     for record in records:
-        controller.tell(messages.Record(record.to_json(), last=record is records[-1]))
+        controller.tell(Record(record.to_json(), last=record is records[-1]))
 
 
 def _stop(signum: int, frame: FrameType | None) -> None:
@@ -163,9 +180,9 @@ def main() -> None:
         try:
             _serve(controller)
         except EdgebenchError as error:
-            controller.tell(messages.Failed(error.what, error.where, error.remedy))
+            controller.tell(Failed(error.what, error.where, error.remedy))
         except OSError as error:
-            controller.tell(messages.Failed(error_words(error)))
+            controller.tell(Failed(error_words(error)))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,18 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from edgebench.errors import FleetError
-from edgebench.fleet import messages
+from edgebench.fleet.messages import (
+    BEATS,
+    MOST_LINE_BYTES,
+    PIECE_BYTES,
+    Answer,
+    Beat,
+    Failed,
+    File,
+    Order,
+    decode_answer,
+    encode,
+)
 from edgebench.processes import installed_program
 from edgebench.safe_files import read_text
 from edgebench.scenario.keys import Seconds, TomlTable, faults_of, file_error_words, key
@@ -134,7 +145,7 @@ class Session:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            limit=messages.MOST_LINE_BYTES,
+            limit=MOST_LINE_BYTES,
             # The terminal's signals are ours alone: the session is ended in order.
             start_new_session=True,
         )
@@ -159,7 +170,7 @@ class Session:
 
     async def _end(self) -> None:
         # As long as answers are unread, the process is not seen to end.
-        while await self._answers.read(messages.PIECE_BYTES):
+        while await self._answers.read(PIECE_BYTES):
             pass
         await asyncio.wait([self._listening])
         await self._process.wait()
@@ -170,8 +181,8 @@ class Session:
 
     async def _beat(self) -> None:
         while True:
-            await asyncio.sleep(self._lost_after_s / messages.BEATS)
-            self._orders.write(messages.encode(messages.Beat()))
+            await asyncio.sleep(self._lost_after_s / BEATS)
+            self._orders.write(encode(Beat()))
 
     async def _in_time(self, act: Awaitable[_T]) -> _T:
         try:
@@ -179,14 +190,14 @@ class Session:
         except asyncio.TimeoutError:
             raise MachineLostError(f"it was silent for {self._lost_after_s:g} s") from None
 
-    async def send(self, message: messages.Order) -> None:
+    async def send(self, message: Order) -> None:
         """Give the machine an order. That the session ended is told by :meth:`receive`."""
         self._file_bytes = self._other_bytes = 0
         with suppress(ConnectionError):
-            self._orders.write(messages.encode(message))
+            self._orders.write(encode(message))
             await self._in_time(self._orders.drain())
 
-    async def receive(self) -> messages.Answer:
+    async def receive(self) -> Answer:
         """Return the machine's next answer.
 
         Raises:
@@ -199,20 +210,20 @@ class Session:
                 line = await self._in_time(self._answers.readline())
                 # Other lines are a shell's greeting.
                 if line.startswith(b"{") and line.endswith(b"\n"):
-                    answer = messages.decode_answer(line)
+                    answer = decode_answer(line)
             except ValueError as error:
                 raise self.refused(str(error)) from None
             if not line.endswith(b"\n"):
                 raise await self._ended()
-            if isinstance(answer, messages.File):
+            if isinstance(answer, File):
                 self._file_bytes += len(line)
             else:
                 self._other_bytes += len(line)
             if self._file_bytes > _MOST_FILE_BYTES or self._other_bytes > _MOST_OTHER_BYTES:
                 raise self.refused("more than an answer can have")
-            if isinstance(answer, messages.Failed):
+            if isinstance(answer, Failed):
                 raise FleetError(answer.what, where=answer.where, remedy=answer.remedy)
-            if isinstance(answer, messages.Beat):
+            if isinstance(answer, Beat):
                 if answer.text and self._texts < 100:
                     self._texts += 1
                     self._tell(answer.text)
