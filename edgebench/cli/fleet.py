@@ -24,7 +24,7 @@ from edgebench.processes import find_program
 from edgebench.text import joined_words, printable
 
 if TYPE_CHECKING:
-    from edgebench.fleet.controller import FleetSweep
+    from edgebench.fleet.sweep import FleetSweep
 
 
 @click.command()
@@ -54,8 +54,8 @@ def fleet(
 
     It may be interrupted at any time: the same command resumes it.
     """
-    from edgebench.fleet.controller import run_on_fleet
     from edgebench.fleet.session import load_inventory
+    from edgebench.fleet.sweep import run_on_fleet
 
     def tell(text: str) -> None:
         click.echo(printable(text), err=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edgebench.errors import CgroupError
-from edgebench.fleet.controller import DeviceSweep
+from edgebench.fleet.sweep import DeviceSweep
 from edgebench.records import TrialRecord
 from edgebench.run.sweep.sweep import PlannedSweep
 from edgebench.scenario.points import PlannedTrial, planner_of, points

@@ -52,7 +52,7 @@ def worker(folder: Path) -> None:
 
 
 def trial_service(folder: Path) -> None:
-    command = HostKeys(ssh="board", python=sys.executable).command("edgebench.fleet.service", "9")
+    command = HostKeys(ssh="board", python=sys.executable).command("edgebench.fleet.sweep", "9")
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(["sh", "-c", command[-1]], **pipes) as process:
         assert process.stdout
