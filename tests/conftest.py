@@ -63,7 +63,7 @@ def why_no_swap() -> str | None:
 
 def why_no_gpu() -> str | None:
     """Why nothing can be computed on a GPU here; None if it can."""
-    from edgebench.measures.machine.accelerators import why_no_cuda
+    from edgebench.measures.machine.system_files import why_no_cuda
 
     if why := why_no_cuda():
         return why[0]

@@ -20,12 +20,12 @@ from edgebench.boards.board import StorageSpeed, format_speed
 from edgebench.errors import CgroupError, EdgebenchError, MachineError
 from edgebench.extras import install
 from edgebench.measures.machine import environment
-from edgebench.measures.machine.accelerators import SYSTEM_FIGURES, why_no_cuda
 from edgebench.measures.machine.noise import NoiseWatch, noise_doubts
 from edgebench.measures.machine.system_files import (
     CPU_FREQUENCY,
     PAGE_REPORTING,
     SWAP_FILES,
+    SYSTEM_FIGURES,
     SystemFiles,
     UnreadableError,
     disk_of,
@@ -33,6 +33,7 @@ from edgebench.measures.machine.system_files import (
     swap_devices,
     usable_ram_bytes,
     whole_disk,
+    why_no_cuda,
 )
 from edgebench.text import format_size
 

@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
-from edgebench.measures.machine.accelerators import (
+from edgebench.measures.machine.noise import NoiseWatch, spread_doubts
+from edgebench.measures.machine.system_files import (
     NVMAP,
     SYSTEM_FIGURES,
     NvmapMemory,
     NvmlMemory,
+    SystemFiles,
+    UnreadableError,
     process_memory,
     why_no_cuda,
 )
-from edgebench.measures.machine.noise import NoiseWatch, spread_doubts
-from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 
 MEMINFO = (
     "MemTotal:        4059060 kB\nMemFree:          700000 kB\nMemAvailable:    2059060 kB\n"

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from edgebench.cgroups.interface import Counters
-from edgebench.measures.machine.accelerators import ProcessMemory
-from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
+from edgebench.measures.machine.system_files import ProcessMemory, SystemFiles, UnreadableError
 from edgebench.records import AcceleratorReport
 from edgebench.run.trial.process_readers import (
     AcceleratorReader,

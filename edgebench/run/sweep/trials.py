@@ -16,8 +16,8 @@ from edgebench.errors import MachineError, UnsafePathError
 from edgebench.extras import need
 from edgebench.identity import Identity, cache_folder
 from edgebench.layers.names import CUDA
-from edgebench.measures.machine.accelerators import why_no_cuda
 from edgebench.measures.machine.environment import capture
+from edgebench.measures.machine.system_files import why_no_cuda
 from edgebench.measures.strategies import with_own_trial
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.trial.record import TrialRequest, unmade_record

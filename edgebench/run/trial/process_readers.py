@@ -13,12 +13,13 @@ from edgebench.cgroups.interface import Cgroup, parse_counters
 from edgebench.cgroups.process_files import mapped_bytes, mapped_files
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.cgroups.sampler_process import MapsLook
-from edgebench.measures.machine.accelerators import (
+from edgebench.measures.machine.system_files import (
     SYSTEM_FIGURES,
     ProcessMemory,
+    SystemFiles,
+    UnreadableError,
     process_memory,
 )
-from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.records import AcceleratorReport, OutsideReport, is_count, is_number
 from edgebench.run.trial.readers import Finished, Reader
 from edgebench.text import printable
