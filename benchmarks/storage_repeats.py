@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import report
 
-from edgebench.boards.board import AS_IS
 from edgebench.cli.progress import LineProgress
 from edgebench.results.results import load
 from edgebench.results.rounds import START
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 from edgebench.slowdown.curves import Curve, curves
+from edgebench.text import AS_IS
 
 #: From this slowdown on a limit's cost is mostly the storage's.
 SLOWED = 1.5

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, convert, field, to_builtins
 
-from edgebench.boards.board import AS_IS
+from edgebench.text import AS_IS
 
 #: What fits a column of 64 bits.
 LARGEST = 2**63 - 1

@@ -23,6 +23,8 @@ _SECONDS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "
 _NUMBER = re.compile(r"^\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z%]*)\s*$")
 SIZE_HELP = 'write a size as "300M", "1.5GiB", "2GB" (powers of 1000) or "max"'
 SWAP_HELP = 'write swap as "2G" (a temporary swap file), "zram:1G", "system" or "none"'
+#: Storage that nothing holds.
+AS_IS = "as-is"
 #: Where pages go that a limit pushes out (:mod:`edgebench.cgroups.swap`).
 SWAP_KINDS = ("none", "file", "zram", "system")
 #: Words for no swap, beside a size of zero; in any case.

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from edgebench.boards.board import AS_IS
 from edgebench.records import LimitSetting, SamplerReport, TrialRecord
 from edgebench.results.folder import ResultsFolder
 from edgebench.spans import events_to_phases
+from edgebench.text import AS_IS
 from tests.made_records import MIB, EventLog, packed_samples
 
 #: How much more a phase suffers than the sweep's ``a`` says.

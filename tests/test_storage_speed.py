@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgebench.boards.board import (
-    AS_IS,
+from edgebench.boards import (
     StorageSpeed,
     format_speed,
     parse_speed,
@@ -18,6 +17,7 @@ from edgebench.boards.board import (
     storage_words,
 )
 from edgebench.errors import UsageError
+from edgebench.text import AS_IS
 
 _BPS = st.none() | st.integers(10**6, 10**12)
 _IOPS = st.none() | st.integers(10, 10**7)

@@ -50,7 +50,7 @@ def _ledgers() -> Iterator[Claim]:
 
 
 def _board() -> Iterator[Claim]:
-    from edgebench.boards.board import ASSUMED_IDLE_BYTES
+    from edgebench.boards import ASSUMED_IDLE_BYTES
 
     yield says("only `idle_memory` is then assumed, as {} MiB", ASSUMED_IDLE_BYTES >> 20)
 

@@ -27,7 +27,7 @@ from edgebench.analysis.comparison import (
     moderated_t_tests,
 )
 from edgebench.answers.warnings import Warned, WarningKind, warning_lines
-from edgebench.boards.board import AS_IS, storage_words
+from edgebench.boards import storage_words
 from edgebench.errors import ResultsError, UsageError
 from edgebench.records import TrialRecord
 from edgebench.results.point_facts import point_facts
@@ -35,7 +35,7 @@ from edgebench.results.rounds import START, STEADY, TIMES, trial_times
 from edgebench.results.spread import Spread
 from edgebench.results.sweep_reader import Sweep, reads_statistics
 from edgebench.results.workload_key import WorkloadKey, workload_label
-from edgebench.text import THROUGHPUT, throughput_unit
+from edgebench.text import AS_IS, THROUGHPUT, throughput_unit
 
 #: What may explain that one sweep is slower than another, and what it is called.
 NAMES = {

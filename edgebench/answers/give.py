@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgebench.answers.table import headline, size
-from edgebench.boards.board import Fit, find_board
+from edgebench.boards import Fit, find_board
 from edgebench.text import MIB
 
 if TYPE_CHECKING:

@@ -16,12 +16,11 @@ from edgebench.answers.table import (
     size,
     size_cells,
 )
-from edgebench.boards.board import AS_IS
 from edgebench.results.rounds import START
 from edgebench.results.spread import SLIGHT
 from edgebench.slowdown.curves import shown_phase
 from edgebench.slowdown.seconds import Source
-from edgebench.text import MIB, format_duration, format_size
+from edgebench.text import AS_IS, MIB, format_duration, format_size
 
 if TYPE_CHECKING:
     from edgebench.slowdown.answer import Answer, PhaseTime

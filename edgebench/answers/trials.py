@@ -21,12 +21,11 @@ from edgebench.answers.table import (
     size_cells,
     time_cells,
 )
-from edgebench.boards.board import AS_IS
 from edgebench.kills import OBSERVER_EFFECT, is_locked, swap_was_free
 from edgebench.need import need_of
 from edgebench.records import EndedIn, TrialRecord
 from edgebench.results.unmeasured import is_stopped, unmeasured
-from edgebench.text import format_limit, printable, shortened, swap_words
+from edgebench.text import AS_IS, format_limit, printable, shortened, swap_words
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_table import LayerCostTable, LayerRow, PassCost

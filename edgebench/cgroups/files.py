@@ -24,7 +24,7 @@ from cgroupspy.controllers import Controller, CpuController, MemoryController
 from cgroupspy.interfaces import BaseFileInterface, CommaDashSetFile, FlagFile, ListFile
 from cgroupspy.nodes import Node
 
-from edgebench.boards.board import AS_IS_REMEDY, StorageSpeed
+from edgebench.boards import AS_IS_REMEDY, StorageSpeed
 from edgebench.errors import CgroupError
 
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgebench.boards.board import AS_IS_REMEDY, round_speed
+from edgebench.boards import AS_IS_REMEDY, round_speed
 from edgebench.cgroups.files import DiskLimit
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership, clear_ram_disk, run_tool

@@ -22,7 +22,7 @@ from edgebench.errors import UsageError
 from edgebench.text import format_size
 
 if TYPE_CHECKING:
-    from edgebench.boards.board import Board, Source
+    from edgebench.boards import Board, Source
 
 
 @click.command()
@@ -35,7 +35,7 @@ def boards(name: str | None, storage: bool, as_json: bool) -> None:
     NAME may be the path of a board's file. A board's memory, cores, storage and swap are emulated;
     the speed of its CPU is not.
     """
-    from edgebench.boards.board import find_board, known_boards, storage_presets
+    from edgebench.boards import find_board, known_boards, storage_presets
 
     if name and storage:
         raise UsageError("give either NAME or --storage", remedy="edgebench boards --storage")

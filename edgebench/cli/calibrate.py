@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from edgebench.boards.board import AS_IS, RAM
+from edgebench.boards import RAM
 from edgebench.cli.options import device_option, json_option, results_option, verbose_option
 from edgebench.cli.output import (
     print_headline,
@@ -18,7 +18,7 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.extras import need
-from edgebench.text import parse_swap
+from edgebench.text import AS_IS, parse_swap
 
 
 @click.command()

@@ -16,7 +16,7 @@ from edgebench.analysis.layer_table import (
     sorted_layers,
 )
 from edgebench.answers.trials import layer_warnings, layers_headline, layers_table
-from edgebench.boards.board import AS_IS, emulation_words, storage_words
+from edgebench.boards import emulation_words, storage_words
 from edgebench.cli import options
 from edgebench.cli.options import flag, offer_networks, with_board
 from edgebench.cli.output import (
@@ -34,7 +34,7 @@ from edgebench.errors import UsageError
 from edgebench.extras import need
 from edgebench.results.workload_key import brief_names
 from edgebench.scenario.flags import PLACE_KEYS
-from edgebench.text import format_limit
+from edgebench.text import AS_IS, format_limit
 
 if TYPE_CHECKING:
     from edgebench.analysis.layer_table import LayerCostTable

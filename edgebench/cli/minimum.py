@@ -13,7 +13,6 @@ import click
 
 from edgebench.answers.give import paste_lines
 from edgebench.answers.table import seconds
-from edgebench.boards.board import AS_IS
 from edgebench.cli import options
 from edgebench.cli.options import offer_networks, search_settings
 from edgebench.cli.output import print_json, print_lines, print_next, shown_path
@@ -24,7 +23,7 @@ from edgebench.layers.references import is_model_file
 from edgebench.processes import find_program
 from edgebench.results.spread import SLIGHT
 from edgebench.scenario.flags import NETWORK_KEYS
-from edgebench.text import format_duration
+from edgebench.text import AS_IS, format_duration
 
 if TYPE_CHECKING:
     from edgebench.cli.progress import LineProgress

@@ -38,7 +38,7 @@ def _networks() -> Iterable[str]:
 
 
 def _boards() -> Iterable[str]:
-    from edgebench.boards.board import board_names
+    from edgebench.boards import board_names
 
     return board_names()
 
@@ -146,7 +146,7 @@ def with_board(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: no such board.
     """
-    from edgebench.boards.board import find_board
+    from edgebench.boards import find_board
 
     if given["board"] is None:
         return given

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from edgebench.answers.warnings import sweep_warnings, warning_lines, warnings_of
-from edgebench.boards.board import AS_IS
 from edgebench.cli.options import (
     device_option,
     flag,
@@ -32,7 +31,7 @@ from edgebench.cli.output import (
 )
 from edgebench.errors import SweepIncompleteError
 from edgebench.records import LIMIT_WORDS
-from edgebench.text import format_duration, format_size
+from edgebench.text import AS_IS, format_duration, format_size
 
 if TYPE_CHECKING:
     from edgebench.run.sweep.sweep import SweepSummary

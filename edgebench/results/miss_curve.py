@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from edgebench.boards.board import AS_IS
 from edgebench.kills import TOO_TIGHT
 from edgebench.knee import KNEE_SHARE, NoKnee, disagreeing, equal_bytes, find_knee, settled
 from edgebench.records import Direction, RoundCounts, TrialRecord
 from edgebench.results.rounds import STEADY, round_stages
 from edgebench.results.workload_key import WorkloadKey
+from edgebench.text import AS_IS
 
 if TYPE_CHECKING:
     from edgebench.results.results import Results

@@ -12,11 +12,11 @@ from typing import Any
 
 from msgspec import structs
 
-from edgebench.boards.board import AS_IS, emulation_words, storage_words
+from edgebench.boards import emulation_words, storage_words
 from edgebench.records import LIMIT_WORDS, WRITTEN, LimitSetting
 from edgebench.results.columns import ColumnTable
 from edgebench.results.sweep_reader import settings_columns
-from edgebench.text import format_size
+from edgebench.text import AS_IS, format_size
 from edgebench.workloads.memory_settings import DEFAULT
 
 #: Settings that every name has; others are added where two names would be equal.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgebench.boards.board import AS_IS, RAM
+from edgebench.boards import RAM
 from edgebench.errors import EdgebenchError, MachineError, ResultsError
 from edgebench.identity import cache_folder, caller_identity
 from edgebench.measures.machine.environment import capture, device_name
@@ -50,7 +50,7 @@ from edgebench.slowdown.calibration import (
     constants_of,
     save_calibration,
 )
-from edgebench.text import MIB, format_size
+from edgebench.text import AS_IS, MIB, format_size
 from edgebench.workloads.memory_settings import FROZEN
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from edgebench.answers.warnings import warned, warning_lines
-from edgebench.boards.board import StorageSpeed, format_speed
+from edgebench.boards import StorageSpeed, format_speed
 from edgebench.errors import CgroupError, EdgebenchError, MachineError
 from edgebench.extras import install
 from edgebench.measures.machine import environment

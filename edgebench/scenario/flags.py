@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgebench.boards.board import AS_IS
+from edgebench.text import AS_IS
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from edgebench.boards.board import AS_IS, Board, find_board, parse_storage, storage_of
+from edgebench.boards import Board, find_board, parse_storage, storage_of
 from edgebench.records import WRITTEN, LimitSetting
 from edgebench.scenario.keys import (
     Axis,
@@ -25,7 +25,7 @@ from edgebench.scenario.keys import (
     tag_of,
     worded,
 )
-from edgebench.text import MIB, SWAP_KINDS, parse_share, parse_size, parse_swap
+from edgebench.text import AS_IS, MIB, SWAP_KINDS, parse_share, parse_size, parse_swap
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from edgebench.boards.board import parse_storage
+from edgebench.boards import parse_storage
 from edgebench.errors import UsageError
 from edgebench.layers.names import COPY, NETWORKS
 from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS, PROGRAM_KEYS, TYPED

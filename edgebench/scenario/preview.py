@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from edgebench.boards.board import AS_IS, AS_IS_REMEDY, find_board, parse_storage
+from edgebench.boards import AS_IS_REMEDY, find_board, parse_storage
 from edgebench.cgroups.parent import memory_version, refused_limit
 from edgebench.extras import install, missing
 from edgebench.layers.names import CUDA
@@ -33,7 +33,7 @@ from edgebench.scenario.points import (
 from edgebench.scenario.scenario import Scenario
 from edgebench.scenario.workloads import CommandWorkload
 from edgebench.swap_areas import read_swap_areas
-from edgebench.text import format_size
+from edgebench.text import AS_IS, format_size
 
 
 @dataclass(frozen=True)

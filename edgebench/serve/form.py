@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from edgebench.boards.board import board_names
+from edgebench.boards import board_names
 from edgebench.layers.names import CONFIGURATIONS
 from edgebench.layers.references import TRANSFORMERS
 from edgebench.safe_folders import real_path

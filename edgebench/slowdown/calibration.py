@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from edgebench.boards.board import StorageSpeed
+from edgebench.boards import StorageSpeed
 from edgebench.errors import MachineError, ResultsError
 from edgebench.measures.machine.noise import FOREIGN_SHARE, STEAL_SHARE
 from edgebench.results.derived import write_derived

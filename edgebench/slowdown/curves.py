@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from edgebench.boards.board import AS_IS
 from edgebench.errors import ResultsError
 from edgebench.kills import LOST
 from edgebench.results.columns import COLUMNS as WORKING_SET
@@ -29,7 +28,7 @@ from edgebench.results.results import Results, once_for_results
 from edgebench.results.rounds import START, STEADY
 from edgebench.results.trial_columns import DISTINCT
 from edgebench.results.workload_key import SWAP, workloads_of
-from edgebench.text import THROUGHPUT, format_duration, throughput_unit, throughput_words
+from edgebench.text import AS_IS, THROUGHPUT, format_duration, throughput_unit, throughput_words
 from edgebench.workloads.training.names import PYTORCH
 
 #: The phases that are fitted, in the order they are shown. ``total`` is a steady round's time on

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgebench.boards.board import parse_storage
+from edgebench.boards import parse_storage
 from edgebench.errors import ResultsError, UsageError
 from edgebench.identity import caller_identity
 from edgebench.layers.references import FILE_KINDS, ModelReference, parse_reference
@@ -40,7 +40,7 @@ from edgebench.workloads.engines.engine import TORCH, engines_for, file_engine
 from edgebench.workloads.preparation import describe_networks
 
 if TYPE_CHECKING:
-    from edgebench.boards.board import StorageSpeed
+    from edgebench.boards import StorageSpeed
     from edgebench.results.miss_curve import MissCurve as Counted
     from edgebench.results.results import Results
 

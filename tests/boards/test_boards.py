@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from edgebench.boards.board import (
+from edgebench.boards import (
     FOLDER,
     board_from_file,
     board_names,

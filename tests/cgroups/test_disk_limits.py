@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.boards.board import StorageSpeed, parse_storage
+from edgebench.boards import StorageSpeed, parse_storage
 from edgebench.cgroups.files import DiskLimit, lift_disk_limits, set_disk_limits
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command

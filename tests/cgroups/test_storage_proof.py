@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgebench.boards.board import parse_storage
+from edgebench.boards import parse_storage
 from edgebench.cgroups import storage
 from edgebench.cgroups.files import DiskLimit
 from edgebench.cgroups.storage import ProbeResult, SpeedProof, prove_storage

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from edgebench.boards.board import AS_IS
 from edgebench.errors import MachineError
 from edgebench.measures.strategies.recorded import BATCH_PAGES
 from edgebench.records import LimitSetting, TrialRecord
@@ -24,6 +23,7 @@ from edgebench.run.trial.launch import KINDS, Launch, Settings
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session
 from edgebench.run.trial.trial import TrialFiles, run_trial
+from edgebench.text import AS_IS
 from edgebench.workloads.events import Descriptors
 from edgebench.workloads.worker import WORKLOADS
 from tests.own_path import python_path

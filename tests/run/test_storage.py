@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.boards.board import AS_IS
 from edgebench.cgroups import storage as disk_storage
 from edgebench.cgroups.files import DiskLimit
 from edgebench.cgroups.leftovers import clear_leftovers, state_folder
@@ -31,6 +30,7 @@ from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session, open_session
 from edgebench.run.trial.storage import StoragePlaces, swap_areas, weights_of
 from edgebench.run.trial.trial import TrialFiles, run_trial
+from edgebench.text import AS_IS
 from tests.chance import cgroups_named
 
 MIB = 1 << 20

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scenario_making import COMMAND, load_text, refusal, with_key
 
-from edgebench.boards.board import find_board
+from edgebench.boards import find_board
 from edgebench.records import LimitSetting
 from edgebench.scenario.limits import LimitAxes, MemoryRange
 from edgebench.serve.form import FormFiles, check_form

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from made_workloads import MIB, calibration, constant, curve, device
 
-from edgebench.boards.board import parse_storage
+from edgebench.boards import parse_storage
 from edgebench.results.miss_curve import MissCurve as Counted
 from edgebench.results.miss_curve import MissPoint
 from edgebench.results.spread import Ratio, Spread

@@ -11,7 +11,6 @@ from made_sweep import make
 from made_workloads import curve, device
 from verb_making import DEVICE, SHAPE, calibration, predicted
 
-from edgebench.boards.board import AS_IS
 from edgebench.results.results import Results, load
 from edgebench.slowdown import context, prediction
 from edgebench.slowdown.calibration import save_calibration
@@ -26,6 +25,7 @@ from edgebench.slowdown.prediction import (
     source_of,
     workload_query,
 )
+from edgebench.text import AS_IS
 
 SLOW = "read=5MB/s"
 #: The same sweep twice, but that storage was held in the second, which has fewer networks.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from made_workloads import COSTS, MIB, WEIGHTS, calibration, constant, rows
 
-from edgebench.boards.board import parse_storage
+from edgebench.boards import parse_storage
 from edgebench.results.miss_curve import MissCurve as Counted
 from edgebench.results.miss_curve import MissPoint
 from edgebench.slowdown.computed import Workload, layers_of

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, TypeVar
 import pandas as pd
 from matplotlib.figure import Figure
 
-from edgebench.boards.board import AS_IS, emulation_words
+from edgebench.boards import emulation_words
 from edgebench.records import LIMIT_WORDS
 from edgebench.report.figures import style
 from edgebench.results.derived import file_stem
 from edgebench.results.trial_columns import DISTINCT
-from edgebench.text import MIB, format_size
+from edgebench.text import AS_IS, MIB, format_size
 from edgebench.workloads.training.names import PYTORCH
 
 #: The settings in a subtitle, and their format.

@@ -14,7 +14,6 @@ import psutil
 from edgebench.answers.give import paste_lines
 from edgebench.answers.limits import WorkloadAnswer, needs_words, workload_answer
 from edgebench.answers.table import size
-from edgebench.boards.board import AS_IS
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.records import TrialRecord
 from edgebench.results.facts import WorkloadFacts, sweep_facts
@@ -36,7 +35,7 @@ from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS, PROGRAM_KEYS
 from edgebench.scenario.new_scenario import tried_scenario
 from edgebench.scenario.points import points
 from edgebench.scenario.scenario import Scenario
-from edgebench.text import MIB, format_duration, parse_duration, parse_swap, shortened
+from edgebench.text import AS_IS, MIB, format_duration, parse_duration, parse_swap, shortened
 
 #: The last lines of its output that are quoted.
 _LINES = 5

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgebench.boards.board import parse_storage
+from edgebench.boards import parse_storage
 from edgebench.cgroups.kernel_checks import check_limit
 from edgebench.cgroups.parent import refused_limit
 from edgebench.errors import MachineError, UnsafePathError

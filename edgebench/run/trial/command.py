@@ -19,7 +19,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from edgebench.boards.board import AS_IS, parse_storage
+from edgebench.boards import parse_storage
 from edgebench.errors import MachineError, UsageError, WorkloadError
 from edgebench.need import need_of
 from edgebench.processes import find_program
@@ -29,7 +29,7 @@ from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import open_session
 from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.safe_files import created
-from edgebench.text import parse_duration, parse_share, parse_size, parse_swap
+from edgebench.text import AS_IS, parse_duration, parse_share, parse_size, parse_swap
 
 #: How long a pipe's first bytes are waited for.
 _INPUT_S = 0.2

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.boards.board import AS_IS, parse_storage
+from edgebench.boards import parse_storage
 from edgebench.cgroups.leftovers import Ownership, clear_leftovers
 from edgebench.cgroups.parent import ParentCgroup, find_parent
 from edgebench.cgroups.storage import RamDisk
@@ -24,6 +24,7 @@ from edgebench.run.trial.storage import StorageControl, StoragePlaces, weights_o
 from edgebench.run.trial.used_files import UsedFiles
 from edgebench.safe_files import make_private_folder
 from edgebench.safe_folders import is_own_place
+from edgebench.text import AS_IS
 
 if TYPE_CHECKING:
     from edgebench.scenario.points import Point

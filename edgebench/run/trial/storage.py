@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.boards.board import AS_IS_REMEDY, StorageSpeed, parse_storage
+from edgebench.boards import AS_IS_REMEDY, StorageSpeed, parse_storage
 from edgebench.cgroups.files import DiskLimit
 from edgebench.errors import CgroupError, MachineError
 from edgebench.measures.machine.system_files import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from verb_making import calibration, constant
 
-from edgebench.boards.board import StorageSpeed, parse_storage
+from edgebench.boards import StorageSpeed, parse_storage
 from edgebench.errors import MachineError, ResultsError
 from edgebench.slowdown.calibration import (
     SCHEMA,
