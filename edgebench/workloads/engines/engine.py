@@ -15,7 +15,6 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from edgebench import plugins
-from edgebench.layers.names import LOADERS
 
 if TYPE_CHECKING:
     from edgebench.workloads.recorder import Recorder
@@ -61,7 +60,7 @@ class Engine(ABC):
     schedules: ClassVar[tuple[str, ...]]
     #: How it can have weights in memory, the way of a plain program first, which is the default;
     #: one with a single way uses that for any loader.
-    loaders: ClassVar[tuple[str, ...]] = LOADERS
+    loaders: ClassVar[tuple[str, ...]] = ("copy", "mmap")
     #: Keys of a scenario that set its options; each is an axis.
     axes: ClassVar[tuple[str, ...]] = ()
     #: Why it has no times of operators; None: it has.

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import WorkloadError, error_words
-from edgebench.layers.names import LOADERS
 from edgebench.workloads.engines.engine import note_runtime, registered_engine
 from edgebench.workloads.engines.files import COPY, EngineModel, FileEngine, FileInput, TimedNode
 
@@ -45,7 +44,6 @@ class OnnxRuntime(FileEngine):
     formats = (".onnx",)
     libraries = ("onnxruntime", "onnx")
     #: ``copy``: the file as it is; weights inside it are read, those in files beside it are mapped.
-    loaders = LOADERS
     axes = ("arena", "memory_pattern", "optimization", "prepacking", "node_times")
     layer_option = "node_times"
     remedy = (
