@@ -18,8 +18,7 @@ from edgebench.cli.options import offer_networks, search_settings
 from edgebench.cli.output import print_json, print_lines, print_next, shown_path
 from edgebench.cli.show import print_answer, print_doubts
 from edgebench.errors import EdgebenchError, MachineError, MemoryBudgetError, UsageError
-from edgebench.layers.names import NETWORKS
-from edgebench.layers.references import is_model_file
+from edgebench.layers.references import NETWORKS, is_model_file
 from edgebench.processes import find_program
 from edgebench.results.spread import SLIGHT
 from edgebench.scenario.flags import NETWORK_KEYS

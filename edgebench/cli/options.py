@@ -32,7 +32,7 @@ def _offer(known: Callable[[], Iterable[str]]) -> _Offer:
 
 
 def _networks() -> Iterable[str]:
-    from edgebench.layers.names import NETWORKS
+    from edgebench.layers.references import NETWORKS
 
     return NETWORKS
 

@@ -26,7 +26,7 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.errors import UsageError
-from edgebench.layers.names import LOADERS, SCHEDULES
+from edgebench.layers.references import LOADERS, SCHEDULES
 from edgebench.text import SWAP_KINDS
 from edgebench.workloads.engines.engine import WHOLE
 

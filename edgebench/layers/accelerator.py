@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from edgebench.errors import MachineError, WorkloadError
-from edgebench.layers.names import CUDA
+from edgebench.layers.references import CUDA
 from edgebench.text import format_size
 
 

@@ -1,4 +1,7 @@
-"""Model references: how a person names a network. Pure text: no torch, and no user's code runs.
+"""What a person names: networks, schedules and loaders, and functions of their own. No torch.
+
+A network is named by a reference, which is parsed as text; no user's code runs until an
+:class:`OwnFunction` is asked for it.
 
 ==============================  =================================================================
 ``resnet18``                    a network that edgebench knows by name
@@ -17,19 +20,71 @@ A question mark begins the arguments of a call: ``package.module:function?depth=
 from __future__ import annotations
 
 import ast
+import importlib
+import importlib.util
+import inspect
 import re
 import shlex
+import sys
+import sysconfig
 import zipfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
-from edgebench.errors import UsageError
-from edgebench.layers.names import CONFIGURATIONS, NETWORKS
+from edgebench.errors import UsageError, WorkloadError
+from edgebench.layers.disk import digest
 from edgebench.safe_files import open_to_read
 from edgebench.safe_folders import real_path
 from edgebench.text import did_you_mean
+
+#: The schedule that has to know how much memory is free.
+ADMISSION = "admission"
+#: The schedule that keeps what fits of mapped weights, so that it has to know the limit.
+STREAM = "stream"
+#: How a schedule interleaves loading and executing layers (:mod:`edgebench.layers.schedules`).
+SCHEDULES = ("linear", "bulk", "partial", "deepeye", "deepeye-frugal", ADMISSION, STREAM)
+#: The schedule of text generation, which settings with ``new_tokens`` have.
+GENERATE = "generate"
+#: What computes beside the processor; a point without one has no such setting.
+NO_ACCELERATOR, CUDA = "none", "cuda"
+ACCELERATORS = (NO_ACCELERATOR, CUDA)
+#: Configurations of transformers that come with edgebench, so that nothing is downloaded.
+CONFIGURATIONS = ("gpt2", "smollm2-135m")
+#: Into what memory weights are loaded (:mod:`edgebench.layers.tensor_files`).
+COPY = "copy"
+LOADERS = (COPY, "mmap")
+#: Types that weights may have in memory; by default they have the type of their files.
+HALF_PRECISIONS = ("bfloat16", "float16")
+#: Weights of linear layers are integers of one byte; activations become such in each execution.
+INT8 = "int8"
+WEIGHT_PRECISIONS = (*HALF_PRECISIONS, INT8)
+_REGNET_SIZES = ("16gf", "1_6gf", "32gf", "3_2gf", "400mf", "800mf", "8gf")
+#: The networks that are known by name: torchvision's for classification, and edgebench's own.
+NETWORKS: tuple[str, ...] = tuple(
+    sorted(
+        (
+            *("alexnet", "googlenet", "inception_v3", "lenet", "maxvit_t", "regnet_y_128gf"),
+            *(f"convnext_{size}" for size in ("base", "large", "small", "tiny")),
+            *(f"densenet{depth}" for depth in (121, 161, 169, 201)),
+            *(f"efficientnet_b{number}" for number in range(8)),
+            *(f"efficientnet_v2_{size}" for size in "lms"),
+            *("mobilenet_v1", "mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small"),
+            *(f"mnasnet{width}" for width in ("0_5", "0_75", "1_0", "1_3")),
+            *(f"regnet_{kind}_{size}" for kind in "xy" for size in _REGNET_SIZES),
+            *(f"resnet{depth}" for depth in (18, 34, 50, 101, 152)),
+            *("resnext101_32x8d", "resnext101_64x4d", "resnext50_32x4d"),
+            *(f"shufflenet_v2_x{width}" for width in ("0_5", "1_0", "1_5", "2_0")),
+            *("squeezenet1_0", "squeezenet1_1", "wide_resnet101_2", "wide_resnet50_2"),
+            *(f"swin_{size}" for size in ("b", "s", "t", "v2_b", "v2_s", "v2_t")),
+            *(f"vgg{depth}{suffix}" for depth in (11, 13, 16, 19) for suffix in ("", "_bn")),
+            *(f"vit_{size}" for size in ("b_16", "b_32", "h_14", "l_16", "l_32")),
+        )
+    )
+)
 
 #: Endings that both TorchScript and checkpoints have.
 UNSURE = (".pt", ".pth")
@@ -279,3 +334,167 @@ def _existing_file(path: str, relative_to: Path) -> Path:
 def _label(text: str) -> str:
     # A pipeline's networks are joined by a plus sign, so no name has one.
     return text.replace("+", "-")
+
+
+class OwnFunction:
+    """The function or class that a reference to code names.
+
+    Args:
+        reference: of kind ``code``.
+        how: what it should be and how to name it, for messages.
+        passed: the arguments that edgebench gives it, beside those of the reference.
+    """
+
+    def __init__(self, reference: ModelReference, how: str, passed: Sequence[str] = ()) -> None:
+        self.name = reference.name
+        self.reference = reference
+        self._how, self._passed = how, tuple(passed)
+        module, _, function = reference.target.rpartition(":")
+        self._module, self._function = module or Path(reference.path or "").stem, function
+
+    def import_code(self) -> ModuleType:
+        """Import the user's module.
+
+        Raises:
+            WorkloadError: no such module, or it fails.
+        """
+        self._look_in_folder()
+        name, path = self._module, self.reference.path
+        try:
+            if not path:
+                return importlib.import_module(name)
+            imported = sys.modules.get(name)
+            if imported is not None and getattr(imported, "__file__", None) == path:
+                return imported
+            spec = importlib.util.spec_from_file_location(name, path)
+            if spec is None or spec.loader is None:
+                raise ImportError(f"{path} is no Python file")
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            spec.loader.exec_module(module)
+            return module
+        except (Exception, SystemExit) as error:
+            lacking = error.name if isinstance(error, ModuleNotFoundError) else None
+            if lacking and f"{self._module}.".startswith(f"{lacking}."):
+                remedy = "go to the folder that holds it, or install it: python3 -m pip install …"
+                raise WorkloadError(f"no module {lacking!r}", remedy=remedy) from error
+            raise self._failed(f"import {self._module}", error) from error
+
+    def function(self) -> Callable[..., Any]:
+        """Return the function, which takes the arguments of the reference and of edgebench.
+
+        Raises:
+            WorkloadError: no such module or function, or it takes other arguments.
+        """
+        target: Any = getattr(self.import_code(), self._function, None)
+        if target is None:
+            names = [name for name in vars(self.import_code()) if not name.startswith("_")]
+            guess = did_you_mean(self._function, names)
+            where = Path(self.reference.path).name if self.reference.path else self._module
+            hint = f"did you mean {where}:{guess}?" if guess else self._how
+            what = f"module {self._module} has no {self._function!r}"
+            raise WorkloadError(what, remedy=hint)
+        if not callable(target):
+            what = f"{self.name} is no function, but {target!r:.60}"
+            raise WorkloadError(what, remedy=self._how)
+        function: Callable[..., Any] = target
+        # A class is made with the reference's arguments; edgebench's are for what it makes.
+        passed = () if inspect.isclass(function) else self._passed
+        _check_arguments(function, dict(self.reference.arguments), self.name, passed)
+        return function
+
+    def call(self, *values: Any) -> Any:
+        """Call it with these values and the reference's arguments.
+
+        Raises:
+            WorkloadError: as :meth:`function`, or it fails.
+        """
+        function = self.function()
+        self._look_in_folder()
+        try:
+            return function(*values, **dict(self.reference.arguments))
+        except (Exception, SystemExit) as error:
+            named = ", ".join(f"{key}={value!r}" for key, value in self.reference.arguments)
+            code = f"import {self._module}; {self._module}.{self._function}({named})"
+            raise self._failed(code, error) from error
+
+    def _failed(self, code: str, error: BaseException) -> WorkloadError:
+        words = str(error).strip().splitlines() or ["no message"]
+        folder = self.reference.folder
+        go = f"cd {shlex.quote(folder)} && " if folder and folder != str(Path.cwd()) else ""
+        return WorkloadError(
+            f"{type(error).__name__} in your own code: {words[0]}",
+            where=code,
+            remedy=f"fix your code until this works: {go}python3 -c {shlex.quote(code)}",
+        )
+
+    def _look_in_folder(self) -> None:
+        """Look for modules in the user's folder first, as when Python starts there.
+
+        From then on: modules that a network imports while it runs must be found as well.
+        """
+        folder = self.reference.folder
+        if folder is not None and folder not in sys.path:
+            sys.path.insert(0, folder)
+
+
+def required_arguments(function: Callable[..., Any]) -> list[str]:
+    """Name the arguments that a call has to give."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in kinds]
+
+
+def _check_arguments(
+    function: Callable[..., Any], given: dict[str, Any], name: str, passed: Sequence[str]
+) -> None:
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        # Functions of C may have none.
+        return
+    try:
+        signature.bind(*passed, **given)
+    except TypeError as error:
+        called = f" (edgebench gives it {', '.join(passed)})" if passed else ""
+        takes = ", ".join(signature.parameters) or "nothing"
+        raise WorkloadError(
+            f"{name}: {error}{called}",
+            remedy=f"it takes {takes}; arguments follow a question mark: module:function?depth=3",
+        ) from error
+
+
+def own_files() -> list[Path]:
+    """List the files of imported modules that are not Python's, installed or edgebench's."""
+    foreign = [Path(path) for path in sysconfig.get_paths().values()]
+    foreign.append(Path(__file__).parents[1])
+    files = {
+        Path(file).resolve()
+        for name, module in list(sys.modules.items())
+        if name != "__main__" and (file := getattr(module, "__file__", None))
+    }
+    return sorted(
+        file
+        for file in files
+        if file.suffix == ".py"
+        and file.is_file()
+        and not any(file.is_relative_to(folder) for folder in foreign)
+    )
+
+
+def refuse_changed_files(prepared: Mapping[str, str], name: str) -> None:
+    """Check that the code of a sweep is what it was: file → its digest when it was prepared.
+
+    Raises:
+        WorkloadError: one has changed since.
+    """
+    for file, before in prepared.items():
+        if not Path(file).is_file() or digest(Path(file)) != before:
+            raise WorkloadError(
+                f"the code of {name} changed while it was measured",
+                where=file,
+                remedy="start the sweep again; it starts a new one with the code of now",
+            )

@@ -21,13 +21,15 @@ from edgebench.errors import WorkloadError, error_words
 from edgebench.extras import need
 from edgebench.layers.disk import refuse_too_large
 from edgebench.layers.known_networks import construct, import_torchvision, input_shape
-from edgebench.layers.own_function import OwnFunction, own_files, required_arguments
 from edgebench.layers.references import (
     CODE,
     EXPORTED,
     KNOWN,
     TRANSFORMERS,
     ModelReference,
+    OwnFunction,
+    own_files,
+    required_arguments,
 )
 from edgebench.layers.samples import CallArguments, Sample, named_tensors, tensors_in
 from edgebench.safe_files import read_text, write

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgebench.layers.names import STREAM
+from edgebench.layers.references import STREAM
 from edgebench.workloads.engines.engine import TORCH, WHOLE
 from edgebench.workloads.training.names import PYTORCH
 

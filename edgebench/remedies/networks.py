@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgebench.layers.names import ADMISSION, CUDA, GENERATE, INT8, STREAM
+from edgebench.layers.references import ADMISSION, CUDA, GENERATE, INT8, STREAM
 from edgebench.remedies.base import (
     LINE,
     REWRITE,

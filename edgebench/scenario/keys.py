@@ -29,8 +29,14 @@ from pydantic_core import ErrorDetails
 
 from edgebench.errors import UsageError
 from edgebench.layers.input_specs import parse_inputs
-from edgebench.layers.names import ACCELERATORS, NETWORKS, NO_ACCELERATOR
-from edgebench.layers.references import CODE, parse_reference, portable_text
+from edgebench.layers.references import (
+    ACCELERATORS,
+    CODE,
+    NETWORKS,
+    NO_ACCELERATOR,
+    parse_reference,
+    portable_text,
+)
 from edgebench.safe_folders import real_path
 from edgebench.scenario.flags import TYPED
 from edgebench.text import did_you_mean, parse_duration, parse_share, parse_size

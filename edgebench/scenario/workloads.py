@@ -21,15 +21,17 @@ from pydantic import (
     model_validator,
 )
 
-from edgebench.layers.names import (
+from edgebench.layers.references import (
     ADMISSION,
     COPY,
     GENERATE,
+    KNOWN,
     SCHEDULES,
     STREAM,
     WEIGHT_PRECISIONS,
+    ModelReference,
+    parse_reference,
 )
-from edgebench.layers.references import KNOWN, ModelReference, parse_reference
 from edgebench.scenario.keys import (
     KINDS,
     AcceleratorAxis,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgebench.errors import ResultsError
-from edgebench.layers.names import WEIGHT_PRECISIONS
+from edgebench.layers.references import WEIGHT_PRECISIONS
 from edgebench.results.rounds import START
 from edgebench.slowdown.calibration import relative_least_squares
 from edgebench.slowdown.curves import WHOLES, Curve, shown_phase

@@ -10,9 +10,9 @@ from layers_making import SpanLog, build_empty, known_input, prepare_known, samp
 from torch import nn
 
 from edgebench.layers.known_networks import ZOO, import_torchvision, input_shape
-from edgebench.layers.names import NETWORKS, family_of
 from edgebench.layers.network import cut
 from edgebench.layers.pipeline import build_pipeline
+from edgebench.layers.references import NETWORKS
 
 pytestmark = pytest.mark.torch
 
@@ -33,14 +33,6 @@ def test_the_list_without_torch_is_the_list_with_it() -> None:
     """The static list is torchvision's classification networks and ours, sorted, nothing else."""
     models = import_torchvision()
     assert sorted([*models.list_models(module=models), *ZOO]) == list(NETWORKS)
-
-
-def test_every_network_has_a_family() -> None:
-    families = {name: family_of(name) for name in NETWORKS}
-    assert len(set(families.values())) == 15
-    assert families["wide_resnet50_2"] == families["resnext50_32x4d"] == "resnet"
-    assert family_of("alexnet+vgg11") == "alexnet+vgg"
-    assert family_of("mynet:make") == "mynet:make"
 
 
 def check_cut(name: str) -> None:

@@ -15,7 +15,7 @@ from edgebench.cgroups.parent import refused_limit
 from edgebench.errors import MachineError, UnsafePathError
 from edgebench.extras import need
 from edgebench.identity import Identity, cache_folder
-from edgebench.layers.names import CUDA
+from edgebench.layers.references import CUDA
 from edgebench.measures.machine.environment import capture
 from edgebench.measures.machine.system_files import why_no_cuda
 from edgebench.measures.strategies import with_own_trial

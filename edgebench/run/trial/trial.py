@@ -221,7 +221,7 @@ class _Measurement:
         self.walk: WalkControl | None = None
         self.control: LimitControl | None = None
         if request.walk:
-            from edgebench.layers.names import COPY
+            from edgebench.layers.references import COPY
             from edgebench.run.walk.control import WalkControl
 
             maps = settings.get("loader") not in (None, COPY)

@@ -37,13 +37,15 @@ _LOAD = re.compile(r"^Load model from .*? failed:")
 
 @registered_engine
 class OnnxRuntime(FileEngine):
-    """ONNX Runtime on the CPU."""
+    """ONNX Runtime on the CPU.
+
+    ``copy``: the file as it is; weights inside it are read, those in files beside it are mapped.
+    """
 
     name = "onnxruntime"
     title = "ONNX Runtime"
     formats = (".onnx",)
     libraries = ("onnxruntime", "onnx")
-    #: ``copy``: the file as it is; weights inside it are read, those in files beside it are mapped.
     axes = ("arena", "memory_pattern", "optimization", "prepacking", "node_times")
     layer_option = "node_times"
     remedy = (

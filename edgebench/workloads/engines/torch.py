@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgebench.layers.names import ADMISSION, SCHEDULES
+from edgebench.layers.references import ADMISSION, SCHEDULES
 from edgebench.workloads.accelerator_phases import start_accelerator
 from edgebench.workloads.engines.engine import Engine, Rounds, note_runtime, registered_engine
 from edgebench.workloads.memory_settings import heap_trimmer

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgebench.errors import MachineError, WorkloadError
-from edgebench.layers.own_function import OwnFunction
+from edgebench.layers.references import OwnFunction
 from edgebench.text import choice_hint
 from edgebench.workloads.training.names import DATA_SETS, DATA_SHAPES, SYNTHETIC, VISION_FILES
 from edgebench.workloads.training.own_code import DATA_HOW

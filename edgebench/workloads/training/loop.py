@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.own_function import refuse_changed_files
+from edgebench.layers.references import refuse_changed_files
 from edgebench.workloads.memory_settings import collected_rounds, heap_trimmer
 from edgebench.workloads.recorder import Phases, Recorder
 from edgebench.workloads.training.names import BACKENDS, GRAPH

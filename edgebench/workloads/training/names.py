@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from edgebench.layers.names import NETWORKS
+from edgebench.layers.references import NETWORKS
 
 PYTORCH, TENSORFLOW = "pytorch", "tensorflow"
 #: Framework → the module that is its backend, imported when a training needs it.

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.layers.disk import digest
-from edgebench.layers.own_function import OwnFunction, own_files
-from edgebench.layers.references import ModelReference
+from edgebench.layers.references import ModelReference, OwnFunction, own_files
 
 if TYPE_CHECKING:
     from edgebench.layers.sources import NetworkSource

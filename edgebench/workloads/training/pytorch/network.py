@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.accelerator import is_memory_error
-from edgebench.layers.own_function import OwnFunction
+from edgebench.layers.references import OwnFunction
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.training.loop import (
     CountOfRight,

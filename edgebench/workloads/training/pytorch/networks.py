@@ -23,7 +23,7 @@ from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.known_networks import LeNet, MobileNetV1, import_torchvision
-from edgebench.layers.names import NETWORKS
+from edgebench.layers.references import NETWORKS
 from edgebench.workloads.training.loop import Problem, Settings
 from edgebench.workloads.training.names import (
     BASIC_CNN,
