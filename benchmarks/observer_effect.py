@@ -35,8 +35,8 @@ from observer.effect_table import Kept, table
 from observer.watched_process import Arm, Bench, Words
 
 from edgebench.cgroups.kernel_checks import check_limit
-from edgebench.identity import cache_folder
 from edgebench.measures.machine.system_files import SystemFiles, swap_devices
+from edgebench.processes import cache_folder
 from edgebench.run.trial.session import Session, open_session
 from edgebench.scenario.scenario import scenario_of
 from edgebench.text import format_size, parse_duration, parse_size

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from edgebench.identity import Identity
+    from edgebench.processes import Identity
 
 #: Naming functions in torch's libraries takes minutes.
 LIMIT_S = 900.0
@@ -59,37 +59,20 @@ def call_as_caller(
     Raises:
         CallError: it raised an exception, was killed, or gave no answer that can be used.
     """
-    from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
+    from edgebench.text import safe_json
 
     # An editable install is found by a hook, which the program doesn't have.
     ours = str(Path(__file__).resolve().parents[1])
-    path = list(dict.fromkeys([*(one for one in sys.path if Path(one).is_absolute()), ours]))
-    user = [identity.uid, identity.gid, *identity.groups] if identity else []
-    home = identity.home if identity else Path.home()
-    with in_memory(json.dumps(request).encode()) as given:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__, json.dumps([function, path, user, *imports])],
-            stdin=given,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**SYSTEM_ENVIRONMENT, "HOME": str(home)},
-            cwd="/",
-            start_new_session=True,
-        )
-    with process:
-        try:
-            reply, _ = _outputs(process, limit_s)
-        finally:
-            _end(process)
-    from edgebench.text import safe_json
-
+    path = list(dict.fromkeys([*(place for place in sys.path if Path(place).is_absolute()), ours]))
+    words = [json.dumps([function, path, _numbers(identity), *imports])]
+    variables = {"HOME": str(identity.home if identity else Path.home())}
+    status, reply, _ = _run_this(words, request, limit_s, variables, cwd="/")
     try:
-        told = safe_json(reply)
-        if told["error"] is None:
-            return told["answer"]
-        error = CallError(str(told["error"]), told["errno"])
+        answer = safe_json(reply)
+        if answer["error"] is None:
+            return answer["answer"]
+        error = CallError(str(answer["error"]), answer["errno"])
     except (ValueError, TypeError, KeyError):
-        status = process.returncode
         error = CallError(f"the process that read it ended early (exit status {status})")
     raise error
 
@@ -110,25 +93,46 @@ def run_as_caller(
     Raises:
         CallError: it printed too much, or did not end in time.
     """
+    words = [json.dumps(_numbers(identity)), *command]
+    # Until it is that user, none of their variables may act: LD_PRELOAD loads code.
+    return subprocess.CompletedProcess(
+        [*command], *_run_this(words, [dict(variables), cwd], limit_s, {})
+    )
+
+
+def _numbers(identity: Identity | None) -> list[int]:
+    return [identity.uid, identity.gid, *identity.groups] if identity else []
+
+
+def _run_this(
+    words: Sequence[str],
+    request: Any,
+    limit_s: float,
+    variables: Mapping[str, str],
+    cwd: str | None = None,
+) -> tuple[int, bytes, bytes]:
+    """Run this module as a program; return its exit status, output and errors."""
     from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
 
-    # Until it is that user, none of their variables may act: LD_PRELOAD loads code.
-    user = [identity.uid, identity.gid, *identity.groups] if identity else []
-    with in_memory(json.dumps([dict(variables), cwd]).encode()) as given:
+    with in_memory(json.dumps(request).encode()) as given:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__, json.dumps(user), *command],
+            [sys.executable, "-I", "-S", __file__, *words],
             stdin=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=SYSTEM_ENVIRONMENT,
+            env={**SYSTEM_ENVIRONMENT, **variables},
+            cwd=cwd,
             start_new_session=True,
         )
     with process:
         try:
-            output, errors = _outputs(process, limit_s)
+            outputs = _outputs(process, limit_s)
         finally:
-            _end(process)
-    return subprocess.CompletedProcess([*command], process.returncode, output, errors)
+            # With what it started: the group is there until it is waited for.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+    return process.returncode, *outputs
 
 
 def _outputs(process: subprocess.Popen[bytes], limit_s: float) -> tuple[bytes, bytes]:
@@ -156,13 +160,6 @@ def _outputs(process: subprocess.Popen[bytes], limit_s: float) -> tuple[bytes, b
             if not has_ended and time.monotonic() > deadline:
                 raise CallError(f"it did not end within {limit_s:g} s")
     return bytes(output), bytes(errors)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    # With what it started: the group is there until it is waited for.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
 
 
 class CallError(Exception):

@@ -1,4 +1,7 @@
-"""How processes are started: the code that ours import, and the variables that each gets."""
+"""Processes as edgebench starts them: the user, the variables, and how ours import their code.
+
+Under sudo a workload runs as the caller, never as root.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,58 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from edgebench.identity import Identity
+from edgebench.errors import MachineError
 from edgebench.safe_folders import is_own_place
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A user to run a workload as."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: Path
+
+
+def caller_identity() -> Identity | None:
+    """Return the user who called ``sudo``; None if nobody else did.
+
+    Raises:
+        MachineError: sudo's variables are there but are no numbers.
+    """
+    uid_text = os.environ.get("SUDO_UID")
+    if os.geteuid() != 0 or not uid_text:
+        return None
+    gid_text = os.environ.get("SUDO_GID", "")
+    if not (uid_text.isdecimal() and gid_text.isdecimal()):
+        raise MachineError(
+            "the user who called sudo is unknown, and the workload would run as root",
+            where=f"SUDO_UID={uid_text!r} SUDO_GID={gid_text!r}",
+            remedy="call it through sudo itself, or unset both variables to run as root",
+        )
+    uid, gid = int(uid_text), int(gid_text)
+    if uid == 0:
+        return None
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        # A user of a directory service that is not reachable now.
+        return Identity(uid, gid, (gid,), Path("/"))
+    return Identity(uid, gid, tuple(os.getgrouplist(entry.pw_name, gid)), Path(entry.pw_dir))
+
+
+def cache_folder(identity: Identity | None) -> Path:
+    """Return where weights are kept between sweeps: ``EDGEBENCH_CACHE``, else the user's cache."""
+    if named := os.environ.get("EDGEBENCH_CACHE"):
+        return Path(named).resolve()
+    home = Path(identity.home) if identity else Path.home()
+    return home / ".cache" / "edgebench"
+
 
 #: A program for ``python -c``: its first word is the folder of this package or nothing, the second
 #: the module to run. ``-c`` and ``-m`` put the current folder on ``sys.path``, where anybody may
@@ -26,6 +76,11 @@ _RUN_MODULE = (
     "runpy.run_module(module, run_name='__main__', alter_sys=True)"
 )
 
+#: The variables of a process that nobody else may influence.
+SYSTEM_ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LC_ALL": "C.UTF-8",
+}
 #: The variables that root's own code and programs get, so that nothing else that ``sudo -E`` kept
 #: (``MODPROBE_OPTIONS``, ``DBUS_SYSTEM_BUS_ADDRESS``) tells them what to load or whom to ask.
 _FOR_ROOT = re.compile(
@@ -65,7 +120,7 @@ def _secure_path() -> None:
     """Leave out of root's ``PATH`` each folder where another user may have put a ``mkswap``."""
     given = os.environ.get("PATH", os.defpath)
     folders = [Path(entry) for entry in given.split(os.pathsep)]
-    own = [str(one) for one in folders if one.is_absolute() and is_own_place(one)]
+    own = [str(folder) for folder in folders if folder.is_absolute() and is_own_place(folder)]
     if len(own) < len(folders):
         _ignored["PATH"] = given
         os.environ["PATH"] = os.pathsep.join(own) or SYSTEM_ENVIRONMENT["PATH"]
@@ -114,13 +169,6 @@ def workload_environment(identity: Identity | None) -> dict[str, str]:
     if not runtime.is_dir():
         del kept["XDG_RUNTIME_DIR"]
     return kept
-
-
-#: The variables of a process that nobody else may influence.
-SYSTEM_ENVIRONMENT = {
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "LC_ALL": "C.UTF-8",
-}
 
 
 @contextlib.contextmanager

@@ -26,19 +26,22 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
+import pwd
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from edgebench.errors import UnsafePathError
-from edgebench.identity import Identity, caller_identity
+from edgebench.errors import MachineError, UnsafePathError
+from edgebench.processes import Identity, caller_identity
 from edgebench.safe_folders import (
     FOLDER_FLAGS,
     NO_LINK,
     OpenFolder,
     is_ours,
+    is_own_place,
     open_folder,
     open_place,
     opened,
@@ -408,3 +411,43 @@ def read_end(path: Path, most: int) -> bytes:
     with open_to_read(path) as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - most))
         return file.read(most)
+
+
+def real_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path without links; of a link to itself, at which ``Path.resolve`` raises, too."""
+    return Path(os.path.realpath(path))
+
+
+def walk(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield the folder and all below it, parents first, each with the names of its files.
+
+    Without recursion, which ``os.walk`` is before Python 3.12: a thousand nested folders end it.
+    """
+    left = [folder]
+    for top in left:
+        for _, folders, names in itertools.islice(os.walk(top), 1):
+            yield top, names
+            # Path.is_symlink raises where the path is too long.
+            left += [top / one for one in folders if not os.path.islink(top / one)]  # noqa: PTH114
+
+
+def state_home() -> Path:
+    """Return the folder of our user's state: ``$XDG_STATE_HOME`` or ``~/.local/state``.
+
+    Root's is no folder that another user can change: sudo may keep the variables of its caller.
+
+    Raises:
+        MachineError: the user's home is unknown.
+    """
+    uid, kept = os.geteuid(), Path(os.environ.get("XDG_STATE_HOME", ""))
+    if kept.is_absolute() and (uid != 0 or is_own_place(kept)):
+        return kept
+    home = Path(os.environ.get("HOME", "") if uid != 0 else "")
+    if not home.is_absolute():
+        try:
+            home = Path(pwd.getpwuid(uid).pw_dir)
+        except KeyError:
+            raise MachineError(
+                f"user {uid} has no home", remedy="set XDG_STATE_HOME to a folder of your own"
+            ) from None
+    return home / ".local" / "state"

@@ -13,22 +13,86 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
+import functools
 import os
 import pwd
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from edgebench.errors import MachineError, UnsafePathError
-from edgebench.identity import rights_of
+from edgebench.errors import UnsafePathError
 
 NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC
 FOLDER_FLAGS = os.O_DIRECTORY | NO_LINK
 #: As many links as the kernel itself follows.
 _MOST_LINKS = 40
 _LINK_REMEDY = "name the folder itself: {target}"
+#: The number of the system call ``setgroups`` by machine (64 bits).
+_SET_GROUPS = {"x86_64": 116, **dict.fromkeys(("aarch64", "riscv64", "loongarch64"), 159)}
+#: A group without members, as the kernel has it for what it can't map.
+_NO_GROUP = 65534
+
+
+@contextlib.contextmanager
+def rights_of(uid: int, gid: int) -> Iterator[None]:
+    """Take that user's rights to files, for root and for this thread alone.
+
+    The kernel takes root's own rights to files (``CAP_DAC_OVERRIDE``) away meanwhile. Root's groups
+    are left too, or what group root may read would be readable. ``gid`` is the group of new files,
+    if the user is in it.
+
+    Raises:
+        PermissionError: the kernel refuses them.
+    """
+    if os.geteuid() != 0 or uid == 0:
+        yield
+        return
+    kernel, own_group, own_groups = _kernel(), os.getegid(), os.getgroups()
+    group, groups = _groups_of(uid, gid)
+    try:
+        _set_groups(groups)
+        kernel.setfsgid(group)
+        kernel.setfsuid(uid)
+        # It reports no failure; with -1 it returns the current user.
+        if kernel.setfsuid(-1) & 0xFFFFFFFF != uid:
+            raise PermissionError(errno.EPERM, f"the rights of user {uid} are refused")
+        yield
+    finally:
+        kernel.setfsuid(0)
+        kernel.setfsgid(own_group)
+        _set_groups(own_groups)
+
+
+@functools.lru_cache(maxsize=64)
+def _groups_of(uid: int, gid: int) -> tuple[int, tuple[int, ...]]:
+    """Return the group to use of that user, ``gid`` if it is theirs, and all others."""
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        # Not known here: the group of their folder is theirs, unless it is root's.
+        return gid or _NO_GROUP, ()
+    groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+    return gid if gid in groups else entry.pw_gid, groups
+
+
+def _set_groups(groups: Sequence[int]) -> None:
+    """Set the groups of this thread alone; :func:`os.setgroups` sets those of all threads."""
+    import ctypes
+
+    number = 206 if ctypes.sizeof(ctypes.c_void_p) == 4 else _SET_GROUPS.get(os.uname().machine)
+    if number is not None:
+        _kernel().syscall(number, len(groups), (ctypes.c_uint32 * len(groups))(*groups))
+    if sorted(os.getgroups()) != sorted(set(groups)):
+        raise PermissionError(errno.EPERM, "the groups of a user can't be set")
+
+
+@functools.cache
+def _kernel() -> Any:
+    import ctypes
+
+    return ctypes.CDLL(None)
 
 
 @dataclass(frozen=True)
@@ -216,24 +280,6 @@ def is_ours(found: os.stat_result) -> bool:
     return found.st_uid in (0, os.geteuid()) and not shared
 
 
-def real_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path without links; of a link to itself, at which ``Path.resolve`` raises, too."""
-    return Path(os.path.realpath(path))
-
-
-def walk(folder: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Yield the folder and all below it, parents first, each with the names of its files.
-
-    Without recursion, which ``os.walk`` is before Python 3.12: a thousand nested folders end it.
-    """
-    left = [folder]
-    for top in left:
-        for _, folders, names in itertools.islice(os.walk(top), 1):
-            yield top, names
-            # Path.is_symlink raises where the path is too long.
-            left += [top / one for one in folders if not os.path.islink(top / one)]  # noqa: PTH114
-
-
 def is_own_place(path: Path) -> bool:
     """Whether only root and we decide what lies at that path, or will lie there."""
     try:
@@ -254,25 +300,3 @@ def is_own_place(path: Path) -> bool:
         return own and is_own_place(path.parent)
     except (OSError, UnsafePathError):
         return False
-
-
-def state_home() -> Path:
-    """Return the folder of our user's state: ``$XDG_STATE_HOME`` or ``~/.local/state``.
-
-    Root's is no folder that another user can change: sudo may keep the variables of its caller.
-
-    Raises:
-        MachineError: the user's home is unknown.
-    """
-    uid, kept = os.geteuid(), Path(os.environ.get("XDG_STATE_HOME", ""))
-    if kept.is_absolute() and (uid != 0 or is_own_place(kept)):
-        return kept
-    home = Path(os.environ.get("HOME", "") if uid != 0 else "")
-    if not home.is_absolute():
-        try:
-            home = Path(pwd.getpwuid(uid).pw_dir)
-        except KeyError:
-            raise MachineError(
-                f"user {uid} has no home", remedy="set XDG_STATE_HOME to a folder of your own"
-            ) from None
-    return home / ".local" / "state"

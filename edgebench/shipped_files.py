@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from edgebench.errors import ScenarioError
-from edgebench.safe_folders import walk
+from edgebench.safe_files import walk
 from edgebench.text import did_you_mean
 
 _PACKAGE = Path(__file__).resolve().parent

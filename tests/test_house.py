@@ -170,7 +170,7 @@ def test_names_that_others_choose_stop_no_reader():
 def test_folders_of_others_are_walked_without_recursion():
     """os.walk is recursive before Python 3.12; what rglob walks is edgebench's own."""
     walkers = {name_of(path) for path in MODULES if "os.walk(" in path.read_text()}
-    assert walkers == {"safe_folders.py"}
+    assert walkers == {"safe_files.py"}
 
 
 def test_no_program_of_ours_imports_from_the_current_folder():

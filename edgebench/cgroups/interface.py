@@ -21,7 +21,7 @@ from typing import Any
 
 from edgebench.cgroups.files import DiskLimit, check_applied, lift_disk_limits, set_disk_limits
 from edgebench.errors import CgroupError
-from edgebench.safe_folders import walk
+from edgebench.safe_files import walk
 
 #: The limits that hold memory, of those below.
 MEMORY_SIZES = ("memory_bytes", "memory_high_bytes")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from edgebench.cgroups.interface import Cgroup
-    from edgebench.identity import Identity
+    from edgebench.processes import Identity
 
 #: Exit codes as env(1) and chroot(1) have them.
 FAILED_BEFORE, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgebench.safe_folders import real_path
+from edgebench.safe_files import real_path
 
 _PROC = Path("/proc")
 _PAGE = mmap.PAGESIZE

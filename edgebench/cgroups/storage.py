@@ -29,9 +29,8 @@ from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership, clear_ram_disk, run_tool
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.errors import CgroupError, MachineError
-from edgebench.identity import caller_identity
+from edgebench.processes import caller_identity
 from edgebench.safe_files import created, make_folder, make_private_folder, open_to_read
-from edgebench.safe_folders import NO_LINK
 from edgebench.text import MIB, format_size
 
 #: What is left free in memory besides the disk.
@@ -256,7 +255,7 @@ def _opened(file: Path) -> Iterator[int]:
     Raises:
         OSError: it is a FIFO, another device, or a link to what that user may not read.
     """
-    fd = os.open(file, os.O_PATH | NO_LINK)
+    fd = os.open(file, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if stat.S_ISBLK(os.fstat(fd).st_mode):
             # A swap partition: opened for nothing but its place, and again by the probe.

@@ -35,7 +35,7 @@ def data(name: str | None, folder: Path, download: bool, as_json: bool) -> None:
 
     Reading it finds a corrupt file before a sweep does. Only --download downloads anything.
     """
-    from edgebench.identity import caller_identity
+    from edgebench.processes import caller_identity
     from edgebench.workloads.preparation import describe_data_set
 
     if name:

@@ -19,8 +19,7 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.errors import FleetError, SweepIncompleteError, UsageError
-from edgebench.identity import caller_identity
-from edgebench.processes import find_program
+from edgebench.processes import caller_identity, find_program
 from edgebench.text import joined_words, printable
 
 if TYPE_CHECKING:

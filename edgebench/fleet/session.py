@@ -29,9 +29,8 @@ import msgspec
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from edgebench.errors import FleetError
-from edgebench.identity import cache_folder, caller_identity
 from edgebench.layers.disk import digest
-from edgebench.processes import installed_program
+from edgebench.processes import cache_folder, caller_identity, installed_program
 from edgebench.safe_files import make_folder, open_to_read, read_text, replaced
 from edgebench.scenario.keys import Seconds, TomlTable, faults_of, file_error_words, key
 from edgebench.text import printable, safe_json

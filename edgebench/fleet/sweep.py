@@ -83,8 +83,8 @@ from edgebench.safe_files import (
     open_empty,
     open_file,
     remove_folder,
+    state_home,
 )
-from edgebench.safe_folders import state_home
 from edgebench.scenario.points import PlannedTrial, demand_of, planner_of, points
 from edgebench.scenario.scenario import Scenario, load_scenario, scenario_of
 from edgebench.shipped_files import find_scenario

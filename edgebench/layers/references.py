@@ -37,8 +37,7 @@ from urllib.parse import parse_qsl, quote
 
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.layers.disk import digest
-from edgebench.safe_files import open_to_read
-from edgebench.safe_folders import real_path
+from edgebench.safe_files import open_to_read, real_path
 from edgebench.text import did_you_mean
 
 #: The schedule that has to know how much memory is free.

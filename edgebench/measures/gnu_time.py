@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgebench.errors import MachineError
-from edgebench.identity import Identity
+from edgebench.processes import Identity
 from edgebench.records import is_number
 from edgebench.safe_files import open_file, remove_file
 

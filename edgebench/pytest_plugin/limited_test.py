@@ -29,7 +29,7 @@ from edgebench.answers.table import GAP, factor
 from edgebench.answers.trials import crash_words, kill_lines, memory_words, slowdown_lines
 from edgebench.cgroups.kernel_checks import check_limit
 from edgebench.errors import EdgebenchError, MachineError, UsageError
-from edgebench.identity import caller_identity
+from edgebench.processes import caller_identity
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.trial.command import AskedLimits, asked_limits
 from edgebench.run.trial.output_rate import echo_to

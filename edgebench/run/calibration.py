@@ -20,7 +20,6 @@ import numpy as np
 
 from edgebench.boards import RAM
 from edgebench.errors import EdgebenchError, MachineError, ResultsError
-from edgebench.identity import cache_folder, caller_identity
 from edgebench.measures.machine.environment import capture, device_name
 from edgebench.measures.machine.system_files import (
     SystemFiles,
@@ -28,6 +27,7 @@ from edgebench.measures.machine.system_files import (
     swap_devices,
     whole_disk,
 )
+from edgebench.processes import cache_folder, caller_identity
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.run.sweep.trials import Progress, TrialLoop, open_trial_loop

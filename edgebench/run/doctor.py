@@ -329,7 +329,7 @@ def disk_observation(machine: SystemFiles, path: Path) -> Observation:
 @registered_check("disk under weights")
 def weights_disk_check(target: CheckTarget) -> Observation:
     """Describe the disk that weights are read from."""
-    from edgebench.identity import cache_folder, caller_identity
+    from edgebench.processes import cache_folder, caller_identity
 
     return disk_observation(target.machine, cache_folder(caller_identity()))
 

@@ -37,7 +37,7 @@ from edgebench.layers.references import (
     parse_reference,
     portable_text,
 )
-from edgebench.safe_folders import real_path
+from edgebench.safe_files import real_path
 from edgebench.scenario.flags import TYPED
 from edgebench.text import did_you_mean, parse_duration, parse_share, parse_size
 from edgebench.workloads.memory_settings import COLLECTORS

@@ -23,7 +23,7 @@ from pydantic_core import PydanticUndefined
 
 from edgebench.boards import board_names
 from edgebench.layers.references import CONFIGURATIONS, TRANSFORMERS
-from edgebench.safe_folders import real_path
+from edgebench.safe_files import real_path
 from edgebench.scenario.keys import (
     CHECKPOINT_SUFFIXES,
     LimitLabel,

@@ -17,8 +17,8 @@ import numpy as np
 
 from edgebench.boards import parse_storage
 from edgebench.errors import ResultsError, UsageError
-from edgebench.identity import caller_identity
 from edgebench.layers.references import FILE_KINDS, ModelReference, parse_reference
+from edgebench.processes import caller_identity
 from edgebench.results.miss_curve import curve_workload, miss_curves
 from edgebench.results.results import load
 from edgebench.results.rounds import START

@@ -21,8 +21,7 @@ from typing import Any
 from edgebench.caller_process import CallError, run_as_caller
 from edgebench.errors import EdgebenchError, MachineError, WorkloadError
 from edgebench.extras import missing_library_error
-from edgebench.identity import Identity
-from edgebench.processes import own_program, workload_environment
+from edgebench.processes import Identity, own_program, workload_environment
 from edgebench.text import safe_json
 
 #: Task → the function that answers its request.

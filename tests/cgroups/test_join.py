@@ -13,8 +13,7 @@ import pytest
 
 from edgebench.cgroups import join
 from edgebench.cgroups.interface import Cgroup
-from edgebench.identity import Identity
-from edgebench.processes import in_memory
+from edgebench.processes import Identity, in_memory
 from tests.cgroups.conftest import Run
 
 NOBODY = Identity(65534, 65534, (65534, 100), Path("/"))

@@ -17,7 +17,7 @@ from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import Hierarchy, ParentCgroup, find_parent, hierarchies
 from edgebench.errors import CgroupError
-from edgebench.identity import Identity
+from edgebench.processes import Identity
 from tests.cgroups.conftest import Run
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from serving import page_sweep_of, serving, wait_for
 
-from edgebench import identity
+from edgebench import processes
 from edgebench.errors import ResultsError, UnsafePathError
 from edgebench.serve.live import PageSweep, StartedSweep, page_folder
 
@@ -155,14 +155,14 @@ def test_a_link_in_an_output_s_place_is_refused(tmp_path: Path):
 def test_the_folder_is_in_the_users_own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(identity.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(processes.os, "geteuid", lambda: 1000)
     found = page_folder(tmp_path / "results")
     assert found.parent == tmp_path / "state" / "edgebench" / "serve"
     assert found != page_folder(tmp_path / "others")
     assert found == page_folder(tmp_path / "others" / ".." / "results")
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     assert page_folder(tmp_path).is_relative_to(tmp_path / "home" / ".local" / "state")
-    monkeypatch.setattr(identity.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(processes.os, "geteuid", lambda: 0)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "state").mkdir()
     (tmp_path / "state").chmod(0o777)

@@ -14,9 +14,9 @@ import pytest
 
 from edgebench import caller_process
 from edgebench.caller_process import NOT_FOUND, CallError, call_as_caller, run_as_caller
-from edgebench.identity import Identity
 from edgebench.measures import strategies
 from edgebench.measures.strategies import ErrorBar, Reading, Strategy, TrialData
+from edgebench.processes import Identity
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.strategy_trial import StrategyTrial

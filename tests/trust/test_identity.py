@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.errors import MachineError, WorkloadError
-from edgebench.identity import Identity, caller_identity
+from edgebench.processes import Identity, caller_identity
 from edgebench.run.trial.launch import run_reset
 
 

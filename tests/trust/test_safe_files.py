@@ -12,7 +12,7 @@ import pytest
 
 from edgebench import safe_files
 from edgebench.errors import UnsafePathError
-from edgebench.identity import Identity
+from edgebench.processes import Identity
 
 ANOTHER = 1000
 

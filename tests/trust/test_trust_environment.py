@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.cgroups.leftovers import Ownership
-from edgebench.identity import caller_identity
-from edgebench.processes import workload_environment
+from edgebench.processes import caller_identity, workload_environment
 from edgebench.run.trial.launch import Launch, environment_of
 from edgebench.run.trial.session import claimed_folder
 from edgebench.safe_folders import is_own_place

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from edgebench.identity import rights_of
 from edgebench.safe_files import read_end, read_file, read_text
+from edgebench.safe_folders import rights_of
 from tests.trust.stranger import STRANGER
 
 PACKAGE = Path(__file__).parents[2] / "edgebench"

@@ -21,7 +21,6 @@ from typing import Any
 
 from edgebench.caller_process import NOT_FOUND, CallError, run_as_caller
 from edgebench.errors import UsageError
-from edgebench.identity import caller_identity
 from edgebench.measures.machine.system_files import (
     CPU_FREQUENCY,
     PAGE_REPORTING,
@@ -36,7 +35,7 @@ from edgebench.measures.machine.system_files import (
     temperatures,
     throttle_counts,
 )
-from edgebench.processes import given_environment, workload_environment
+from edgebench.processes import caller_identity, given_environment, workload_environment
 from edgebench.records import SCHEMA
 from edgebench.version import __version__
 

@@ -33,7 +33,7 @@ from edgebench.run.sweep.trials import (
 )
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.trial import TrialFiles
-from edgebench.safe_folders import real_path, walk
+from edgebench.safe_files import real_path, walk
 from edgebench.scenario.points import (
     PlannedTrial,
     Planner,

@@ -14,11 +14,11 @@ from edgebench.cgroups.kernel_checks import check_limit
 from edgebench.cgroups.parent import refused_limit
 from edgebench.errors import MachineError, UnsafePathError
 from edgebench.extras import need
-from edgebench.identity import Identity, cache_folder
 from edgebench.layers.references import CUDA
 from edgebench.measures.machine.environment import capture
 from edgebench.measures.machine.system_files import why_no_cuda
 from edgebench.measures.strategies import with_own_trial
+from edgebench.processes import Identity, cache_folder
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.trial.record import TrialRequest, unmade_record
 from edgebench.run.trial.session import Session, open_session

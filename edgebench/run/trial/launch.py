@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.cgroups.interface import HotFiles
 from edgebench.errors import MachineError, WorkloadError
-from edgebench.identity import Identity
 from edgebench.layers.disk import drop_pages, weights_in
 from edgebench.measures.view import Descriptors
-from edgebench.processes import own_program, workload_environment
+from edgebench.processes import Identity, own_program, workload_environment
 from edgebench.run.trial.round_sources import RoundSources
 from edgebench.run.trial.used_files import files_at
 from edgebench.safe_files import open_to_read

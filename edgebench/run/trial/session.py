@@ -17,9 +17,9 @@ from edgebench.cgroups.leftovers import Ownership, clear_leftovers
 from edgebench.cgroups.parent import ParentCgroup, find_parent
 from edgebench.cgroups.storage import RamDisk
 from edgebench.cgroups.swap import SwapControl
-from edgebench.identity import Identity, caller_identity
 from edgebench.measures.gnu_time import find_gnu_time
 from edgebench.measures.machine.system_files import SystemFiles, usable_ram_bytes
+from edgebench.processes import Identity, caller_identity
 from edgebench.run.trial.storage import StorageControl, StoragePlaces, weights_of
 from edgebench.run.trial.used_files import UsedFiles
 from edgebench.safe_files import make_private_folder

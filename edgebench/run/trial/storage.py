@@ -28,8 +28,7 @@ from edgebench.measures.machine.system_files import (
     whole_disk,
 )
 from edgebench.records import StorageReport
-from edgebench.safe_files import created, make_private_folder, remove_folder
-from edgebench.safe_folders import walk
+from edgebench.safe_files import created, make_private_folder, remove_folder, walk
 from edgebench.text import MIB, format_size
 
 if TYPE_CHECKING:

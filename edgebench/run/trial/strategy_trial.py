@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from edgebench.caller_process import CallError, call_as_caller
-from edgebench.identity import Identity
 from edgebench.measures.strategies import Reading, Strategy, StrategyOptions, with_own_trial
+from edgebench.processes import Identity
 from edgebench.records import TrialRecord
 from edgebench.run.trial.launch import Launch
 from edgebench.run.trial.record import TrialRequest

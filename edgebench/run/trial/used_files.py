@@ -36,8 +36,7 @@ from edgebench.layers.disk import drop_pages
 from edgebench.records import FilesReport, TrialRecord
 from edgebench.run.trial.process_readers import LOOKING_SHARE, MapsReadings
 from edgebench.run.trial.readers import Finished, Reader
-from edgebench.safe_files import open_to_read
-from edgebench.safe_folders import walk
+from edgebench.safe_files import open_to_read, walk
 from edgebench.text import MIB
 
 #: What can be run of which edgebench knows nothing: these bring files of their own.

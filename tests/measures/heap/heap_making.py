@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgebench.identity import cache_folder
 from edgebench.measures.strategies import Reading
+from edgebench.processes import cache_folder
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import open_session
