@@ -26,7 +26,7 @@ from report import RESULTS, write
 
 from edgebench.results.miss_curve import MissCurve as Counted
 from edgebench.results.results import load
-from edgebench.results.rounds import START
+from edgebench.results.times import START
 from edgebench.slowdown.computed import CannotPredictError, Computed, ComputedPhase
 from edgebench.slowdown.context import DeviceData, device_data
 from edgebench.slowdown.curves import WHOLES, Curve, shown_phase

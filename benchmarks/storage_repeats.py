@@ -18,7 +18,7 @@ import report
 
 from edgebench.cli.progress import LineProgress
 from edgebench.results.results import load
-from edgebench.results.rounds import START
+from edgebench.results.times import START
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 from edgebench.slowdown.curves import Curve, curves

@@ -30,7 +30,7 @@ import report
 from edgebench.cli.progress import shown_progress
 from edgebench.errors import ResultsError
 from edgebench.results.results import Results, load
-from edgebench.results.rounds import STEADY, round_stages, steadiness
+from edgebench.results.times import STEADY, round_stages, steadiness
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 from edgebench.spans import finished_spans

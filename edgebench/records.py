@@ -3,7 +3,7 @@
 ``docs/reference/results.md`` is the contract for its keys, made from the classes' docstrings. Any
 value may be ``None``: it could not be measured. Then ``missing`` says why. Keys may be added; a
 number is never rounded; the unit is in the key. The types say what a value may be:
-:mod:`edgebench.results.trial_lines` decodes a line with them.
+:mod:`edgebench.results.layout` decodes a line with them.
 """
 
 from __future__ import annotations

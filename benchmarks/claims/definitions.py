@@ -19,7 +19,7 @@ def _compare() -> Iterator[Claim]:
 
 def _minimum() -> Iterator[Claim]:
     from edgebench.answers.limits import _LESS
-    from edgebench.results.spread import SLIGHT
+    from edgebench.results.times import SLIGHT
     from edgebench.run.search.search import (
         _CONFIRM_S,
         _DOWN,
@@ -36,7 +36,7 @@ def _minimum() -> Iterator[Claim]:
 
 def _answers() -> Iterator[Claim]:
     from edgebench.answers.table import _AGREE
-    from edgebench.results.spread import SLIGHT
+    from edgebench.results.times import SLIGHT
 
     yield says("none took more than {} times as long", f"{SLIGHT:g}")
     yield says("from their median by more than {} %", _whole(100 * _AGREE))
@@ -56,7 +56,7 @@ def _board() -> Iterator[Claim]:
 
 
 def _glossary() -> Iterator[Claim]:
-    from edgebench.results.rounds import TOLERANCE
+    from edgebench.results.times import TOLERANCE
 
     yield says("up to the last one, within {} % of their", _whole(100 * TOLERANCE))
 

@@ -26,8 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.frozen import freeze
 from edgebench.errors import EdgebenchError
-from edgebench.results.facts import WorkloadFacts, sweep_facts
-from edgebench.results.point_facts import PointFacts
+from edgebench.results.facts import PointFacts, WorkloadFacts, sweep_facts
 from edgebench.results.results import load
 from edgebench.slowdown.curves import curves
 

@@ -30,10 +30,9 @@ from edgebench.answers.warnings import Warned, WarningKind, warning_lines
 from edgebench.boards import storage_words
 from edgebench.errors import ResultsError, UsageError
 from edgebench.records import TrialRecord
-from edgebench.results.point_facts import point_facts
-from edgebench.results.rounds import START, STEADY, TIMES, trial_times
-from edgebench.results.spread import Spread
+from edgebench.results.facts import point_facts
 from edgebench.results.sweep_reader import Sweep, reads_statistics
+from edgebench.results.times import START, STEADY, TIMES, Spread, trial_times
 from edgebench.results.workload_key import WorkloadKey, workload_label
 from edgebench.text import AS_IS, THROUGHPUT, throughput_unit
 

@@ -29,7 +29,7 @@ from typing import Literal, TypeAlias
 
 from edgebench.distributions import digamma, t_quantile, t_tail, tetragamma, trigamma
 from edgebench.records import LimitSetting
-from edgebench.results.rounds import TIMES
+from edgebench.results.times import TIMES
 from edgebench.text import THROUGHPUT
 
 Verdict = Literal["slower", "faster", "more", "less", "same", "unsure", "lost", "gained"]
@@ -41,7 +41,7 @@ REGRESSIONS: tuple[Verdict, ...] = ("slower", "more", "lost")
 class PointComparison:
     """One quantity of one point in both sweeps.
 
-    ``quantity`` is one of :data:`~edgebench.results.rounds.TIMES` (seconds), ``throughput``
+    ``quantity`` is one of :data:`~edgebench.results.times.TIMES` (seconds), ``throughput``
     (per second, of what ``unit`` names), ``demand`` (bytes) or ``viable`` (share of trials that
     ended ``ok``). ``ratio`` is b / a, with a 95 % interval. ``p`` is corrected. From
     ``least_ratio`` on a change is found 19 times in 20. Missing values: too few repeats, or the

@@ -16,9 +16,9 @@ from edgebench.analysis.layer_table import (
     UnfinishedLimit,
 )
 from edgebench.errors import ResultsError
-from edgebench.results.point_facts import is_one_walk, point_facts, walk_numbers
+from edgebench.results.facts import is_one_walk, point_facts, walk_numbers
 from edgebench.results.results import Results, once_for_results
-from edgebench.results.spread import Ratio, Spread, ratio_of, spread_of
+from edgebench.results.times import Ratio, Spread, ratio_of, spread_of
 from edgebench.workloads.engines.engine import WHOLE
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import UsageError
-from edgebench.results.spread import Ratio, median_interval_of
+from edgebench.results.times import Ratio, median_interval_of
 from edgebench.text import format_limit, parse_share, parse_size
 
 if TYPE_CHECKING:
     from edgebench.results.facts import WorkloadFacts
-    from edgebench.results.spread import Spread
+    from edgebench.results.times import Spread
 
 
 #: The version of the tables as JSON. 1 had the keys ``blame``, ``glue_blame``, ``told_apart``,

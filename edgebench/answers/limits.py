@@ -22,13 +22,11 @@ from edgebench.answers.table import (
 )
 from edgebench.answers.trials import end_words
 from edgebench.need import differs
-from edgebench.results.rounds import START, STEADY
-from edgebench.results.spread import Ratio
+from edgebench.results.times import START, STEADY, Ratio
 from edgebench.text import printable, shortened
 
 if TYPE_CHECKING:
-    from edgebench.results.facts import WorkloadFacts
-    from edgebench.results.point_facts import PointFacts
+    from edgebench.results.facts import PointFacts, WorkloadFacts
 
 #: A workload's table has no more rows on a terminal, unless all are asked for.
 _MOST_ROWS = 10

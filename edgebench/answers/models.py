@@ -16,8 +16,7 @@ from edgebench.answers.table import (
     size,
     size_cells,
 )
-from edgebench.results.rounds import START
-from edgebench.results.spread import SLIGHT
+from edgebench.results.times import SLIGHT, START
 from edgebench.slowdown.curves import shown_phase
 from edgebench.slowdown.seconds import Source
 from edgebench.text import AS_IS, MIB, format_duration, format_size

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from edgebench.text import format_duration
 
 if TYPE_CHECKING:
-    from edgebench.results.spread import Ratio, Spread
+    from edgebench.results.times import Ratio, Spread
 
 #: Between two parts of a headline.
 GAP = "   "

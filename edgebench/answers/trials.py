@@ -24,7 +24,7 @@ from edgebench.answers.table import (
 from edgebench.kills import OBSERVER_EFFECT, is_locked, swap_was_free
 from edgebench.need import need_of
 from edgebench.records import EndedIn, TrialRecord
-from edgebench.results.unmeasured import is_stopped, unmeasured
+from edgebench.results.limit_to_give import is_stopped, unmeasured
 from edgebench.text import AS_IS, format_limit, printable, shortened, swap_words
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from edgebench.text import MIB
 if TYPE_CHECKING:
     from edgebench.records import Doubt, TrialRecord
     from edgebench.results.facts import WorkloadFacts
+    from edgebench.results.limit_to_give import Unmeasured
     from edgebench.results.sweep_reader import Sweep
-    from edgebench.results.unmeasured import Unmeasured
 
 #: More limits and names than these are counted.
 _MOST = 3

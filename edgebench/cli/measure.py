@@ -26,7 +26,7 @@ from edgebench.cli.output import (
     print_next,
     print_warnings,
 )
-from edgebench.results.unmeasured import is_stopped, unmeasured
+from edgebench.results.limit_to_give import is_stopped, unmeasured
 from edgebench.text import parse_duration, parse_size
 
 #: So many files are named.

@@ -20,7 +20,7 @@ from edgebench.cli.show import print_answer, print_doubts
 from edgebench.errors import EdgebenchError, MachineError, MemoryBudgetError, UsageError
 from edgebench.layers.references import NETWORKS, is_model_file
 from edgebench.processes import find_program
-from edgebench.results.spread import SLIGHT
+from edgebench.results.times import SLIGHT
 from edgebench.scenario.flags import NETWORK_KEYS
 from edgebench.text import AS_IS, format_duration
 

@@ -24,7 +24,7 @@ from edgebench.answers.warnings import warned, warning_lines
 from edgebench.kills import needs_explanation
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.live.sweep import time_left_s
-from edgebench.results.rounds import trial_times
+from edgebench.results.times import trial_times
 from edgebench.results.workload_key import (
     WorkloadKey,
     brief_names,

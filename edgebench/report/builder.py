@@ -25,7 +25,7 @@ from edgebench.errors import ResultsError
 from edgebench.extras import need
 from edgebench.results.derived import kept_advice, write_derived, write_file
 from edgebench.results.facts import WorkloadFacts, sweep_facts
-from edgebench.results.rounds import START
+from edgebench.results.times import START
 from edgebench.results.workload_key import brief_names
 from edgebench.text import THROUGHPUT, format_limit, format_size, printable
 

@@ -19,8 +19,7 @@ import msgspec
 
 from edgebench.measures.machine.noise import trial_doubts
 from edgebench.records import LimitSetting, TrialRecord, WorkingSet, is_number
-from edgebench.results.rounds import TRIAL_TIMES, rounds_of, trial_times
-from edgebench.results.spread import Spread, spread_of
+from edgebench.results.times import TRIAL_TIMES, Spread, rounds_of, spread_of, trial_times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +86,7 @@ class ColumnTable:
     """The columns of so many records.
 
     ``numbers`` has :data:`NUMBERS`, those of :data:`PARTS`, ``noise_…``, ``times_…`` (those of
-    :data:`~edgebench.results.rounds.TRIAL_TIMES`) and ``rounds_repeat``: NaN where missing,
+    :data:`~edgebench.results.times.TRIAL_TIMES`) and ``rounds_repeat``: NaN where missing,
     and no column where all are.
     """
 

@@ -37,11 +37,11 @@ from edgebench.results.layout import (
     json_bytes,
     open_locked,
     read_json,
+    read_records,
     trials_file,
     whole_length,
 )
 from edgebench.results.limit_to_give import AskedPace
-from edgebench.results.trial_lines import read_records
 from edgebench.safe_files import (
     PART,
     make_folder,

@@ -19,8 +19,8 @@ import pandas as pd
 from edgebench.errors import ResultsError
 from edgebench.records import PhaseSum, TrialRecord, is_count, is_number
 from edgebench.results.miss_curve import MissCurve
-from edgebench.results.rounds import STEADY, round_stages
 from edgebench.results.sweep_reader import Sweep, events_of, read_each, settings_columns
+from edgebench.results.times import STEADY, round_stages
 from edgebench.results.trial_columns import (
     BOOLS,
     IDENTITY,

@@ -17,7 +17,7 @@ from msgspec import structs
 from edgebench.kills import TOO_TIGHT
 from edgebench.knee import KNEE_SHARE, NoKnee, disagreeing, equal_bytes, find_knee, settled
 from edgebench.records import Direction, RoundCounts, TrialRecord
-from edgebench.results.rounds import STEADY, round_stages
+from edgebench.results.times import STEADY, round_stages
 from edgebench.results.workload_key import WorkloadKey
 from edgebench.text import AS_IS
 

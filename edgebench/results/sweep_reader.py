@@ -40,9 +40,9 @@ from edgebench.results.layout import (
     most_values_in,
     parse_objects,
     read_json,
+    read_records,
     trials_file,
 )
-from edgebench.results.trial_lines import read_records
 from edgebench.safe_files import open_to_read, read_end, read_text
 from edgebench.text import format_size, printable
 from edgebench.workloads.memory_settings import DEFAULT

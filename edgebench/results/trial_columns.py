@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.columns import NONE, PARTS, Texts, field_kinds
+from edgebench.results.layout import SETTING_TYPES
 from edgebench.results.sweep_reader import Sweep, settings_columns
-from edgebench.results.trial_lines import SETTING_TYPES
 from edgebench.results.workload_key import HELD, WorkloadKey, workloads_of
 from edgebench.text import csv_cell
 

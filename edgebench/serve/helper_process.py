@@ -35,8 +35,8 @@ from edgebench.errors import EdgebenchError
 from edgebench.extras import missing_library_error
 from edgebench.results.derived import kept_advice
 from edgebench.results.facts import WorkloadFacts, sweep_facts
-from edgebench.results.rounds import STEADY
 from edgebench.results.sweep_reader import read_sweep
+from edgebench.results.times import STEADY
 from edgebench.results.workload_key import short_names
 from edgebench.text import printable
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgebench.kills import TOO_TIGHT
-from edgebench.results.spread import Ratio, Spread, spread_of
+from edgebench.results.times import Ratio, Spread, spread_of
 from edgebench.slowdown.computed import CannotPredictError
 from edgebench.slowdown.curves import WHOLES
 from edgebench.slowdown.fit import fit_curve
@@ -71,7 +71,7 @@ Measured = Mapping[tuple[str, str], Sequence[MeasuredLimit]]
 
 def measured_limits(results: Results) -> Measured:
     """Return what was measured of each workload, as ``show`` has it."""
-    from edgebench.results.point_facts import point_facts
+    from edgebench.results.facts import point_facts
 
     found: dict[tuple[str, str], list[MeasuredLimit]] = {}
     for sweep in results.sweeps:

@@ -15,7 +15,7 @@ import numpy as np
 
 from edgebench.errors import ResultsError
 from edgebench.layers.references import WEIGHT_PRECISIONS
-from edgebench.results.rounds import START
+from edgebench.results.times import START
 from edgebench.slowdown.calibration import relative_least_squares
 from edgebench.slowdown.curves import WHOLES, Curve, shown_phase
 from edgebench.slowdown.seconds import (

@@ -3,7 +3,7 @@
 A slowdown divides a trial's seconds by the median of the unlimited trials with the same settings
 (the same swap too, if there is one). A phase's seconds are the median over the steady rounds, per
 pass; where only one round was run, they are that round's. A walk's steady rounds are compared with
-the unlimited ones of its own process, by :mod:`~edgebench.results.point_facts`: its seconds are
+the unlimited ones of its own process, by :mod:`~edgebench.results.facts`: its seconds are
 those that a process of typical speed takes.
 """
 
@@ -22,10 +22,10 @@ import pandas as pd
 from edgebench.errors import ResultsError
 from edgebench.kills import LOST
 from edgebench.results.columns import COLUMNS as WORKING_SET
+from edgebench.results.facts import point_facts
 from edgebench.results.frames import answering_rows
-from edgebench.results.point_facts import point_facts
 from edgebench.results.results import Results, once_for_results
-from edgebench.results.rounds import START, STEADY
+from edgebench.results.times import START, STEADY
 from edgebench.results.trial_columns import DISTINCT
 from edgebench.results.workload_key import SWAP, workloads_of
 from edgebench.text import AS_IS, THROUGHPUT, format_duration, throughput_unit, throughput_words

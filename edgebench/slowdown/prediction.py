@@ -21,7 +21,7 @@ from edgebench.layers.references import FILE_KINDS, ModelReference, parse_refere
 from edgebench.processes import caller_identity
 from edgebench.results.miss_curve import curve_workload, miss_curves
 from edgebench.results.results import load
-from edgebench.results.rounds import START
+from edgebench.results.times import START
 from edgebench.results.workload_key import workloads_of
 from edgebench.slowdown.answer import Answer, Measured, WorkloadAnswers, measured_limits
 from edgebench.slowdown.computed import (

@@ -33,9 +33,9 @@ from edgebench.analysis.layer_table import (
 )
 from edgebench.errors import ResultsError, UsageError
 from edgebench.report.figures.layers import cost_figures
-from edgebench.results.point_facts import point_facts
+from edgebench.results.facts import point_facts
 from edgebench.results.results import load
-from edgebench.results.spread import Ratio, Spread
+from edgebench.results.times import Ratio, Spread
 
 
 def row_of(table: LayerCostTable, name: str) -> LayerRow:

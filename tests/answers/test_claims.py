@@ -22,8 +22,8 @@ from edgebench.analysis.compare import compare_sweeps
 from edgebench.answers.limits import workload_answer
 from edgebench.records import Outcome
 from edgebench.results.facts import sweep_facts
-from edgebench.results.spread import spread_of
 from edgebench.results.sweep_reader import Sweep
+from edgebench.results.times import spread_of
 
 #: Sameness is never claimed where the interval holds this.
 CLEARLY = 1.5

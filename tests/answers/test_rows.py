@@ -18,10 +18,9 @@ from edgebench.answers.limits import (
 from edgebench.answers.table import size_cells, slowdown, time_cells
 from edgebench.need import Need, least_to_give
 from edgebench.records import EndedIn, LimitSetting
-from edgebench.results.facts import WorkloadFacts, workload_facts
+from edgebench.results.facts import PointFacts, WorkloadFacts, workload_facts
 from edgebench.results.limit_to_give import AskedPace
-from edgebench.results.point_facts import PointFacts
-from edgebench.results.spread import Ratio, Spread, ratio_of, spread_of
+from edgebench.results.times import Ratio, Spread, ratio_of, spread_of
 from edgebench.results.workload_key import short_names
 
 MIB = 1 << 20

@@ -12,7 +12,7 @@ import pytest
 from engine_models import made_keras, made_onnx, made_tflite
 
 from edgebench.results.results import load
-from edgebench.results.rounds import LEAST
+from edgebench.results.times import LEAST
 from tests.own_path import python_path
 
 pytestmark = [pytest.mark.torch, pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap]

@@ -11,7 +11,7 @@ from edgebench.errors import ResultsError, ScenarioError
 from edgebench.measures import strategies
 from edgebench.measures.strategies import ErrorBar, Reading, Strategy, TrialData
 from edgebench.records import LimitSetting
-from edgebench.results.point_facts import point_facts
+from edgebench.results.facts import point_facts
 from edgebench.results.results import Results, load
 from edgebench.run.sweep.sweep import SweepOptions, SweepSummary, run_sweep
 from edgebench.scenario.points import PlannedTrial, Point, own_trials

@@ -27,8 +27,7 @@ from edgebench.records import (
     Watching,
     WorkingSet,
 )
-from edgebench.results.layout import TRIALS
-from edgebench.results.trial_lines import parse_record
+from edgebench.results.layout import TRIALS, parse_record
 from tests.analysis import study_results
 from tests.made_sweep import Shape, make
 

@@ -12,7 +12,7 @@ import pytest
 
 import edgebench
 from edgebench.errors import ResultsError
-from edgebench.results import trial_lines
+from edgebench.results import layout
 from edgebench.results.layout import NETWORKS, PACKED_TRIALS, TRIALS
 from edgebench.results.live.sweep import SweepTail
 from edgebench.results.sweep_reader import read_sweep, sweep_folders
@@ -83,7 +83,7 @@ def test_packed_records_are_read_as_they_were(
         with pytest.raises(ResultsError, match="can't read it"):
             read_sweep(folder)
     file.write_bytes(data)
-    monkeypatch.setattr(trial_lines, "MOST_PACKED_BYTES", 1000)
+    monkeypatch.setattr(layout, "MOST_PACKED_BYTES", 1000)
     with pytest.raises(ResultsError, match="holds too much"):
         read_sweep(folder)
 

@@ -27,21 +27,29 @@ from edgebench.records import (
     Watching,
     WorkingSet,
 )
-from edgebench.results.facts import WorkloadFacts, sweep_facts
-from edgebench.results.folder import keep_asked_pace
-from edgebench.results.limit_to_give import AskedPace, is_limit_met
-from edgebench.results.point_facts import (
+from edgebench.results.facts import (
     PointFacts,
     WalkedRows,
+    WorkloadFacts,
     point_facts,
     steady_relative,
+    sweep_facts,
     walk_numbers,
 )
+from edgebench.results.folder import keep_asked_pace
+from edgebench.results.limit_to_give import AskedPace, Unmeasured, is_limit_met, unmeasured
 from edgebench.results.results import Results, load, once_for_results
-from edgebench.results.rounds import rounds_of, steadiness, trial_times
-from edgebench.results.spread import Ratio, Spread, median_interval_of, ratio_of, spread_of
 from edgebench.results.sweep_reader import read_sweep, reads_statistics
-from edgebench.results.unmeasured import Unmeasured, unmeasured
+from edgebench.results.times import (
+    Ratio,
+    Spread,
+    median_interval_of,
+    ratio_of,
+    rounds_of,
+    spread_of,
+    steadiness,
+    trial_times,
+)
 
 
 def points(*records: TrialRecord, **about: Any) -> list[PointFacts]:

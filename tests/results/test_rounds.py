@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from made_records import record, rounds
 
 from edgebench.records import PhaseSum, TrialRecord
-from edgebench.results.rounds import (
+from edgebench.results.times import (
     CLOCK_S,
     LEAST,
     TOLERANCE,

@@ -9,9 +9,8 @@ import pytest
 from edgebench.answers.limits import limits_table, workload_answer
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.report.figures import gallery
-from edgebench.results.facts import workload_facts
+from edgebench.results.facts import point_facts, workload_facts
 from edgebench.results.folder import ResultsFolder
-from edgebench.results.point_facts import point_facts
 from edgebench.results.results import load
 from edgebench.slowdown.curves import curves
 

@@ -9,9 +9,9 @@ from shared_sweeps import SharedSweep
 
 from edgebench.knee import EQUAL_BYTES
 from edgebench.records import TrialRecord
-from edgebench.results.point_facts import point_facts
+from edgebench.results.facts import point_facts
 from edgebench.results.results import Results, load
-from edgebench.results.rounds import round_stages, steadiness
+from edgebench.results.times import round_stages, steadiness
 from edgebench.run.walk.control import MOST_ROUNDS
 from edgebench.slowdown.curves import curves
 from tests.own_path import call

@@ -13,7 +13,7 @@ from made_workloads import MIB, calibration, constant, curve, device
 from edgebench.boards import parse_storage
 from edgebench.results.miss_curve import MissCurve as Counted
 from edgebench.results.miss_curve import MissPoint
-from edgebench.results.spread import Ratio, Spread
+from edgebench.results.times import Ratio, Spread
 from edgebench.slowdown.answer import Answer, MeasuredLimit, WorkloadAnswers, killed_for_memory
 from edgebench.slowdown.computed import CannotPredictError, Computed, ComputedPhase, Room
 from edgebench.slowdown.curves import Curve

@@ -10,7 +10,7 @@ from made_records import MIB, NETWORK, record, repeats, sweep
 
 from edgebench.records import PhaseSum, TrialRecord, WalkReport, WorkingSet
 from edgebench.results.results import Results
-from edgebench.results.spread import Spread
+from edgebench.results.times import Spread
 from edgebench.slowdown.answer import measured_limits
 from edgebench.slowdown.curves import Curve, curves, lost_limits
 

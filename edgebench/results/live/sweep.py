@@ -14,9 +14,11 @@ from edgebench.records import FINAL_OUTCOMES, TrialRecord
 from edgebench.results.layout import (
     COMPLETE,
     MOST_DAMAGED_LINES,
+    NO_JSON,
     RESOLVED,
     TRIALS,
     is_being_written,
+    parse_record,
     read_json,
     whole_lines,
 )
@@ -35,7 +37,6 @@ from edgebench.results.live_file import (
     read_live_trial,
 )
 from edgebench.results.sweep_reader import sweep_folders
-from edgebench.results.trial_lines import NO_JSON, parse_record
 from edgebench.safe_files import open_to_read
 
 #: CPU use is that of so long.

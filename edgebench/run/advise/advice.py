@@ -21,8 +21,8 @@ from edgebench.processes import given_environment
 from edgebench.remedies import all_remedies
 from edgebench.remedies.base import RemedyTarget
 from edgebench.results.derived import TriedRemedy, keep_advice
+from edgebench.results.limit_to_give import Unmeasured, unmeasured
 from edgebench.results.sweep_reader import read_sweep
-from edgebench.results.unmeasured import Unmeasured, unmeasured
 from edgebench.run.advise.planner import (
     CONFIRMING,
     PLAIN,

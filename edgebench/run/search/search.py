@@ -22,11 +22,10 @@ from edgebench.results.limit_to_give import (
     adapts,
     given_bracket,
     is_limit_met,
+    unmeasured,
     viable_bracket,
 )
-from edgebench.results.rounds import trial_times
-from edgebench.results.spread import SLIGHT
-from edgebench.results.unmeasured import unmeasured
+from edgebench.results.times import SLIGHT, trial_times
 from edgebench.scenario.points import PlannedTrial, Planner, Point
 from edgebench.text import reads_throughput
 

@@ -28,7 +28,7 @@ from edgebench.records import (
     TrialRecord,
     WorkingSet,
 )
-from edgebench.results.rounds import LEAST, reads_of, steadiness
+from edgebench.results.times import LEAST, reads_of, steadiness
 from edgebench.run.trial.controllers import LimitControl
 from edgebench.run.trial.process import WorkloadProcess, events_of
 from edgebench.run.trial.record import utc_now
