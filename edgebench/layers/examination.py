@@ -24,16 +24,20 @@ from torch.utils.flop_counter import FlopCounterMode
 from edgebench.errors import EdgebenchError, WorkloadError
 from edgebench.layers.disk import refuse_too_large
 from edgebench.layers.input_specs import parse_inputs
-from edgebench.layers.network import Cut, LayerPart, Place, cut, watching
-from edgebench.layers.references import KNOWN, ModelReference
-from edgebench.layers.samples import (
+from edgebench.layers.network import (
     CallArguments,
+    Cut,
+    LayerPart,
+    Place,
     Sample,
+    cut,
     make_sample,
     map_sample,
     run_model,
     tensors_in,
+    watching,
 )
+from edgebench.layers.references import KNOWN, ModelReference
 from edgebench.layers.sources import (
     EmptyNetwork,
     NetworkSource,

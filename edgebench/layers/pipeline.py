@@ -22,9 +22,8 @@ from torch.utils._pytree import tree_map_only
 
 from edgebench.layers.accelerator import Accelerator
 from edgebench.layers.examination import cut_file, cut_of, reference_of, sample_of
-from edgebench.layers.network import Cut, LayeredNetwork
+from edgebench.layers.network import Cut, LayeredNetwork, Sample, map_sample
 from edgebench.layers.references import ADMISSION, GENERATE, INT8, STREAM, refuse_changed_files
-from edgebench.layers.samples import Sample, map_sample
 from edgebench.layers.schedules import (
     Admission,
     Bulk,

@@ -18,8 +18,16 @@ import torch
 from torch import nn
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.network import Call, LayeredNetwork, LayerPart, watching
-from edgebench.layers.samples import CallArguments, Sample, run_model, tensors_in
+from edgebench.layers.network import (
+    Call,
+    CallArguments,
+    LayeredNetwork,
+    LayerPart,
+    Sample,
+    run_model,
+    tensors_in,
+    watching,
+)
 
 #: What each network returned: a tensor, or tensors in any nesting.
 Outputs = list[Any]

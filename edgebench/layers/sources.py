@@ -21,6 +21,7 @@ from edgebench.errors import WorkloadError, error_words
 from edgebench.extras import need
 from edgebench.layers.disk import refuse_too_large
 from edgebench.layers.known_networks import construct, import_torchvision, input_shape
+from edgebench.layers.network import CallArguments, Sample, named_tensors, tensors_in
 from edgebench.layers.references import (
     CODE,
     EXPORTED,
@@ -31,7 +32,6 @@ from edgebench.layers.references import (
     own_files,
     required_arguments,
 )
-from edgebench.layers.samples import CallArguments, Sample, named_tensors, tensors_in
 from edgebench.safe_files import read_text, write
 
 #: The attribute in which a module may keep an example of its input, as Lightning names it.

@@ -31,8 +31,7 @@ from edgebench.layers.examination import (
     examine,
     refuse_large_model,
 )
-from edgebench.layers.network import PREPARE_AGAIN, SharedFile
-from edgebench.layers.samples import named_tensors
+from edgebench.layers.network import PREPARE_AGAIN, SharedFile, named_tensors
 from edgebench.layers.sources import NetworkSource, seeded_network
 from edgebench.layers.tensor_files import read_checkpoint, write_tensors
 from edgebench.safe_files import created, make_folder, remove_folder, rename, write

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from edgebench.layers.pages import PageRange
+from edgebench.layers.stream import PageRange
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

@@ -14,9 +14,9 @@ from outside_models import CONFIGS, Deciding
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.examination import sample_of
+from edgebench.layers.network import run_model, tensors_in
 from edgebench.layers.pipeline import SCHEDULES, build_pipeline
 from edgebench.layers.references import parse_reference
-from edgebench.layers.samples import run_model, tensors_in
 from edgebench.layers.sources import network_source
 from edgebench.layers.tensor_files import LOADERS
 from edgebench.layers.weights import manifest, shared_files

@@ -18,17 +18,21 @@ import torch
 from kernel_view import becomes, cached_bytes, resident_bytes
 from layers_making import SHAPE, SpanLog, Stack, layered, plain
 
-from edgebench.layers import pages as kernel_pages
+from edgebench.layers import stream as kernel_pages
 from edgebench.layers.disk import evict
-from edgebench.layers.pages import PageRange, PageTable, drop, lock, pages_of
 from edgebench.layers.stream import (
     MARGIN_BYTES,
     PIECE_BYTES,
     WINDOW_BYTES,
     MemoryRoom,
+    PageRange,
+    PageTable,
     PassReader,
     Stream,
     StreamedWeights,
+    drop,
+    lock,
+    pages_of,
 )
 from edgebench.layers.tensor_files import map_read_only, write_tensors
 from edgebench.results.results import load
@@ -256,7 +260,7 @@ def test_without_a_page_table_the_kernel_reads_by_itself(
     weight: torch.Tensor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """A kernel that has no such file: what is read in each pass still goes after its layer."""
-    monkeypatch.setattr("edgebench.layers.pages._PAGE_TABLE", tmp_path / "none")
+    monkeypatch.setattr("edgebench.layers.stream._PAGE_TABLE", tmp_path / "none")
     (pages,) = pages_of([weight])
     used_again = set[int]()
     with PassReader({0: [pages]}, used_again) as reader:

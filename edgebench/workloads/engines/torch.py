@@ -82,7 +82,7 @@ class _PipelineRounds:
 
     def run(self, number: int) -> list[bytes]:
         outputs = self._pipeline.schedule.run(self._pipeline.inputs, number)
-        from edgebench.layers.samples import some_values, tensor_bytes
+        from edgebench.layers.network import some_values, tensor_bytes
 
         self._values = some_values(outputs, _VALUES)
         return [b"".join(tensor_bytes(output)) for output in outputs]

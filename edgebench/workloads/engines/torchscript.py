@@ -97,6 +97,6 @@ class _ScriptModel(EngineModel):
         self._program = None
 
     def output_bytes(self, output: Any) -> bytes:
-        from edgebench.layers.samples import tensor_bytes
+        from edgebench.layers.network import tensor_bytes
 
         return b"".join(tensor_bytes(output))
