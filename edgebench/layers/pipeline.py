@@ -10,7 +10,6 @@ deprecated; its product of integers stays.
 from __future__ import annotations
 
 import json
-import mmap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,45 +40,14 @@ from edgebench.layers.tensor_files import (
     LOADERS,
     Tensors,
     copy,
-    count_as_loaded,
+    in_own_mapping,
+    loader_in,
     map_file,
     map_read_only,
 )
 from edgebench.layers.weights import CODE, shared_files, weight_files
 
-#: Tensors begin at multiples of this, as an allocator's do.
-_ALIGNED = 64
 _LARGEST = 127
-
-
-def loader_in(precision: torch.dtype) -> Callable[[Path], Tensors]:
-    """Return a loader that keeps what a file holds in this type, in memory of its own."""
-
-    def load(path: Path) -> Tensors:
-        stored = map_file(path)
-        kinds = {k: precision if t.is_floating_point() else t.dtype for k, t in stored.items()}
-        return _in_own_mapping(stored, kinds)
-
-    return load
-
-
-def _in_own_mapping(stored: Tensors, kinds: Mapping[str, torch.dtype]) -> Tensors:
-    """Copy tensors into one piece of memory, which the kernel gets back with the last of them."""
-    sizes = {k: t.numel() * kinds[k].itemsize for k, t in stored.items()}
-    places, end = dict[str, int](), 0
-    for name, size in sizes.items():
-        places[name], end = end, -(-(end + size) // _ALIGNED) * _ALIGNED
-    pages = mmap.mmap(-1, max(end, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    count_as_loaded(pages)
-    copies = dict[str, torch.Tensor]()
-    for name, tensor in stored.items():
-        kind, count = kinds[name], tensor.numel()
-        if count:
-            flat = torch.frombuffer(pages, dtype=kind, count=count, offset=places[name])
-            copies[name] = flat.reshape(tensor.shape).copy_(tensor)
-        else:
-            copies[name] = tensor.to(kind)
-    return copies
 
 
 class Int8Linear(nn.Module):
@@ -130,7 +98,7 @@ def int8_loader(model: nn.Module, files: Mapping[str, Path]) -> Callable[[Path],
         if "weight" in tensors:
             tensors["weight"], scales = _in_bytes(tensors["weight"])
             tensors["scale"] = scales.reshape(-1)
-        return _in_own_mapping(tensors, {name: tensor.dtype for name, tensor in tensors.items()})
+        return in_own_mapping(tensors, {name: tensor.dtype for name, tensor in tensors.items()})
 
     return load
 
@@ -170,7 +138,7 @@ def build_pipeline(
     Raises:
         WorkloadError: no such network; no weights; an image that is too small.
     """
-    built = [_network(name, settings, accelerator) for name in settings["networks"]]
+    built = [_layered(name, settings, accelerator) for name in settings["networks"]]
     networks = [network for network, _ in built]
     schedule: Schedule
     if settings["schedule"] == GENERATE:
@@ -186,7 +154,7 @@ def build_pipeline(
     return Pipeline(schedule, samples)
 
 
-def _network(
+def _layered(
     name: str, settings: Mapping[str, Any], accelerator: Accelerator | None
 ) -> tuple[LayeredNetwork, Sample]:
     source = network_source(reference_of(name, settings))

@@ -21,7 +21,7 @@ import threading
 import warnings
 import weakref
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -152,14 +152,9 @@ def loaded_bytes() -> int:
         return sum(len(pages) for pages in _LIVE)
 
 
-def count_as_loaded(pages: mmap.mmap) -> None:
-    """Count this memory as loaded as long as a tensor is in it."""
+def _views(pages: mmap.mmap, path: Path) -> Tensors:
     with _LIVE_LOCK:
         _LIVE.add(pages)
-
-
-def _views(pages: mmap.mmap, path: Path) -> Tensors:
-    count_as_loaded(pages)
     start = 8 + int.from_bytes(pages[:8], "little")
     try:
         header = json.loads(pages[8:start])
@@ -195,6 +190,37 @@ def _damaged(path: Path) -> WorkloadError:
         where=str(path),
         remedy=f"delete the folder {path.parent}; it is made again at the next start",
     )
+
+
+def loader_in(precision: torch.dtype) -> Callable[[Path], Tensors]:
+    """Return a loader that keeps what a file holds in this type, in memory of its own."""
+
+    def load(path: Path) -> Tensors:
+        stored = map_file(path)
+        kinds = {k: precision if t.is_floating_point() else t.dtype for k, t in stored.items()}
+        return in_own_mapping(stored, kinds)
+
+    return load
+
+
+def in_own_mapping(stored: Tensors, kinds: Mapping[str, torch.dtype]) -> Tensors:
+    """Copy tensors into one piece of memory, which the kernel gets back with the last of them."""
+    sizes = {k: t.numel() * kinds[k].itemsize for k, t in stored.items()}
+    places, end = dict[str, int](), 0
+    for name, size in sizes.items():
+        places[name], end = end, -(-(end + size) // ALIGNMENT) * ALIGNMENT
+    pages = mmap.mmap(-1, max(end, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with _LIVE_LOCK:
+        _LIVE.add(pages)
+    copies = dict[str, torch.Tensor]()
+    for name, tensor in stored.items():
+        kind, count = kinds[name], tensor.numel()
+        if count:
+            flat = torch.frombuffer(pages, dtype=kind, count=count, offset=places[name])
+            copies[name] = flat.reshape(tensor.shape).copy_(tensor)
+        else:
+            copies[name] = tensor.to(kind)
+    return copies
 
 
 def read_checkpoint(path: Path) -> dict[str, torch.Tensor]:

@@ -233,7 +233,7 @@ def manifest(request: dict[str, Any]) -> dict[str, Any]:
         WorkloadError: no such network, a checkpoint that doesn't fit, or no space for weights.
     """
     try:
-        networks = {name: _network(name, request) for name in request["networks"]}
+        networks = {name: _prepared(name, request) for name in request["networks"]}
     except OSError as error:
         raise WorkloadError(
             f"weights can't be written: {error.strerror}",
@@ -246,7 +246,7 @@ def manifest(request: dict[str, Any]) -> dict[str, Any]:
     return {"networks": networks, "versions": versions}
 
 
-def _network(name: str, request: dict[str, Any]) -> dict[str, Any]:
+def _prepared(name: str, request: dict[str, Any]) -> dict[str, Any]:
     checkpoint = request.get("checkpoints", {}).get(name)
     # The table first: it is the one that finds an image too small, and quickly.
     network = examine(name, request)
