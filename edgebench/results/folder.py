@@ -81,7 +81,7 @@ class ResultsFolder:
         """Return a fresh folder with everything that is known before the first trial.
 
         ``resolved`` carries the scenario's ``fingerprint``, its ``points`` and its ``plan``;
-        ``networks`` is the manifest of :mod:`edgebench.layers.weights`.
+        ``networks`` is the manifest of :mod:`edgebench.layers.pipeline`.
 
         Raises:
             ResultsError: the root can't be written, or a name is no plain file name.

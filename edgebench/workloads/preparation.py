@@ -26,9 +26,9 @@ from edgebench.text import safe_json
 
 #: Task → the function that answers its request.
 TASKS = {
-    "prepare": "edgebench.layers.weights:manifest",
+    "prepare": "edgebench.layers.pipeline:manifest",
     "prepare-files": "edgebench.workloads.engines.file_preparation:manifest_of_files",
-    "describe": "edgebench.layers.weights:describe_layers",
+    "describe": "edgebench.layers.pipeline:describe_layers",
     "code-of-trainings": "edgebench.workloads.training.own_code:describe_code",
     "describe-data": "edgebench.workloads.training.data_sources:describe_data",
 }

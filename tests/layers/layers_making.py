@@ -12,9 +12,9 @@ from torch import nn
 
 from edgebench.layers.examination import LayerTableRow, examine, reference_of, sample_of
 from edgebench.layers.network import LayeredNetwork, cut
+from edgebench.layers.pipeline import prepare_weights, weight_files
 from edgebench.layers.sources import empty_network, network_source
 from edgebench.layers.tensor_files import LOADERS, write_tensors
-from edgebench.layers.weights import prepare_weights, weight_files
 
 SHAPE = (2, 3, 16, 16)
 

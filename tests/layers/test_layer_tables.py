@@ -14,8 +14,8 @@ from layers_making import layer_rows
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.examination import LayerTableRow
+from edgebench.layers.pipeline import describe_layers
 from edgebench.layers.references import parse_reference
-from edgebench.layers.weights import describe_layers
 from edgebench.workloads.preparation import describe_networks, main
 
 pytestmark = pytest.mark.torch

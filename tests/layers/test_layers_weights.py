@@ -16,8 +16,8 @@ from safetensors.torch import save_file
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.known_networks import ZOO, import_torchvision
+from edgebench.layers.pipeline import manifest
 from edgebench.layers.references import parse_reference
-from edgebench.layers.weights import manifest
 
 pytestmark = pytest.mark.torch
 

@@ -15,11 +15,10 @@ from outside_models import CONFIGS, Deciding
 from edgebench.errors import WorkloadError
 from edgebench.layers.examination import sample_of
 from edgebench.layers.network import run_model, tensors_in
-from edgebench.layers.pipeline import SCHEDULES, build_pipeline
+from edgebench.layers.pipeline import SCHEDULES, build_pipeline, manifest, shared_files
 from edgebench.layers.references import parse_reference
 from edgebench.layers.sources import network_source
 from edgebench.layers.tensor_files import LOADERS
-from edgebench.layers.weights import manifest, shared_files
 
 pytestmark = pytest.mark.torch
 

@@ -18,12 +18,11 @@ from training_making import inference
 
 from edgebench.layers.examination import examine
 from edgebench.layers.known_networks import ZOO
-from edgebench.layers.pipeline import SCHEDULES
+from edgebench.layers.pipeline import SCHEDULES, prepare_weights, weight_files
 from edgebench.layers.references import LOADERS as LOADER_NAMES
 from edgebench.layers.references import SCHEDULES as SCHEDULE_NAMES
 from edgebench.layers.sources import random_images
 from edgebench.layers.tensor_files import LOADERS
-from edgebench.layers.weights import prepare_weights, weight_files
 from edgebench.spans import events_to_phases, unfinished_span
 from edgebench.workloads.recorder import NO_DESCRIPTORS
 from edgebench.workloads.worker import main

@@ -11,7 +11,7 @@ import pytest
 from training_making import inference
 
 from edgebench.layers.examination import examine
-from edgebench.layers.weights import prepare_weights
+from edgebench.layers.pipeline import prepare_weights
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session
