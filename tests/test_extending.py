@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from edgebench.errors import MachineError
-from edgebench.remedies import all_remedies
+from edgebench.remedies.known import all_remedies
 
 if sys.version_info >= (3, 11):
     import tomllib

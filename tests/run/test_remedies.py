@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from edgebench.errors import UsageError
-from edgebench.remedies import Remedy, all_remedies
-from edgebench.remedies.base import RemedyTarget
+from edgebench.remedies import Remedy, RemedyTarget
+from edgebench.remedies.known import all_remedies
 from edgebench.run.advise.advice import advised_scenario, both_points
 from edgebench.scenario.scenario import Scenario, scenario_of
 

@@ -18,8 +18,8 @@ from edgebench.distributions import fisher_tail
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.extras import need
 from edgebench.processes import given_environment
-from edgebench.remedies import all_remedies
-from edgebench.remedies.base import RemedyTarget
+from edgebench.remedies import RemedyTarget
+from edgebench.remedies.known import all_remedies
 from edgebench.results.derived import TriedRemedy, keep_advice
 from edgebench.results.limit_to_give import Unmeasured, unmeasured
 from edgebench.results.sweep_reader import read_sweep

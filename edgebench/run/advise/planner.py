@@ -20,7 +20,7 @@ from datetime import datetime, timezone
 
 from edgebench.distributions import t_quantile
 from edgebench.records import TrialRecord
-from edgebench.remedies.base import Remedy, RemedySetting
+from edgebench.remedies import Remedy, RemedySetting
 from edgebench.run.search.search import Pace, median_pace, whole_s
 from edgebench.scenario.points import PlannedTrial, Point
 
