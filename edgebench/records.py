@@ -350,7 +350,7 @@ class AcceleratorReport(Struct, frozen=True, gc=False):
 
 
 class Doubt(Struct, frozen=True, gc=False):
-    """What puts numbers in doubt; :mod:`edgebench.answers.warnings` has the line of each kind.
+    """What puts numbers in doubt; :mod:`edgebench.answers.trials` has the line of each kind.
 
     Args:
         kind: what it is.

@@ -13,7 +13,7 @@ import click
 import pytest
 from terminal import Terminal
 
-from edgebench.answers.warnings import WarningKind
+from edgebench.answers.trials import WarningKind
 from edgebench.cli.verbs import VERBS
 
 if sys.version_info >= (3, 11):

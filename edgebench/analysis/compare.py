@@ -26,7 +26,7 @@ from edgebench.analysis.comparison import (
     judged_rows,
     moderated_t_tests,
 )
-from edgebench.answers.warnings import Warned, WarningKind, warning_lines
+from edgebench.answers.trials import Warned, WarningKind, warning_lines
 from edgebench.boards import storage_words
 from edgebench.errors import ResultsError, UsageError
 from edgebench.records import TrialRecord

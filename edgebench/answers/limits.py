@@ -1,4 +1,7 @@
-"""The table of limits: one row a limit, made in one place for every verb, the page and reports."""
+"""What memory limits do to a workload: the limits, the layers to blame, and what helps.
+
+Rows are made here for every verb, the page and reports.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +18,31 @@ from edgebench.answers.table import (
     headline,
     median,
     seconds,
+    share,
     size,
     size_cells,
     slowdown,
     time_cells,
 )
-from edgebench.answers.trials import end_words
+from edgebench.answers.trials import end_word, end_words
 from edgebench.need import differs
 from edgebench.results.times import START, STEADY, Ratio
-from edgebench.text import printable, shortened
+from edgebench.text import MIB, printable, shortened
 
 if TYPE_CHECKING:
+    from edgebench.analysis.layer_table import LayerCostTable, LayerRow, PassCost
+    from edgebench.results.derived import KeptAdvice
     from edgebench.results.facts import PointFacts, WorkloadFacts
+    from edgebench.run.advise.advice import Advice
 
 #: A workload's table has no more rows on a terminal, unless all are asked for.
 _MOST_ROWS = 10
+#: Layers named in one line, and those with less than this share are summed up with the others.
+_NAMED, _LEAST_SHARE = 3, 0.05
+#: A table has no more layers, unless all are asked for.
+_MOST_LAYERS = 8
+#: From this overlap on, the layers' times add up to more than elapsed time.
+OVERLAPS = 1.01
 #: Trials that finish with less than this share of the need refute it.
 _LESS = 0.9
 #: Limits are told as slow together whose slowdown is above this part of the worst.
@@ -247,6 +260,32 @@ def swap_words(answer: WorkloadAnswer) -> str:
     return f" +{amount} swap{kind}"
 
 
+def paste_lines(answer: WorkloadAnswer) -> dict[str, str]:
+    """Lines for Docker and Podman, systemd and Kubernetes; none where the swap can't be written."""
+    give, swap = answer.give_bytes, answer.swap_bytes
+    if answer.swap_kind == "none":
+        swap = 0
+    if give is None or swap is None:
+        return {}
+    most = _short(give)
+    lines = {
+        "docker": f"docker run --memory={most.lower()} --memory-swap={_short(give + swap).lower()}",
+        "systemd": f"systemd-run -p MemoryMax={most} -p MemorySwapMax={_short(swap)}",
+    }
+    if not swap:
+        # A pod has no swap of its own.
+        resources = f'requests: {{memory: "{most}i"}}, limits: {{memory: "{most}i"}}'
+        lines["kubernetes"] = f"resources: {{{resources}}}"
+    return lines
+
+
+def _short(size_bytes: int) -> str:
+    """``412M``, ``8192K``; rounded up."""
+    if size_bytes % MIB == 0 or size_bytes >= 64 * MIB:
+        return f"{-(-size_bytes // MIB)}M" if size_bytes else "0"
+    return f"{-(-size_bytes // 1024)}K"
+
+
 def overview_table(answers: Iterable[WorkloadAnswer]) -> Table:
     """Make a table of many workloads, one row each."""
     every = list(answers)
@@ -270,3 +309,122 @@ def overview_table(answers: Iterable[WorkloadAnswer]) -> Table:
         )
     titles = ("workload", "needs", "give", "ok at", "time", "per s", "slowest")
     return filled_table(titles, rows, "workload")
+
+
+def blame_words(table: LayerCostTable, cost: PassCost) -> str:
+    """``at 231 MiB: classifier.1 +62 %, classifier.4 +27 %, others 11 %``."""
+    label = cost.at.label
+    worst = sorted(table.layers, key=lambda row: -_extra_share(row, label))[:_NAMED]
+    named = [
+        row
+        for row in worst
+        if row.at[label].surely_slower and _extra_share(row, label) >= _LEAST_SHARE
+    ]
+    if not named:
+        return ""
+    words = [f"{layer_name(table, row)} +{share(_extra_share(row, label))}" for row in named]
+    rest = 1 - sum(_extra_share(row, label) for row in named)
+    more = [f"others {share(rest)}"] if rest >= 0.005 else []
+    return f"at {size(cost.at.limit_bytes)}: {', '.join([*words, *more])}"
+
+
+def _extra_share(row: LayerRow, label: str) -> float:
+    return row.at[label].extra_share or 0.0
+
+
+def layers_headline(table: LayerCostTable, cost: PassCost | None, name: str, needs: str) -> str:
+    """Return what a round takes at the limit, and what the network needs."""
+    if cost is None:
+        return headline(name, f"{seconds(table.unlimited.clock_s.median)} a round", needs)
+    took = f"{seconds(cost.at.clock_s.median)} a round, {factor(cost.slowdown)}"
+    more = f" (+{seconds(cost.extra_s)})" if cost.extra_s > 0 else ""
+    return headline(f"{name} at {size(cost.at.limit_bytes)}", took + more, needs)
+
+
+def layers_table(
+    table: LayerCostTable, rows: Sequence[LayerRow], cost: PassCost | None, *, every: bool = False
+) -> Table:
+    """Make the table of the layers, in this order, at a limit; None: without one."""
+    shown = list(rows) if every or len(rows) <= _MOST_LAYERS + 1 else list(rows[:_MOST_LAYERS])
+    groups = [*([row] for row in shown), *([rows[len(shown) :]] if len(shown) < len(rows) else [])]
+    names = [
+        layer_name(table, group[0]) if n < len(shown) else f"{len(group)} others"
+        for n, group in enumerate(groups)
+    ]
+    weights = [sum(row.parameter_bytes or 0 for row in group) or None for group in groups]
+    label = cost.at.label if cost else ""
+    phases = [[row.at[label].steps if cost else row.unlimited for row in group] for group in groups]
+    peaks = [one[0].peak_bytes if len(one) == 1 and not cost else None for one in phases]
+    faults = [sum(step.major_faults or 0 for step in one) if cost else 0 for one in phases]
+    extra = [sum(row.at[label].extra_s for row in group) if cost else None for group in groups]
+    shares = [
+        sum(_extra_share(row, label) if cost else row.share for row in group) for group in groups
+    ]
+    load, run = (
+        [sum(getattr(s, k) for s in one) for one in phases] for k in ("load_s", "execute_s")
+    )
+    glue = cost.glue_extra_s if cost else table.unlimited.glue_s
+    glue_share = cost.glue_extra_share if cost else glue / table.unlimited.sum_s
+    columns = [
+        [*names, "between layers"],
+        [*size_cells(weights), ""],
+        [*time_cells(load), ""],
+        [*time_cells(run), ""],
+        time_cells([*extra, glue if cost else None]),
+        [*(f"{count:,.0f}" if count else "" for count in faults), ""],
+        [*size_cells(peaks), ""],
+        [*map(share, shares), share(glue_share)],
+    ]
+    titles = ["layer", "weights", "load", "run", "extra", "faults", "peak", "share"]
+    return filled_table(titles, zip(*columns, strict=True), "layer")
+
+
+def layer_name(table: LayerCostTable, row: LayerRow) -> str:
+    """Its name, with the network's in a pipeline."""
+    several = len({layer.network for layer in table.layers}) > 1
+    return printable(f"{row.network} {row.name}" if several else row.name)
+
+
+def layer_warnings(table: LayerCostTable) -> list[str]:
+    """Return what a reader of the layers' times must know."""
+    passes = [table.unlimited, *(cost.at for cost in table.costs)]
+    found = []
+    if any(one.overlap > OVERLAPS for one in passes):
+        found.append("layers overlap: their times add up to more than a round takes")
+    if all(one.clock_s.count == 1 for one in passes):
+        found.append("one trial per limit: --repeats 3 shows how far they differ")
+    if all(row.unlimited.peak_bytes is None for row in table.layers):
+        found.append("no peaks of layers: this engine or kernel does not tell them")
+    return found
+
+
+_ENDS = {"timeout": "stopped", "changed": "other results"}
+
+
+def advice_headline(found: Advice | KeptAdvice) -> str:
+    """``python3 train.py at 250 MiB   56 s as it is (1.30x)   7 trials, 6 min 42 s``."""
+    plain = end_word(found.plain_end)
+    if found.plain_s is not None:
+        slower = f" ({factor(found.slowdown)})" if found.slowdown else ""
+        plain = f"{seconds(found.plain_s)} as it is{slower}"
+    took = f"{found.trials} trials, {seconds(found.total_s)}"
+    name = shortened(printable(found.name))
+    idle = "" if found.pressed else "the limit costs nothing: no remedy was tried"
+    return headline(f"{name} at {size(found.limit_bytes)}", plain, idle, took)
+
+
+def advice_table(found: Advice | KeptAdvice) -> Table:
+    """Make the table of remedies, the fastest first; the one that is advised is marked."""
+    best = found.best if found.best and found.best.confirmed else None
+    times = time_cells([one.seconds or one.stopped_s for one in found.tried])
+    rows = []
+    for one, time in zip(found.tried, times, strict=True):
+        is_best = best is not None and one.name == best.name
+        ratio = best.ratio if is_best and best and best.ratio else one.ratio
+        counted = best if is_best and best else one
+        ended = "" if one.end == "ok" else _ENDS.get(one.end) or end_word(one.end)
+        change = f"may change {one.changes}" if one.changes else ""
+        mark = "<- " + "; ".join(best.typed) if is_best and best else ended or change
+        ok, late = f"{counted.finished}/{counted.trials}", ">" * bool(one.stopped_s)
+        rows.append([one.name, late + time, f"{ratio:.2f}x" if ratio else "", ok, mark])
+    return filled_table(("remedy", "time", "of that", "ok", ""), rows, "remedy", "")

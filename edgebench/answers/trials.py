@@ -1,35 +1,59 @@
-"""How trials ended and what each used, and the layers to blame for a slowdown."""
+"""How trials ended, what each used, whether a board has the room; and what puts numbers in doubt.
+
+A doubt is one line a kind, with what to do.
+"""
 
 from __future__ import annotations
 
 import math
 import shlex
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from edgebench.answers.give import board_line
 from edgebench.answers.table import (
     GAP,
-    Table,
     factor,
-    filled_table,
     headline,
     seconds,
     share,
     size,
-    size_cells,
-    time_cells,
 )
+from edgebench.boards import Fit, find_board
 from edgebench.kills import OBSERVER_EFFECT, is_locked, swap_was_free
 from edgebench.need import need_of
-from edgebench.records import EndedIn, TrialRecord
-from edgebench.results.limit_to_give import is_stopped, unmeasured
-from edgebench.text import AS_IS, format_limit, printable, shortened, swap_words
+from edgebench.records import Doubt, EndedIn, TrialRecord
+from edgebench.results.limit_to_give import Unmeasured, is_stopped, unmeasured
+from edgebench.text import AS_IS, MIB, format_limit, printable, shortened, swap_words
 
 if TYPE_CHECKING:
-    from edgebench.analysis.layer_table import LayerCostTable, LayerRow, PassCost
     from edgebench.pytest_plugin.limited_test import LimitedRun
+    from edgebench.results.facts import WorkloadFacts
+    from edgebench.results.sweep_reader import Sweep
+
+_FITS = {
+    Fit.ENOUGH: "enough",
+    Fit.SLOW: "finishes, slower than asked for",
+    Fit.LIBRARIES: "too little beside its libraries: they are read again and again",
+    Fit.TOO_LITTLE: "too little",
+}
+
+
+def board_line(
+    name: str | None,
+    enough_bytes: float | None,
+    finished_bytes: float | None,
+    library_bytes: float | None,
+) -> str:
+    """``Raspberry Pi 4   leaves 3.6 GiB   libraries 12 MiB   enough``; empty without a board."""
+    if name is None or enough_bytes is None:
+        return ""
+    board = find_board(name)
+    libraries = f"libraries {size(library_bytes)}" if library_bytes else ""
+    fit = board.fit(enough_bytes, finished_bytes, library_bytes)
+    return headline(board.title, f"leaves {size(board.left_bytes)}", libraries, _FITS[fit])
 
 
 #: Swap in memory frees next to nothing where it takes this share of what lies in it.
@@ -231,96 +255,187 @@ def memory_words(run: LimitedRun) -> str:
     return GAP.join(parts)
 
 
-#: Layers named in one line, and those with less than this share are summed up with the others.
-_NAMED, _LEAST_SHARE = 3, 0.05
-#: A table has no more layers, unless all are asked for.
-_MOST_ROWS = 8
-#: From this overlap on, the layers' times add up to more than elapsed time.
-OVERLAPS = 1.01
+#: More limits and names than these are counted.
+_MOST = 3
+#: Cached files count from this share of the peak on.
+_MUCH = 0.05
 
 
-def blame_words(table: LayerCostTable, cost: PassCost) -> str:
-    """``at 231 MiB: classifier.1 +62 %, classifier.4 +27 %, others 11 %``."""
-    label = cost.at.label
-    worst = sorted(table.layers, key=lambda row: -_extra_share(row, label))[:_NAMED]
-    named = [
-        row
-        for row in worst
-        if row.at[label].surely_slower and _extra_share(row, label) >= _LEAST_SHARE
-    ]
-    if not named:
-        return ""
-    words = [f"{layer_name(table, row)} +{share(_extra_share(row, label))}" for row in named]
-    rest = 1 - sum(_extra_share(row, label) for row in named)
-    more = [f"others {share(rest)}"] if rest >= 0.005 else []
-    return f"at {size(cost.at.limit_bytes)}: {', '.join([*words, *more])}"
+class WarningKind(Enum):
+    """Each kind of doubt: its line, with the numbers that it needs."""
+
+    FAILED = "{what}"
+    NOISE = "took {times} the unlimited time though the limit was not met: noise, repeat more often"
+    BUSY = "others used up to {share} of the CPU: end them (see top), or repeat more often"
+    SLOWED = "the machine slowed itself down ({what}): cool it or fix its power supply, run again"
+    SPREAD = "repeats differ by up to {share}: repeat more often, or see edgebench doctor"
+    COLLECTED = 'garbage collections took up to {seconds} of the rounds: set gc = "frozen"'
+    LIMIT = "limits did not hold ({what}): end what changes them, run again"
+    EVENTS = "{what}: numbers are missing; run again"
+    SWAP = "swap was used or counted elsewhere ({what}): swapoff other areas, run again"
+    WALK = "the walk ended early or without a clear knee ({what}): walk again with more repeats"
+    SWAP_FREE = f"killed with {{size}} of swap free: {NOTHING_TO_RECLAIM}"
+    GROWS = "memory still grew by {size} a minute when it was stopped: run it longer (--for 10m)"
+    OUTSIDE = "part of it was not measured ({what}): --for 20s, or measure where it runs"
+    CACHED = "{size} of its files lay in the page cache and were not counted: name them with --file"
+    WATCHED = "memory.stat was read during trials, which can prevent kills: run without it"
 
 
-def _extra_share(row: LayerRow, label: str) -> float:
-    return row.at[label].extra_share or 0.0
+@dataclass(frozen=True)
+class Warned:
+    """One doubt, and what it is about: a workload, and limits or a trial."""
+
+    kind: WarningKind
+    values: Mapping[str, Any] = field(default_factory=dict)
+    workload: str = ""
+    at: str = ""
 
 
-def layers_headline(table: LayerCostTable, cost: PassCost | None, name: str, needs: str) -> str:
-    """Return what a round takes at the limit, and what the network needs."""
-    if cost is None:
-        return headline(name, f"{seconds(table.unlimited.clock_s.median)} a round", needs)
-    took = f"{seconds(cost.at.clock_s.median)} a round, {factor(cost.slowdown)}"
-    more = f" (+{seconds(cost.extra_s)})" if cost.extra_s > 0 else ""
-    return headline(f"{name} at {size(cost.at.limit_bytes)}", took + more, needs)
+#: Kind of doubt in a record → its warning, and what happened in few words.
+_DOUBTS: Mapping[str, tuple[WarningKind, str]] = {
+    "limit_not_met": (WarningKind.NOISE, ""),
+    "stolen_cpu": (WarningKind.BUSY, ""),
+    "foreign_cpu": (WarningKind.BUSY, ""),
+    "throttled_cpu": (WarningKind.SLOWED, "throttled"),
+    "slowed_down": (WarningKind.SLOWED, "{names}"),
+    "hot": (WarningKind.SLOWED, "{hot_c:.0f} °C"),
+    "clock_capped": (WarningKind.SLOWED, "clock rate capped"),
+    "spread": (WarningKind.SPREAD, ""),
+    "spread_known": (WarningKind.SPREAD, ""),
+    "spread_wide": (WarningKind.SPREAD, ""),
+    "short_repeat": (WarningKind.SPREAD, ""),
+    "long_repeat": (WarningKind.SPREAD, ""),
+    "drift": (WarningKind.SPREAD, ""),
+    "limit_changed": (WarningKind.LIMIT, "{names} changed"),
+    "ceiling": (WarningKind.LIMIT, "edgebench itself is limited to {ceiling_bytes}"),
+    "no_events": (WarningKind.EVENTS, "lines without events"),
+    "events_dropped": (WarningKind.EVENTS, "too many events"),
+    "notes_left_out": (WarningKind.EVENTS, "notes too large"),
+    "other_swap_area": (WarningKind.SWAP, "{names}"),
+    "uncounted_swap_ram": (WarningKind.SWAP, "{taken_bytes} of RAM"),
+    "unsteady_rounds": (WarningKind.WALK, "rounds don't repeat"),
+    "walk_refused": (WarningKind.WALK, "{names}"),
+    "walk_events": (WarningKind.WALK, "too many events"),
+    "knee_close": (WarningKind.WALK, "close limits are alike"),
+    "knee_left": (WarningKind.WALK, "no limits left"),
+    "knee_disagree": (WarningKind.WALK, "visits disagree"),
+    "huge_pages": (WarningKind.WALK, "{huge_bytes} in huge pages: huge_pages = false"),
+    "killed_with_swap_free": (WarningKind.SWAP_FREE, ""),
+}
 
 
-def layers_table(
-    table: LayerCostTable, rows: Sequence[LayerRow], cost: PassCost | None, *, every: bool = False
-) -> Table:
-    """Make the table of the layers, in this order, at a limit; None: without one."""
-    shown = list(rows) if every or len(rows) <= _MOST_ROWS + 1 else list(rows[:_MOST_ROWS])
-    groups = [*([row] for row in shown), *([rows[len(shown) :]] if len(shown) < len(rows) else [])]
-    names = [
-        layer_name(table, group[0]) if n < len(shown) else f"{len(group)} others"
-        for n, group in enumerate(groups)
-    ]
-    weights = [sum(row.parameter_bytes or 0 for row in group) or None for group in groups]
-    label = cost.at.label if cost else ""
-    phases = [[row.at[label].steps if cost else row.unlimited for row in group] for group in groups]
-    peaks = [one[0].peak_bytes if len(one) == 1 and not cost else None for one in phases]
-    faults = [sum(step.major_faults or 0 for step in one) if cost else 0 for one in phases]
-    extra = [sum(row.at[label].extra_s for row in group) if cost else None for group in groups]
-    shares = [
-        sum(_extra_share(row, label) if cost else row.share for row in group) for group in groups
-    ]
-    load, run = (
-        [sum(getattr(s, k) for s in one) for one in phases] for k in ("load_s", "execute_s")
+def warned(doubts: Iterable[Doubt]) -> Iterator[Warned]:
+    """Make the warning of each doubt; a kind of an earlier version has none."""
+    for doubt in doubts:
+        if doubt.kind not in _DOUBTS:
+            continue
+        kind, what = _DOUBTS[doubt.kind]
+        numbers = {k: size(v) if k.endswith("bytes") else v for k, v in doubt.numbers.items()}
+        shares = [v for k, v in doubt.numbers.items() if k.endswith("share")]
+        values = {
+            "share": max(map(abs, shares), default=0.0),
+            "times": doubt.numbers.get("factor"),
+            "size": doubt.numbers.get("free_bytes"),
+            "what": what.format(names=", ".join(doubt.names), **numbers) if what else "",
+        }
+        where = doubt.limit or (f"trial {doubt.trial}" if doubt.trial else "")
+        yield Warned(kind, values, doubt.workload or "", where)
+
+
+def warnings_of(workload: WorkloadFacts, name: str = "") -> Iterator[Warned]:
+    """Find what puts a workload's answer in doubt. ``name`` tells it from others of its sweep."""
+    for point in workload.points:
+        at = size(point.limit_bytes) if point.limit_bytes else "none"
+        if set(point.outcomes) - {"ok", "oom-killed", "timeout"}:
+            for reason in point.reasons:
+                yield Warned(WarningKind.FAILED, {"what": reason}, name, at)
+        free = point.swap_free_bytes
+        if free:
+            yield Warned(WarningKind.SWAP_FREE, {"size": free.low}, name, at)
+        for one in warned(point.doubts):
+            yield Warned(one.kind, one.values, name, at)
+        if point.collections_s:
+            yield Warned(WarningKind.COLLECTED, {"seconds": max(point.collections_s)}, name, at)
+    yield from unmeasured_warnings(workload.unmeasured, name)
+
+
+def unmeasured_warnings(found: Unmeasured, name: str = "") -> Iterator[Warned]:
+    """Find what a program's trials leave open."""
+    if found.growth:
+        yield Warned(WarningKind.GROWS, {"size": 60 * found.growth.bytes_per_s}, name)
+    if found.is_idle:
+        yield Warned(WarningKind.OUTSIDE, {"what": "it does next to nothing itself"}, name)
+    if found.processes:
+        what = f"{found.processes} processes outlived it: {', '.join(found.names)}"
+        yield Warned(WarningKind.OUTSIDE, {"what": what}, name)
+    if found.left_bytes:
+        what = f"{size(found.left_bytes)} of shared memory stay: ls /dev/shm"
+        yield Warned(WarningKind.OUTSIDE, {"what": what}, name)
+
+
+def trial_warnings(record: TrialRecord, found: Unmeasured) -> Iterator[Warned]:
+    """Find what puts a single trial's answer in doubt."""
+    from edgebench.measures.machine.noise import trial_doubts
+
+    yield from warned(trial_doubts(record))
+    yield from unmeasured_warnings(found)
+    if record.files and is_warm(record):
+        yield Warned(WarningKind.CACHED, {"size": record.files.warm_bytes})
+    if record.watched and record.watched.flushes and record.limit_bytes is not None:
+        yield Warned(WarningKind.WATCHED)
+    for what, why in record.storage.not_held.items() if record.storage else ():
+        yield Warned(WarningKind.LIMIT, {"what": f"storage speed of {what}: {why}"})
+
+
+def is_warm(record: TrialRecord) -> bool:
+    """Whether much of its files lay in the page cache before it, so that nothing counted them."""
+    warm = record.files.warm_bytes or 0 if record.files else 0
+    return warm >= max(MIB, _MUCH * (record.peak_bytes or 0))
+
+
+def sweep_warnings(sweep: Sweep) -> list[Warned]:
+    """Warn if trials below a limit were watched in a way that can prevent kills."""
+    from edgebench.results.sweep_reader import reads_statistics
+
+    return [Warned(WarningKind.WATCHED)] if reads_statistics(sweep) else []
+
+
+def warning_lines(found: Iterable[Warned]) -> list[str]:
+    """Format one line for each kind, with the largest numbers and all that it is about.
+
+    Failures have a line for each reason.
+    """
+    groups: dict[tuple[WarningKind, str], list[Warned]] = {}
+    for one in found:
+        reason = one.values["what"] if one.kind is WarningKind.FAILED else ""
+        groups.setdefault((one.kind, reason), []).append(one)
+    order = list(WarningKind)
+    ranked = sorted(groups.items(), key=lambda group: order.index(group[0][0]))
+    return [_line(kind, group) for (kind, _), group in ranked]
+
+
+def _line(kind: WarningKind, group: list[Warned]) -> str:
+    def largest(name: str) -> Any:
+        known = [one.values[name] for one in group if one.values.get(name) is not None]
+        return max(known, default=0.0)
+
+    whats = dict.fromkeys(one.values["what"] for one in group if one.values.get("what"))
+    words = kind.value.format(
+        share=share(largest("share")),
+        seconds=seconds(largest("seconds")),
+        size=size(largest("size")),
+        times=f"{largest('times'):.2f} times",
+        what=_listed([*whats]),
     )
-    glue = cost.glue_extra_s if cost else table.unlimited.glue_s
-    glue_share = cost.glue_extra_share if cost else glue / table.unlimited.sum_s
-    columns = [
-        [*names, "between layers"],
-        [*size_cells(weights), ""],
-        [*time_cells(load), ""],
-        [*time_cells(run), ""],
-        time_cells([*extra, glue if cost else None]),
-        [*(f"{count:,.0f}" if count else "" for count in faults), ""],
-        [*size_cells(peaks), ""],
-        [*map(share, shares), share(glue_share)],
-    ]
-    titles = ["layer", "weights", "load", "run", "extra", "faults", "peak", "share"]
-    return filled_table(titles, zip(*columns, strict=True), "layer")
+    places: dict[str, dict[str, None]] = {}
+    for one in group:
+        places.setdefault(one.workload, {})[one.at] = None
+    where = _listed(
+        [f"{name} {_listed([*filter(None, at)])}".strip() for name, at in places.items()]
+    )
+    return f"{where}: {words}" if where else words
 
 
-def layer_name(table: LayerCostTable, row: LayerRow) -> str:
-    """Its name, with the network's in a pipeline."""
-    several = len({layer.network for layer in table.layers}) > 1
-    return printable(f"{row.network} {row.name}" if several else row.name)
-
-
-def layer_warnings(table: LayerCostTable) -> list[str]:
-    """Return what a reader of the layers' times must know."""
-    passes = [table.unlimited, *(cost.at for cost in table.costs)]
-    found = []
-    if any(one.overlap > OVERLAPS for one in passes):
-        found.append("layers overlap: their times add up to more than a round takes")
-    if all(one.clock_s.count == 1 for one in passes):
-        found.append("one trial per limit: --repeats 3 shows how far they differ")
-    if all(row.unlimited.peak_bytes is None for row in table.layers):
-        found.append("no peaks of layers: this engine or kernel does not tell them")
-    return found
+def _listed(words: list[str]) -> str:
+    left = len(words) - _MOST
+    return ", ".join(words[:_MOST] + ([f"{left} more"] if left > 0 else []))

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.answers.advice import advice_headline, advice_table
-from edgebench.answers.give import board_line
-from edgebench.answers.warnings import unmeasured_warnings, warning_lines
+from edgebench.answers.limits import advice_headline, advice_table
+from edgebench.answers.trials import board_line, unmeasured_warnings, warning_lines
 from edgebench.cli import options
 from edgebench.cli.options import offer_networks, search_settings
 from edgebench.cli.output import (

@@ -15,7 +15,7 @@ from edgebench.analysis.layer_table import (
     matching_tables,
     sorted_layers,
 )
-from edgebench.answers.trials import layer_warnings, layers_headline, layers_table
+from edgebench.answers.limits import layer_warnings, layers_headline, layers_table
 from edgebench.boards import emulation_words, storage_words
 from edgebench.cli import options
 from edgebench.cli.options import flag, offer_networks, with_board

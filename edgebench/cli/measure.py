@@ -11,8 +11,13 @@ from typing import Any
 
 import click
 
-from edgebench.answers.trials import trial_fields, trial_headline
-from edgebench.answers.warnings import is_warm, trial_warnings, warning_lines
+from edgebench.answers.trials import (
+    is_warm,
+    trial_fields,
+    trial_headline,
+    trial_warnings,
+    warning_lines,
+)
 from edgebench.cli.options import (
     flag,
     json_option,

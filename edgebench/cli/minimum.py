@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.answers.give import paste_lines
+from edgebench.answers.limits import paste_lines
 from edgebench.answers.table import seconds
 from edgebench.cli import options
 from edgebench.cli.options import offer_networks, search_settings

@@ -19,8 +19,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Column, Table
 
-from edgebench.answers.trials import end_words, reason_words
-from edgebench.answers.warnings import warned, warning_lines
+from edgebench.answers.trials import end_words, reason_words, warned, warning_lines
 from edgebench.kills import needs_explanation
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.live.sweep import time_left_s

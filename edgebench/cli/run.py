@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.answers.warnings import sweep_warnings, warning_lines, warnings_of
+from edgebench.answers.trials import sweep_warnings, warning_lines, warnings_of
 from edgebench.cli.options import (
     device_option,
     flag,

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.answers.give import board_line
 from edgebench.answers.limits import (
     WorkloadAnswer,
     answer_headline,
+    blame_words,
     limits_table,
     overview_table,
     workload_answer,
 )
-from edgebench.answers.warnings import sweep_warnings, warning_lines, warnings_of
+from edgebench.answers.trials import board_line, sweep_warnings, warning_lines, warnings_of
 from edgebench.cli.options import json_option, results_argument, verbose_option
 from edgebench.cli.output import (
     print_headline,
@@ -146,8 +146,6 @@ def print_doubts(
 
 def _blamed(loaded: Results, found: tuple[WorkloadFacts, ...]) -> Mapping[str, str]:
     """Which layers a limit slows most, by workload; none where no layer was timed."""
-    from edgebench.answers.trials import blame_words
-
     if not any(one.slowed for one in found):
         return {}
     try:

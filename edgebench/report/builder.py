@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.analysis.compare import NAMES, value_text
-from edgebench.answers.advice import advice_headline, advice_table
 from edgebench.answers.limits import (
+    advice_headline,
+    advice_table,
     answer_headline,
+    blame_words,
+    layers_table,
     limits_table,
     overview_table,
     workload_answer,
 )
 from edgebench.answers.table import GAP, Table
-from edgebench.answers.trials import blame_words, layers_table
-from edgebench.answers.warnings import sweep_warnings, warning_lines, warnings_of
+from edgebench.answers.trials import sweep_warnings, warning_lines, warnings_of
 from edgebench.errors import ResultsError
 from edgebench.extras import need
 from edgebench.results.derived import kept_advice, write_derived, write_file

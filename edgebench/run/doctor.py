@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from edgebench.answers.warnings import warned, warning_lines
+from edgebench.answers.trials import warned, warning_lines
 from edgebench.boards import StorageSpeed, format_speed
 from edgebench.errors import CgroupError, EdgebenchError, MachineError
 from edgebench.extras import install

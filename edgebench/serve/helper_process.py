@@ -20,9 +20,12 @@ from typing import Any
 
 import msgspec
 
-from edgebench.answers.advice import advice_headline, advice_table
 from edgebench.answers.limits import (
     WorkloadAnswer,
+    advice_headline,
+    advice_table,
+    blame_words,
+    layers_table,
     limits_table,
     needs_words,
     overview_table,
@@ -30,7 +33,7 @@ from edgebench.answers.limits import (
     workload_answer,
 )
 from edgebench.answers.table import brief_factor, size
-from edgebench.answers.warnings import sweep_warnings, warning_lines, warnings_of
+from edgebench.answers.trials import sweep_warnings, warning_lines, warnings_of
 from edgebench.errors import EdgebenchError
 from edgebench.extras import missing_library_error
 from edgebench.results.derived import kept_advice
@@ -134,7 +137,6 @@ def predict_limits(sweep: Path) -> dict[str, Any]:
     """
     from edgebench.analysis.layer_costs import layer_cost_tables
     from edgebench.analysis.layer_table import sorted_layers
-    from edgebench.answers.trials import blame_words, layers_table
     from edgebench.results.results import load
     from edgebench.slowdown.prediction import WorkloadQuery, source_of
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec import structs
 
-from edgebench.answers.warnings import warned, warning_lines
+from edgebench.answers.trials import warned, warning_lines
 from edgebench.errors import ResultsError
 from edgebench.measures.machine.noise import trial_doubts
 from edgebench.records import TrialRecord

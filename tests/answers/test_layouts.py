@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.answers.advice import advice_headline, advice_table
-from edgebench.answers.give import board_line
+from edgebench.answers.limits import advice_headline, advice_table
 from edgebench.answers.table import Table
-from edgebench.answers.trials import trial_fields, trial_headline
-from edgebench.answers.warnings import _DOUBTS, Warned, WarningKind, warned, warning_lines
+from edgebench.answers.trials import (
+    _DOUBTS,
+    Warned,
+    WarningKind,
+    board_line,
+    trial_fields,
+    trial_headline,
+    warned,
+    warning_lines,
+)
 from edgebench.cli.output import print_table, print_warnings
 from edgebench.records import Doubt, LimitSetting, TrialRecord
 from edgebench.report.builder import table_lines

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from edgebench.answers.give import paste_lines
 from edgebench.answers.limits import (
     answer_headline,
     limits_table,
     needs_words,
     overview_table,
+    paste_lines,
     workload_answer,
 )
 from edgebench.answers.table import size_cells, slowdown, time_cells

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from edgebench.answers.warnings import warned, warning_lines
+from edgebench.answers.trials import warned, warning_lines
 from edgebench.measures.machine import noise
 from edgebench.measures.machine.noise import (
     NoiseWatch,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import edgebench
-from edgebench.answers.warnings import is_warm
+from edgebench.answers.trials import is_warm
 from edgebench.cgroups.interface import Counters
 from edgebench.cgroups.process_files import cached_bytes, named_files
 from edgebench.cgroups.sampler_process import SampleSummary

@@ -20,8 +20,8 @@ from edgebench.analysis.layer_costs import layer_cost_tables
 from edgebench.analysis.layer_table import sorted_layers
 from edgebench.analysis.studies.convolutions import SHARED, CostBend, cost_bends, cost_frame
 from edgebench.analysis.studies.phases import core_frame, operator_frame
+from edgebench.answers.limits import layer_name
 from edgebench.answers.table import seconds, size
-from edgebench.answers.trials import layer_name
 from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, style
 from edgebench.results.derived import file_stem

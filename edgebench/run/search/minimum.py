@@ -11,8 +11,7 @@ from typing import Any
 
 import psutil
 
-from edgebench.answers.give import paste_lines
-from edgebench.answers.limits import WorkloadAnswer, needs_words, workload_answer
+from edgebench.answers.limits import WorkloadAnswer, needs_words, paste_lines, workload_answer
 from edgebench.answers.table import size
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.records import TrialRecord
