@@ -27,10 +27,9 @@ from report import RESULTS, write
 from edgebench.results.miss_curve import MissCurve as Counted
 from edgebench.results.results import load
 from edgebench.results.times import START
-from edgebench.slowdown.computed import CannotPredictError, Computed, ComputedPhase
+from edgebench.slowdown.computed import Computed, ComputedPhase
 from edgebench.slowdown.context import DeviceData, device_data
-from edgebench.slowdown.curves import WHOLES, Curve, shown_phase
-from edgebench.slowdown.fit import fit_curve
+from edgebench.slowdown.curves import WHOLES, CannotPredictError, Curve, fit_curve, shown_phase
 from edgebench.slowdown.prediction import counted_by_workload
 
 ONE, TWO, FREE = "validation-one-thread", "validation-two-threads", "validation"

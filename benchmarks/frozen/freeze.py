@@ -148,8 +148,7 @@ def answers(sweep: Path) -> Any:
 def fit(sweep: Path) -> Any:
     """Each curve, as ``fit --json``."""
     from edgebench.results.results import load
-    from edgebench.slowdown.curves import curves
-    from edgebench.slowdown.fit import fit_all
+    from edgebench.slowdown.curves import curves, fit_all
 
     loaded = load(sweep)
     fits, _ = fit_all(curves(loaded), str(loaded.path))

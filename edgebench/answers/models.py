@@ -24,9 +24,8 @@ from edgebench.text import AS_IS, MIB, format_duration, format_size
 if TYPE_CHECKING:
     from edgebench.slowdown.answer import Answer, PhaseTime
     from edgebench.slowdown.calibration import Calibration
-    from edgebench.slowdown.fit import Fit
-    from edgebench.slowdown.prediction import Prediction
-    from edgebench.slowdown.together import Together
+    from edgebench.slowdown.curves import Fit
+    from edgebench.slowdown.prediction import Prediction, Together
 
 #: A cliff: between two limits the slowdown grows by this factor or more.
 _CLIFF = 1.5

@@ -27,8 +27,7 @@ def fit(results: Path, as_json: bool) -> None:
     """
     from edgebench.answers.models import fits_table
     from edgebench.results.results import latest, load
-    from edgebench.slowdown.curves import curves
-    from edgebench.slowdown.fit import MODEL_SCHEMA, fit_all
+    from edgebench.slowdown.curves import MODEL_SCHEMA, curves, fit_all
 
     loaded = load(latest(results))
     fits, skipped = fit_all(curves(loaded), str(loaded.path))

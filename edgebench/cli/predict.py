@@ -82,7 +82,7 @@ def predict(
     measured. A network that was not measured is predicted from its layers. Each workload of the
     network gets an answer; flags choose among them.
     """
-    from edgebench.slowdown.fit import MODEL_SCHEMA
+    from edgebench.slowdown.curves import MODEL_SCHEMA
     from edgebench.slowdown.prediction import source_of, workload_query
 
     if network and Path(network).is_dir():
@@ -127,8 +127,7 @@ def _print_together(
     """Print what networks need at once, and at each limit whether they fit."""
     from edgebench.answers.models import together_tables
     from edgebench.answers.table import headline, size
-    from edgebench.slowdown.prediction import limit_in_bytes
-    from edgebench.slowdown.together import together
+    from edgebench.slowdown.prediction import limit_in_bytes, together
 
     found = together(names, results, asked)
     limits = sorted(limit_in_bytes(limit, found.needs_bytes) for limit in _limits(asked))[::-1]

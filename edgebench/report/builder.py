@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from edgebench.analysis.layer_table import LayerCostTable
     from edgebench.results.results import Results
     from edgebench.results.sweep_reader import Sweep
-    from edgebench.slowdown.fit import Fit
+    from edgebench.slowdown.curves import Fit
 
 #: An SVG larger than this is embedded as PNG, which no number of points makes larger.
 LARGEST_SVG = 160_000
@@ -105,8 +105,7 @@ def make_report(results: Results) -> Report:
     """
     from edgebench.analysis.layer_costs import layer_cost_tables
     from edgebench.answers.models import fits_table
-    from edgebench.slowdown.curves import curves
-    from edgebench.slowdown.fit import fit_all
+    from edgebench.slowdown.curves import curves, fit_all
     from edgebench.version import __version__
 
     sweep = results.sweeps[0]

@@ -57,12 +57,9 @@ from edgebench.text import did_you_mean
 from edgebench.workloads.training.names import SCRATCH
 
 if sys.version_info >= (3, 11):
-    from typing import Self
-
     import tomllib
 else:
     import tomli as tomllib
-    from typing_extensions import Self
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -22,16 +22,13 @@ import numpy as np
 
 from edgebench.kills import TOO_TIGHT
 from edgebench.results.times import Ratio, Spread, spread_of
-from edgebench.slowdown.computed import CannotPredictError
-from edgebench.slowdown.curves import WHOLES
-from edgebench.slowdown.fit import fit_curve
+from edgebench.slowdown.curves import WHOLES, CannotPredictError, Curve, fit_curve
 from edgebench.slowdown.seconds import Source
 from edgebench.text import THROUGHPUT
 
 if TYPE_CHECKING:
     from edgebench.results.results import Results
     from edgebench.slowdown.computed import ComputedPhase, Room
-    from edgebench.slowdown.curves import Curve
 
 #: Limits that differ by no more than this factor are one: a share of demand differs between trials.
 SAME = 1.005

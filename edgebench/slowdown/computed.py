@@ -17,7 +17,7 @@ from edgebench.errors import ResultsError
 from edgebench.layers.references import WEIGHT_PRECISIONS
 from edgebench.results.times import START
 from edgebench.slowdown.calibration import relative_least_squares
-from edgebench.slowdown.curves import WHOLES, Curve, shown_phase
+from edgebench.slowdown.curves import WHOLES, CannotPredictError, Curve, FloatArray, shown_phase
 from edgebench.slowdown.seconds import (
     MissCurve,
     Round,
@@ -36,17 +36,12 @@ from edgebench.workloads.engines.engine import TORCH, WHOLE
 if TYPE_CHECKING:
     from edgebench.results.miss_curve import MissCurve as Counted
     from edgebench.slowdown.context import DeviceData
-    from edgebench.slowdown.curves import FloatArray
 
 
 #: Schedules in which nothing overlaps. The first hold all weights at once, ``linear`` a layer's.
 _AT_ONCE = ("bulk", WHOLE)
 _IN_ORDER = (*_AT_ONCE, "linear")
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
-
-
-class CannotPredictError(Exception):
-    """No formula tells this; the message names what is lacking."""
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from edgebench.boards import parse_storage
 from edgebench.errors import EdgebenchError, MachineError, ResultsError, UsageError
 from edgebench.slowdown.calibration import Calibration, assumed_constants, load_calibration
-from edgebench.slowdown.computed import CannotPredictError, Tables, table_key
+from edgebench.slowdown.computed import Tables, table_key
 from edgebench.slowdown.curves import WITH_ROUNDS, Curve, curves, unlimited_curves
 from edgebench.text import AS_IS
 
 if TYPE_CHECKING:
     from edgebench.boards import StorageSpeed
+from edgebench.slowdown.curves import (
+    CannotPredictError,
+)
+
+if TYPE_CHECKING:
     from edgebench.results.results import Results
 
 

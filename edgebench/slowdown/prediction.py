@@ -1,6 +1,7 @@
-"""From results to predictions: the workloads of a query, and their answers.
+"""Predictions from results: of each workload of a query, and of networks that run at once.
 
-A query's workloads are the measured ones that match it, or one without any trial.
+A query's workloads are the measured ones that match it, or one without any trial. Networks run at
+once each in its own process, below one limit.
 """
 
 from __future__ import annotations
@@ -9,40 +10,34 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from edgebench.boards import parse_storage
+from edgebench.boards import StorageSpeed, parse_storage
 from edgebench.errors import ResultsError, UsageError
 from edgebench.layers.references import FILE_KINDS, ModelReference, parse_reference
 from edgebench.processes import caller_identity
-from edgebench.results.miss_curve import curve_workload, miss_curves
-from edgebench.results.results import load
+from edgebench.results.miss_curve import MissCurve, curve_workload, miss_curves
+from edgebench.results.results import Results, load
 from edgebench.results.times import START
 from edgebench.results.workload_key import workloads_of
 from edgebench.slowdown.answer import Answer, Measured, WorkloadAnswers, measured_limits
 from edgebench.slowdown.computed import (
     MEASURED_MARGIN,
     TABLE_MARGIN,
-    CannotPredictError,
     Computed,
     Room,
     mapped_bytes,
     table_key,
 )
 from edgebench.slowdown.context import DeviceData, matching_device_data
-from edgebench.slowdown.curves import PHASES, Curve
+from edgebench.slowdown.curves import PHASES, CannotPredictError, Curve
 from edgebench.text import parse_share, parse_size
 from edgebench.workloads.engines.engine import TORCH, engines_for, file_engine
 from edgebench.workloads.preparation import describe_networks
-
-if TYPE_CHECKING:
-    from edgebench.boards import StorageSpeed
-    from edgebench.results.miss_curve import MissCurve as Counted
-    from edgebench.results.results import Results
 
 #: Settings of a workload without trials, where there are no trials of others either.
 _USUAL: dict[str, Any] = {
@@ -73,12 +68,6 @@ class WorkloadQuery:
     image: int | None = None
     threads: int | None = None
     reference: ModelReference | None = None
-
-    def fits(self, curve: Curve) -> bool:
-        """Whether the curve is of such a workload."""
-        if self.network is not None and curve.workload_network != self.network:
-            return False
-        return all(curve.settings.get(k) == v for k, v in self.settings.items())
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -134,6 +123,12 @@ class QueriedWorkload:
         """Whether it has trials below limits, finished or not."""
         return self.was_run or any(curve.lost_bytes for curve in self.curves)
 
+    @property
+    def of_demand(self) -> Curve:
+        """The curve whose demand was measured, else the first."""
+        known = (curve for curve in self.curves if curve.demand_bytes is not None)
+        return next(known, self.curves[0])
+
 
 def find_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorkload]:
     """Return the measured workloads that match; else the one that the query describes.
@@ -150,8 +145,9 @@ def find_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorklo
             remedy="name a network to have it predicted: edgebench predict resnet18",
         )
     # What the query leaves open is as most workloads have it.
+    of_one = {"pipeline", "command", "sweep"}
     kept = Counter(
-        json.dumps({k: v for k, v in curve.settings.items() if k not in _OF_ONE}, sort_keys=True)
+        json.dumps({k: v for k, v in curve.settings.items() if k not in of_one}, sort_keys=True)
         for curve in data.curves
         if curve.settings.get("kind") == "inference"
         and curve.settings.get("engine", TORCH) == TORCH
@@ -164,10 +160,6 @@ def find_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorklo
     return [QueriedWorkload(tuple(Curve(network, p, settings, none, none, none) for p in phases))]
 
 
-#: Settings that are of one workload alone.
-_OF_ONE = ("pipeline", "command", "sweep")
-
-
 def tried_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorkload]:
     """Return the workloads that match and have trials below limits, finished or not."""
     return [one for one in _matching(data, query) if one.was_tried]
@@ -176,18 +168,13 @@ def tried_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorkl
 def _matching(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorkload]:
     groups: dict[str, list[Curve]] = {}
     for curve in data.curves:
-        if query.fits(curve):
+        alike = all(curve.settings.get(name) == value for name, value in query.settings.items())
+        if alike and query.network in (None, curve.workload_network):
             groups.setdefault(curve.trials_key, []).append(curve)
     return [
         QueriedWorkload(tuple(sorted(own, key=lambda c: (c.network, PHASES.index(c.phase)))))
         for own in groups.values()
     ]
-
-
-def _with_demand(subject: QueriedWorkload) -> Curve:
-    """Return the curve whose demand was measured, else the first."""
-    known = (curve for curve in subject.curves if curve.demand_bytes is not None)
-    return next(known, subject.curves[0])
 
 
 def limit_in_bytes(limit: str, demand: float | None) -> float:
@@ -248,23 +235,22 @@ class Prediction:
 
 
 class Predictor:
-    """Predicts workloads from a device's data."""
+    """Predicts workloads from a device's data; nothing is computed before a limit is asked for.
+
+    Args:
+        data: of one device, kind of swap and storage.
+        measured: what trials of the workloads showed.
+        counted: by a workload's id the bytes that its rounds were counted to read.
+        there: the same with another storage that is asked about; None: where it was measured.
+    """
 
     def __init__(
         self,
         data: DeviceData,
         measured: Measured | None = None,
-        counted: Mapping[str, Counted] | None = None,
+        counted: Mapping[str, MissCurve] | None = None,
         there: DeviceData | None = None,
     ) -> None:
-        """Nothing is computed before a limit is asked for.
-
-        Args:
-            data: of one device, kind of swap and storage.
-            measured: what trials of the workloads showed.
-            counted: by a workload's id the bytes that its rounds were counted to read.
-            there: the same with another storage that is asked about; None: where it was measured.
-        """
         self.data, self.there = data, there
         self._measured, self._counted = measured or {}, counted or {}
         self._computed = Computed(data, there, counted)
@@ -276,12 +262,11 @@ class Predictor:
             ResultsError: no formula tells it, and it was not measured.
             UsageError: a share of an unknown demand, or no limit at all.
         """
-        settings, known = subject.settings, _with_demand(subject)
         needs, room = self.room(subject)
         sizes = [limit_in_bytes(limit, needs) for limit in limits]
         answers = WorkloadAnswers(
             subject.curves,
-            self._measured.get((str(settings.get("sweep")), subject.workload), ()),
+            self._measured.get((str(subject.settings.get("sweep")), subject.workload), ()),
             needs,
             room,
             self._computed.phase,
@@ -297,7 +282,7 @@ class Predictor:
         return Prediction(
             subject=subject,
             needs_bytes=needs,
-            needs_measured=known.demand_bytes is not None,
+            needs_measured=subject.of_demand.demand_bytes is not None,
             knee_bytes=counted.knee_bytes if counted else None,
             knee_between=counted.knee_between if counted else None,
             least_viable_bytes=room.least_bytes if room else None,
@@ -310,7 +295,7 @@ class Predictor:
 
         Each is None where it is not known.
         """
-        settings, known = subject.settings, _with_demand(subject)
+        settings, known = subject.settings, subject.of_demand
         try:
             needs = self._computed.needs_bytes(known)
         except CannotPredictError:
@@ -409,15 +394,13 @@ def source_of(
         groups[0] = _with_layers(groups[0], query)
     measured, counted, there = measured_limits(results), counted_by_workload(results), None
     if moved:
-        here = groups[0]
-        if query.network is not None:
-            # Data whose rounds were counted go first, then those with trials of what is asked for.
-            known = (
-                data
-                for data in tried
-                if any(one.workload in counted for one in tried_workloads(data, query))
-            )
-            here = [*known, *tried, here][0]
+        # Data whose rounds were counted go first, then those with trials of what is asked for.
+        known = [
+            data
+            for data in tried
+            if any(subject.workload in counted for subject in tried_workloads(data, query))
+        ]
+        here = [*known, *tried, groups[0]][0] if query.network is not None else groups[0]
         if here.calibration is None:
             what = f"no results with storage {moved.label} here, and no constants to compute them"
             raise ResultsError(what, remedy="measure the constants first: edgebench calibrate")
@@ -435,29 +418,134 @@ def _with_layers(data: DeviceData, query: WorkloadQuery) -> DeviceData:
     network, reference = query.network, query.reference
     if network is None:
         return data
-    names = network.split("+")
     if engine := file_engine(network):
         raise ResultsError(
             f"{network} was not measured below a limit here; networks in {engine.title} are "
             "predicted from their own trials alone",
             remedy=f"edgebench minimum {network}",
         )
-    tables = data.tables
-    if any(table_key(name, query.image) not in tables for name in names):
-        described: Mapping[str, Mapping[str, Any]] = describe_networks(
-            [network] if reference else names,
-            references={network: reference.to_json()} if reference else None,
-            image=query.image,
-            identity=caller_identity(),
-        )["networks"]
-        new = {table_key(name, query.image): one["table"] for name, one in described.items()}
-        tables = {**tables, **new}
-    return replace(data, tables=tables)
+    names = network.split("+")
+    if all(table_key(name, query.image) in data.tables for name in names):
+        return data
+    described: Mapping[str, Mapping[str, Any]] = describe_networks(
+        [network] if reference else names,
+        references={network: reference.to_json()} if reference else None,
+        image=query.image,
+        identity=caller_identity(),
+    )["networks"]
+    new = {table_key(name, query.image): one["table"] for name, one in described.items()}
+    return replace(data, tables={**data.tables, **new})
 
 
-def counted_by_workload(results: Results) -> dict[str, Counted]:
+def counted_by_workload(results: Results) -> dict[str, MissCurve]:
     """By a workload's id, whatever its storage, the counted points that are its own."""
     known = {one.workload: one for one in miss_curves(results) if one.points}
     keys = (key for sweep in results.sweeps for key in workloads_of(sweep.columns)[1])
     pairs = ((key.id, known.get(curve_workload(key))) for key in keys)
     return {workload: found for workload, found in pairs if found is not None}
+
+
+#: Settings that tell workloads of one network apart, with the values that most have.
+_APART = {"schedule": "bulk", "loader": "copy"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the networks, as it is alone; ``settings`` as ``bulk, copy``.
+
+    ``steady_bytes`` is what steady rounds use of its needs, ``library_bytes`` what it maps of
+    libraries beside them (None: not known), ``room`` what of them must have a place below the limit
+    or in swap.
+    """
+
+    network: str
+    settings: str
+    needs_bytes: float
+    steady_bytes: float
+    library_bytes: float | None
+    room: Room
+
+
+@dataclass(frozen=True)
+class Together:
+    """All of them: needs and steady sets add up, since processes share no weights."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def needs_bytes(self) -> float:
+        """What they need at once."""
+        return sum(part.needs_bytes for part in self.parts)
+
+    @property
+    def steady_bytes(self) -> float:
+        """What a steady round of each uses."""
+        return sum(part.steady_bytes for part in self.parts)
+
+    @property
+    def library_bytes(self) -> float | None:
+        """Libraries: the most that one maps is mapped by all, and no limit counts it."""
+        return max((p.library_bytes for p in self.parts if p.library_bytes), default=None)
+
+    @property
+    def largest(self) -> Part:
+        """The one whose steady rounds use most: what to shrink."""
+        return max(self.parts, key=lambda part: part.steady_bytes)
+
+    def finishes(self, limit_bytes: float) -> bool | None:
+        """Return whether all finish at a limit; None: too near to tell. They share the swap."""
+        rooms = [part.room for part in self.parts]
+        need_bytes, swap_bytes = sum(r.need_bytes for r in rooms), max(r.swap_bytes for r in rooms)
+        return Room(need_bytes, swap_bytes, max(r.margin for r in rooms)).finishes(limit_bytes)
+
+    def excess_bytes(self, limit_bytes: float) -> float:
+        """Return what steady rounds use beyond a limit: no less is read again in each."""
+        return max(0.0, self.steady_bytes - limit_bytes)
+
+    def to_json(self, limits: Sequence[float]) -> dict[str, Any]:
+        """Return plain data for ``json.dumps``."""
+        return {
+            "networks": [asdict(part) for part in self.parts],
+            "needs_bytes": self.needs_bytes,
+            "steady_bytes": self.steady_bytes,
+            "library_bytes": self.library_bytes,
+            "shrink": self.largest.network,
+            "at": [
+                {
+                    "limit_bytes": limit,
+                    "finishes": self.finishes(limit),
+                    "excess_bytes": self.excess_bytes(limit),
+                }
+                for limit in limits
+            ],
+        }
+
+
+def together(networks: Sequence[str], results: Path, asked: dict[str, Any]) -> Together:
+    """Return what networks need at once; of a network's workloads the most usual one counts.
+
+    Raises:
+        EdgebenchError: as :func:`source_of`; nothing tells what one of them needs or uses.
+    """
+    parts = []
+    for network in networks:
+        query = workload_query(network, **asked["settings"])
+        source = source_of(results, query, asked["device"], asked["swap_kind"])
+        subject, predictor = min(
+            source.workloads(),
+            key=lambda pair: sum(pair[0].settings.get(k) != usual for k, usual in _APART.items()),
+        )
+        needs_bytes, room = predictor.room(subject)
+        steady_bytes = predictor.steady_bytes(subject)
+        if needs_bytes is None or room is None or steady_bytes is None:
+            raise ResultsError(
+                f"nothing tells what steady rounds of {network} use",
+                remedy="edgebench calibrate --swap 2G, or measure all at once: edgebench measure "
+                "-- sh -c 'python3 a.py & python3 b.py & wait'",
+            )
+        trials = source.results.trials
+        own = trials.loc[trials["workload"] == subject.workload, "library_bytes"].dropna()
+        libraries = float(own.median()) if len(own) else None
+        settings = ", ".join(str(subject.settings.get(key)) for key in _APART)
+        parts.append(Part(network, settings, needs_bytes, steady_bytes, libraries, room))
+    return Together(tuple(parts))

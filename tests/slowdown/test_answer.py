@@ -15,8 +15,8 @@ from edgebench.results.miss_curve import MissCurve as Counted
 from edgebench.results.miss_curve import MissPoint
 from edgebench.results.times import Ratio, Spread
 from edgebench.slowdown.answer import Answer, MeasuredLimit, WorkloadAnswers, killed_for_memory
-from edgebench.slowdown.computed import CannotPredictError, Computed, ComputedPhase, Room
-from edgebench.slowdown.curves import Curve
+from edgebench.slowdown.computed import Computed, ComputedPhase, Room
+from edgebench.slowdown.curves import CannotPredictError, Curve
 from edgebench.slowdown.prediction import Predictor, QueriedWorkload
 from edgebench.slowdown.seconds import Source
 

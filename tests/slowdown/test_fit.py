@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from edgebench.errors import ResultsError
-from edgebench.slowdown.curves import Curve
-from edgebench.slowdown.fit import HeldOut, fit_all, fit_curve, measured_points
+from edgebench.slowdown.curves import Curve, HeldOut, fit_all, fit_curve, measured_points
 
 MIB = 1 << 20
 #: EdgeCaffe's published totals of four networks, in seconds, at these limits in MiB.

@@ -11,7 +11,6 @@ from made_workloads import MIB, WEIGHTS, curve, device, rows
 
 from edgebench.errors import ResultsError
 from edgebench.slowdown.computed import (
-    CannotPredictError,
     Room,
     layers_of,
     mapped_bytes,
@@ -20,6 +19,7 @@ from edgebench.slowdown.computed import (
     table_key,
     workload_of,
 )
+from edgebench.slowdown.curves import CannotPredictError
 from edgebench.slowdown.prediction import WorkloadQuery, find_workloads
 
 TABLES = {"net": rows(*WEIGHTS)}

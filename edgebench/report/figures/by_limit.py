@@ -18,8 +18,7 @@ from edgebench.errors import ResultsError
 from edgebench.report.figures import naming, style
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.workload_key import short_names
-from edgebench.slowdown.curves import PHASES, WHOLES, Curve, curves
-from edgebench.slowdown.fit import LEVEL
+from edgebench.slowdown.curves import LEVEL, PHASES, WHOLES, Curve, curves
 from edgebench.text import MIB, THROUGHPUT, per_second_words
 
 if TYPE_CHECKING:
