@@ -32,7 +32,7 @@ from edgebench.errors import EdgebenchError, MachineError, UsageError
 from edgebench.processes import caller_identity
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.trial.command import AskedLimits, asked_limits
-from edgebench.run.trial.output_rate import echo_to
+from edgebench.run.trial.process import echo_to
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session, open_session
 from edgebench.run.trial.trial import TrialFiles, run_trial

@@ -33,7 +33,7 @@ from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.run.sweep.trials import Progress, TrialLoop, open_trial_loop
 from edgebench.run.trial.controllers import ROOM
 from edgebench.run.trial.record import TrialRequest
-from edgebench.run.trial.storage import swap_areas
+from edgebench.run.trial.session import swap_areas
 from edgebench.safe_files import make_folder, replaced
 from edgebench.scenario.limits import WALK
 from edgebench.scenario.new_scenario import scenario_from_flags

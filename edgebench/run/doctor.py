@@ -393,7 +393,7 @@ def storage_check(target: CheckTarget) -> Observation:
     """Whether the disk of swap files can be held to a speed, and how fast it is by itself."""
     from edgebench.cgroups.files import DiskLimit
     from edgebench.cgroups.storage import prove_storage
-    from edgebench.run.trial.storage import proof_file
+    from edgebench.run.trial.session import proof_file
 
     parent = target.parent
     if parent is None or parent.ownership is None:

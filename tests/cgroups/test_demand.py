@@ -17,8 +17,7 @@ from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.cgroups.sampler_process import Demand, MapsLook, SamplerProcess, demand_of
-from edgebench.run.trial.process_readers import MapsReader
-from edgebench.run.trial.readers import Finished
+from edgebench.run.trial.readers import Finished, MapsReader
 
 MIB = 1 << 20
 #: What the kernel charges in batches, and what a process maps by the way.

@@ -26,7 +26,7 @@ from edgebench.measures.machine.system_files import (
     UnreadableError,
     whole_disk,
 )
-from edgebench.run.trial.storage import proof_file
+from edgebench.run.trial.session import proof_file
 from tests.trust.stranger import STRANGER
 
 _SPEED = parse_storage("read=20MB/s,write=10MB/s,read_iops=1000,write_iops=500")

@@ -15,7 +15,7 @@ from edgebench.layers.pipeline import build_pipeline, manifest
 from edgebench.layers.references import CONFIGURATIONS, parse_reference
 from edgebench.layers.schedules import Generate
 from edgebench.layers.sources import network_source
-from edgebench.run.trial.output_rate import trial_throughput
+from edgebench.run.trial.record import trial_throughput
 from edgebench.spans import events_to_phases, finished_spans
 from edgebench.workloads.recorder import NO_DESCRIPTORS, Recorder
 

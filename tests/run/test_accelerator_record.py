@@ -11,12 +11,12 @@ import pytest
 from edgebench.cgroups.interface import Counters
 from edgebench.measures.machine.system_files import ProcessMemory, SystemFiles, UnreadableError
 from edgebench.records import AcceleratorReport
-from edgebench.run.trial.process_readers import (
+from edgebench.run.trial.readers import (
     AcceleratorReader,
     AcceleratorReadings,
+    Finished,
     accelerator_report,
 )
-from edgebench.run.trial.readers import Finished
 
 TOTAL = {
     "to_bytes": 10,

@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from edgebench.errors import MachineError
-from edgebench.run.trial.background import BACKGROUND, INTERVALS, background_activity
+from edgebench.records import BACKGROUND, INTERVALS
+from edgebench.run.trial.launch import background_activity
 
 
 def children() -> set[psutil.Process]:
@@ -75,7 +76,7 @@ def test_a_background_that_does_not_fit_is_refused():
 def test_they_end_with_a_harness_that_is_killed():
     code = (
         "import sys, time\n"
-        "from edgebench.run.trial.background import background_activity\n"
+        "from edgebench.run.trial.launch import background_activity\n"
         "settings = {'background_bytes': 1 << 20, 'system_intervals_s': [1.0]}\n"
         "with background_activity(settings, '1'):\n"
         "    print('there', flush=True)\n"

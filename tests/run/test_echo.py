@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import pytest
 from terminal import Terminal
 
-from edgebench.run.trial.output_rate import echo_to
+from edgebench.run.trial.process import echo_to
 
 #: A title, colours, a control character of one byte in a character of two, and what is harmless.
 HOSTILE = b"\x1b]0;owned\x07\x1b[2J\xc2\x9b31m\r\x9b\tbar\n\xe2\x80\xaeend\n"

@@ -15,10 +15,9 @@ from edgebench.cgroups.interface import Cgroup, Counters
 from edgebench.cgroups.process_files import LEAST_BYTES, MappedFiles
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.cgroups.v2 import SOURCES
-from edgebench.run.trial import process_readers, used_files
-from edgebench.run.trial.process_readers import MapsReader, MapsReadings
-from edgebench.run.trial.readers import Finished
-from edgebench.run.trial.used_files import FilesReader
+from edgebench.run.trial import readers, trial_readers
+from edgebench.run.trial.readers import Finished, MapsReader, MapsReadings
+from edgebench.run.trial.trial_readers import FilesReader
 
 MIB = 1 << 20
 FINISHED = Finished(Counters(), None)
@@ -57,9 +56,9 @@ class Watched:
     ) -> None:
         self.reader = MapsReader(cast("Cgroup", group), is_limited=is_limited)
         self._now_ms, self._found, self._mapped = 0.0, MappedFiles(), 0
-        patch.setattr(process_readers, "mapped_bytes", lambda pids: self._mapped)
-        patch.setattr(process_readers, "mapped_files", lambda pids: self._found)
-        patch.setattr(process_readers.time, "monotonic", self._clock)
+        patch.setattr(readers, "mapped_bytes", lambda pids: self._mapped)
+        patch.setattr(readers, "mapped_files", lambda pids: self._found)
+        patch.setattr(readers.time, "monotonic", self._clock)
 
     def _clock(self) -> float:
         self._now_ms += 0.5
@@ -138,17 +137,17 @@ def test_maps_are_read_for_a_fiftieth_of_the_time(
     """The kernel stops changes of maps meanwhile."""
     watched = Watched(monkeypatch, Group(tmp_path))
     times = iter([0.0, took_ms / 1000])
-    monkeypatch.setattr(process_readers.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(readers.time, "monotonic", lambda: next(times))
     assert watched.look(None, 1) == pytest.approx(wait_s)
 
 
 def test_why_nothing_is_told_of_maps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ended = Watched(monkeypatch, Group(tmp_path)).seen
-    assert ended == MapsReadings([], None, 0, {"library_bytes": process_readers.NOT_LOOKED})
+    assert ended == MapsReadings([], None, 0, {"library_bytes": readers.NOT_LOOKED})
     for group in (Group(tmp_path, (1, 1), (1, 1)), Group(tmp_path)):
         blind = Watched(monkeypatch, group)
         blind.look(None, 1)
-        missing = {"library_bytes": process_readers.NOT_SHOWN}
+        missing = {"library_bytes": readers.NOT_SHOWN}
         assert blind.seen == MapsReadings([], None, None, missing)
     limited = Watched(monkeypatch, Group(tmp_path), is_limited=True)
     limited.look((5, 1, 1), 1)
@@ -196,7 +195,7 @@ def test_what_was_read_is_shared_among_the_files_that_were_open(
 
     One reads 1000 bytes with files of 1 and 3 MiB open, another 60 with the first; 100 more later.
     """
-    for module in (process_files, used_files):
+    for module in (process_files, trial_readers):
         monkeypatch.setattr(module, "_PROC", tmp_path / "proc")
     reader = FilesReader(cast("Any", SimpleNamespace(pids=lambda: (7, 8))))
 

@@ -16,17 +16,18 @@ from edgebench.records import LimitSetting
 from edgebench.run.trial import readers, trial
 from edgebench.run.trial.controllers import FAST_DISK
 from edgebench.run.trial.outcome import KillReader
-from edgebench.run.trial.process_readers import (
+from edgebench.run.trial.readers import (
     AcceleratorReader,
+    Finished,
     MapsReader,
     OutsideReader,
+    Reader,
+    ReaderLoop,
 )
-from edgebench.run.trial.readers import Finished, Reader, ReaderLoop
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session
 from edgebench.run.trial.trial import TrialFiles, _Measurement, run_trial
-from edgebench.run.trial.trial_readers import NoiseReader, SwapReader, TrialReaders
-from edgebench.run.trial.used_files import FilesReader
+from edgebench.run.trial.trial_readers import FilesReader, NoiseReader, SwapReader, TrialReaders
 
 MIB = 1 << 20
 FINISHED = Finished(Counters(), None)

@@ -9,7 +9,7 @@ import pytest
 from edgebench.cgroups.swap import SwapState
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.records import RoundCounts
-from edgebench.run.trial.round_sources import RoundSources, round_sources
+from edgebench.run.trial.record import RoundSources, round_sources
 from edgebench.workloads.events import ONLY_SWAP, VMSTAT
 
 HEAD = "Filename\tType\tSize\tUsed\tPriority\n"

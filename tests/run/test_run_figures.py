@@ -27,18 +27,18 @@ from edgebench.run.search.search import (
 from edgebench.run.trial.command import asked_limits
 from edgebench.run.trial.controllers import LimitAtBase, SwapCharge
 from edgebench.run.trial.outcome import SystemSwap
-from edgebench.run.trial.output_rate import NO_NUMBER, OutputRate, trial_throughput
-from edgebench.run.trial.round_sources import RecordedRounds
-from edgebench.run.trial.trial_readers import group_swap
-from edgebench.run.walk.control import (
+from edgebench.run.trial.process import NO_NUMBER, OutputRate
+from edgebench.run.trial.readers import group_swap
+from edgebench.run.trial.record import RecordedRounds, trial_throughput
+from edgebench.run.walk.control import WalkStep, walk_records
+from edgebench.run.walk.walk import (
+    Visit,
+    Visited,
     WalkedLimits,
-    WalkStep,
     killed_limit,
     points_after_kill,
     visited,
 )
-from edgebench.run.walk.records import walk_records
-from edgebench.run.walk.walk import Visit, Visited
 
 SECOND = 10**9
 #: Unlimited, and at 60, 30 and 20 % of 400 MiB: 240, 120 and 80 MiB.
@@ -425,7 +425,7 @@ def test_a_share_is_of_all_that_is_needed() -> None:
 def test_lines_count_from_the_first_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three came at 2 s and six later until 5 s: 2 a second; all at once are of the whole time."""
     clock = iter([100.0, 102.0, 200.0, 203.0])
-    monkeypatch.setattr("edgebench.run.trial.output_rate.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("edgebench.run.trial.process.time.monotonic", lambda: next(clock))
     rate = OutputRate()
     feed = rate.beside(None)
     for data in (b"no line yet", b"a\nb\nc\n", b"d\ne\nf\ng\n", b"h\ni\n"):

@@ -27,8 +27,7 @@ from edgebench.measures.machine.system_files import (
 )
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.trial.record import TrialRequest
-from edgebench.run.trial.session import Session, open_session
-from edgebench.run.trial.storage import StoragePlaces, swap_areas, weights_of
+from edgebench.run.trial.session import Session, StoragePlaces, open_session, swap_areas, weights_of
 from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.text import AS_IS
 from tests.chance import cgroups_named

@@ -21,12 +21,11 @@ from edgebench.errors import WorkloadError
 from edgebench.measures.gnu_time import GnuTime
 from edgebench.need import need_of
 from edgebench.records import FilesReport, LimitSetting, TrialRecord
-from edgebench.run.trial.process_readers import MapsReadings
-from edgebench.run.trial.readers import Finished
+from edgebench.run.trial.readers import Finished, MapsReadings
 from edgebench.run.trial.record import TrialRequest
-from edgebench.run.trial.session import Session, TrialSetup
+from edgebench.run.trial.session import LOOK_S, Session, TrialSetup, UsedFiles
 from edgebench.run.trial.trial import TrialFiles, run_trial
-from edgebench.run.trial.used_files import LOOK_S, FilesReadings, UsedFiles, files_report
+from edgebench.run.trial.trial_readers import FilesReadings, files_report
 from tests.chance import given_time
 
 MIB = 1 << 20

@@ -10,8 +10,8 @@ import pytest
 from edgebench.records import PhaseSum, RoundCounts
 from edgebench.results.results import load
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
-from edgebench.run.walk.control import MOST_ROUNDS, WalkStep, visited
-from edgebench.run.walk.walk import Visit
+from edgebench.run.walk.control import MOST_ROUNDS, WalkStep
+from edgebench.run.walk.walk import Visit, visited
 from edgebench.scenario.scenario import scenario_of
 from edgebench.spans import finished_spans
 from tests.quiet import Quiet

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from scenario.planner_worlds import MIB, World, points_of
 
 from edgebench.records import NOT_REACHED, TrialRecord, WalkReport, WorkingSet
-from edgebench.run.walk.control import NOT_MARKED, killed_limit, points_after_kill
+from edgebench.run.walk.control import NOT_MARKED
+from edgebench.run.walk.walk import killed_limit, points_after_kill
 from edgebench.scenario.points import MOST_AGAIN, PlannedTrial, WalkPlanner
 
 POINTS = points_of([60, 20], ("small", "large"))

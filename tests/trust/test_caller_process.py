@@ -18,8 +18,8 @@ from edgebench.measures import strategies
 from edgebench.measures.strategies import ErrorBar, Reading, Strategy, TrialData
 from edgebench.processes import Identity
 from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.trial.launch import StrategyTrial
 from edgebench.run.trial.record import TrialRequest
-from edgebench.run.trial.strategy_trial import StrategyTrial
 
 pytestmark = pytest.mark.process
 NOBODY = Identity(65534, 65534, (65534,), Path("/"))

@@ -21,10 +21,9 @@ from edgebench.measures.strategies import with_own_trial
 from edgebench.processes import Identity, cache_folder
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.trial.record import TrialRequest, unmade_record
-from edgebench.run.trial.session import Session, open_session
-from edgebench.run.trial.storage import weights_of
+from edgebench.run.trial.session import Session, open_session, weights_of
 from edgebench.run.trial.trial import TrialFiles, run_trial, run_trials
-from edgebench.run.walk.control import WalkedLimits, workload_points
+from edgebench.run.walk.walk import WalkedLimits, workload_points
 from edgebench.scenario.points import (
     PlannedTrial,
     Point,

@@ -24,7 +24,7 @@ from edgebench.errors import MachineError, UsageError, WorkloadError
 from edgebench.need import need_of
 from edgebench.processes import find_program
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.trial.output_rate import echo_to
+from edgebench.run.trial.process import echo_to
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import open_session
 from edgebench.run.trial.trial import TrialFiles, run_trial

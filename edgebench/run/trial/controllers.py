@@ -11,12 +11,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from pathlib import Path
 
 from edgebench.cgroups.files import is_busy
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.swap import Compressed, SwapRam
 from edgebench.errors import CgroupError, MachineError
-from edgebench.records import Doubt, SwapRamReport
+from edgebench.records import Doubt, SwapRamReport, TrialRecord
+from edgebench.run.trial.record import RecordedRounds
 from edgebench.text import MIB
 
 #: The setting of a workload that asks for a limit: bytes beyond what it uses then.
@@ -55,6 +57,18 @@ class LimitControl(AbstractContextManager["LimitControl"]):
         ``limits`` are those that it started with.
         """
         return limits
+
+    def records(
+        self, record: TrialRecord, events: Path, rounds: RecordedRounds
+    ) -> list[TrialRecord]:
+        """Return the records of a trial whose limit was moved, from that of the whole trial.
+
+        Args:
+            record: the whole trial's.
+            events: the trial's file of events.
+            rounds: which counts of its rounds are known.
+        """
+        return [record]
 
     def _reply(self, data: bytes) -> None:
         """Send the answer.

@@ -1,35 +1,39 @@
-"""How each kind of workload is started: its command, environment, open files, and evictions.
+"""What a trial starts: its workload, a strategy's profiler around it, a load in the background.
 
-A new kind (or framework) joins by one entry in :data:`KINDS`; nothing else changes.
+A new kind of workload (or framework) joins by one entry in :data:`KINDS`. A profiler that is not
+there, crashes or leaves nothing costs its own figures and nothing else.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import msgspec
+
+from edgebench.caller_process import CallError, call_as_caller, run_as_caller
 from edgebench.cgroups.interface import HotFiles
 from edgebench.errors import MachineError, WorkloadError
 from edgebench.layers.disk import drop_pages, weights_in
+from edgebench.measures.strategies import Reading, Strategy, StrategyOptions, with_own_trial
 from edgebench.measures.view import Descriptors
 from edgebench.processes import Identity, own_program, workload_environment
-from edgebench.run.trial.round_sources import RoundSources
-from edgebench.run.trial.used_files import files_at
-from edgebench.safe_files import open_to_read
+from edgebench.records import BACKGROUND, INTERVALS, TrialRecord
+from edgebench.run.trial.record import RoundSources, TrialRequest
+from edgebench.run.trial.session import files_at
+from edgebench.safe_files import make_folder, open_to_read, remove_folder, write
 from edgebench.text import choice_hint, printable
 from edgebench.workloads.events import WorkerSpec
 from edgebench.workloads.worker import WORKLOADS
-
-if TYPE_CHECKING:
-    from edgebench.run.trial.record import TrialRequest
 
 Settings = Mapping[str, Any]
 #: Why a trial under a limit has no such samples.
@@ -160,8 +164,6 @@ def run_reset(settings: Settings, identity: Identity | None) -> None:
     """
     if not (command := settings.get("reset")):
         return
-    from edgebench.caller_process import CallError, run_as_caller
-
     variables = environment_of(Launch((), dict(settings.get("env") or {})), identity)
     try:
         done = run_as_caller(command, identity, variables, cwd=settings.get("cwd"))
@@ -270,3 +272,140 @@ def open_descriptors(
         fds = (usage, peak, swap, stat, kernel, swap_io, descriptors["records"], control_fd)
         events = () if kind == "command" else (events_fd,)
         yield descriptors, [*events, *(fd for fd in fds if fd is not None)]
+
+
+_READ = "edgebench.measures.strategies:read_own_trial"
+
+
+@dataclass(frozen=True)
+class StrategyTrial:
+    """One strategy with the folder it may write to, for one trial.
+
+    Args:
+        strategy: which; one with a trial of its own.
+        options: what it is to do.
+        folder: made new, and removed after :meth:`keep_reading`.
+        target: where its reading is kept (``.json.gz``).
+    """
+
+    strategy: Strategy
+    options: StrategyOptions
+    folder: Path
+    target: Path
+
+    @classmethod
+    def of(cls, request: TrialRequest, folder: Path, target: Path) -> StrategyTrial:
+        """Return the trial of the request's strategy, its folder made."""
+        remove_folder(folder)
+        make_folder(folder, exist_ok=False)
+        options = StrategyOptions(request.dump_every_bytes, request.timeout_s)
+        strategy = with_own_trial()[str(request.strategy)].configured(options)
+        return cls(strategy, options, folder, target)
+
+    def wrap(self, start: Launch) -> Launch:
+        """Return the workload's command line as the strategy needs it.
+
+        ``env`` sets the strategy's variables past GNU time, which must not be profiled too.
+        """
+        command, env = self.strategy.wrap(start.argv, {}, self.folder)
+        if env:
+            command = ["env", *(f"{name}={value}" for name, value in env.items()), *command]
+        return replace(start, argv=tuple(command))
+
+    def keep_reading(
+        self, record: TrialRecord, events: Sequence[dict[str, Any]], identity: Identity | None
+    ) -> str:
+        """Keep the strategy's reading, made as that user; return why there is none, else ``""``."""
+        kind = type(self.strategy)
+        request = {
+            "strategy": f"{kind.__module__}:{kind.__qualname__}",
+            "options": asdict(self.options),
+            "folder": str(self.folder),
+            "record": record.to_json(),
+            "events": events,
+            "cpus": record.limits.cores or len(os.sched_getaffinity(0)),
+        }
+        try:
+            answer = call_as_caller(_READ, request, identity, imports=[kind.__module__])
+            reading = msgspec.convert(answer, Reading)
+        except (CallError, msgspec.ValidationError) as error:
+            return str(error)
+        finally:
+            remove_folder(self.folder)
+        data = json.dumps(reading.to_json(), separators=(",", ":")).encode()
+        write(self.target, gzip.compress(data, compresslevel=6))
+        return ""
+
+
+#: Where a record's notes keep what was read of the system.
+SYSTEM_MEMORY = "system_memory"
+#: So much of the machine's available memory is left to the trial.
+_LEFT_SHARE = 0.2
+_WAIT_S = 10.0
+
+
+@contextlib.contextmanager
+def background_activity(settings: Mapping[str, Any], trial: str) -> Iterator[dict[str, Any]]:
+    """Run the background load and the memory poll of these settings while the block runs.
+
+    Both are processes of their own outside the trial's cgroup, and end with the harness whatever
+    ends that: their stdin closes. Yields what the trial's record keeps of them, filled at the
+    block's end: readings of the system's memory, one mapping per interval.
+
+    Args:
+        settings: the point's; without :data:`BACKGROUND` and :data:`INTERVALS` nothing is started.
+        trial: its id seeds the load's amounts, which so differ in each trial.
+
+    Raises:
+        MachineError: too little memory for the load, or one of them did not start.
+    """
+    notes: dict[str, Any] = {}
+    with contextlib.ExitStack() as stack:
+        if most := settings.get(BACKGROUND):
+            import psutil
+
+            available = psutil.virtual_memory().available
+            if most > available * (1 - _LEFT_SHARE):
+                raise MachineError(
+                    f"a background of {most >> 20} MiB leaves too little of the "
+                    f"{available >> 20} MiB that this machine has available",
+                    where="key around.background",
+                    remedy='write a smaller one, as background = "64M", or end other programs',
+                )
+            stack.enter_context(_program("load", most, trial))
+        if intervals := settings.get(INTERVALS):
+            reader = stack.enter_context(_program("poll", *intervals))
+            yield notes
+            output, _ = reader.communicate(timeout=_WAIT_S)
+            notes[SYSTEM_MEMORY] = [json.loads(line) for line in output.splitlines()]
+        else:
+            yield notes
+
+
+@contextlib.contextmanager
+def _program(name: str, *words: object) -> Iterator[subprocess.Popen[str]]:
+    """Yield a program of ``background_programs.py``, once it says that it is ready."""
+    script = str(Path(__file__).with_name("background_programs.py"))
+    process = subprocess.Popen(
+        [sys.executable, "-I", script, name, *map(str, words)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout
+        if process.stdout.readline() != "ready\n":
+            _, error = process.communicate(timeout=_WAIT_S)
+            last = (error.strip().splitlines() or ["no reason given"])[-1]
+            raise MachineError(f"the background's {name} did not start: {last}")
+        yield process
+    finally:
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe:
+                pipe.close()
+        try:
+            process.wait(timeout=_WAIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

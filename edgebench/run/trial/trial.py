@@ -13,7 +13,7 @@ import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import structs
 
@@ -28,9 +28,11 @@ from edgebench.cgroups.sampler_process import (
 )
 from edgebench.cgroups.swap import swap_ram
 from edgebench.errors import EdgebenchError
+from edgebench.layers.references import COPY
 from edgebench.measures.gnu_time import gnu_time_command, read_report, report_file
 from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
-from edgebench.records import BACKGROUND, INTERVALS, Doubt, LimitSetting, SamplerReport, TrialRecord
+from edgebench.records import Doubt, LimitSetting, SamplerReport, TrialRecord
+from edgebench.results.live_file import EVENTS, LiveTrial, boot_id, write_live_trial
 from edgebench.run.trial.controllers import (
     FAST_DISK,
     ROOM,
@@ -39,6 +41,8 @@ from edgebench.run.trial.controllers import (
     SwapCharge,
 )
 from edgebench.run.trial.launch import (
+    StrategyTrial,
+    background_activity,
     check_start,
     environment_of,
     launch,
@@ -49,28 +53,33 @@ from edgebench.run.trial.launch import (
     worker_settings,
 )
 from edgebench.run.trial.outcome import kill_report
-from edgebench.run.trial.output_rate import OutputRate
-from edgebench.run.trial.process import ProcessEnd, WorkloadProcess
-from edgebench.run.trial.process_readers import accelerator_report, running
-from edgebench.run.trial.readers import Finished, ReaderLoop
+from edgebench.run.trial.process import OutputRate, ProcessEnd, WorkloadProcess
+from edgebench.run.trial.readers import (
+    Finished,
+    ReaderLoop,
+    accelerator_report,
+    group_swap,
+    running,
+)
 from edgebench.run.trial.record import (
     Measured,
     TrialRequest,
     faulty_record,
     record_of,
+    round_sources,
     utc_now,
 )
-from edgebench.run.trial.round_sources import round_sources
-from edgebench.run.trial.session import TrialSetup
-from edgebench.run.trial.storage import HeldStorage, StoragePlaces
-from edgebench.run.trial.trial_readers import Readings, TrialReaders, group_swap
-from edgebench.run.trial.used_files import PROGRAMS, files_report, is_warm
+from edgebench.run.trial.session import HeldStorage, StoragePlaces, TrialSetup
+from edgebench.run.trial.trial_readers import (
+    PROGRAMS,
+    Readings,
+    TrialReaders,
+    files_report,
+    is_warm,
+)
 from edgebench.safe_files import created, make_folder, write
 from edgebench.spans import first_round_end_ns
-
-if TYPE_CHECKING:
-    from edgebench.run.trial.strategy_trial import StrategyTrial
-    from edgebench.run.walk.control import WalkControl
+from edgebench.workloads.engines.engine import WHOLE
 
 #: Far above what a runtime's threads need; a fork bomb ends there, not with the machine.
 MOST_PIDS = 4096
@@ -152,15 +161,14 @@ def _recorded_trials(
     began, started_utc = time.monotonic(), utc_now()
     observer = None
     if request.strategy and files.reading:
-        from edgebench.run.trial.strategy_trial import StrategyTrial
-
         observer = StrategyTrial.of(request, files.work / f"{request.trial}-own", files.reading)
     run_reset(request.settings, setup.identity)
     places = StoragePlaces.of(request.settings, request.weights)
     held = setup.storage.hold(request.limits.storage, places)
     cgroup = setup.parent.create(f"{os.getpid()}-{request.trial}")
     try:
-        measured = _Measurement(setup, request, files, cgroup, observer, held).make()
+        measurement = _Measurement(setup, request, files, cgroup, observer, held)
+        measured = measurement.make()
     finally:
         cgroup.remove()
     total_s = time.monotonic() - began
@@ -169,11 +177,8 @@ def _recorded_trials(
         # Whatever a profiler left: it costs its own figures, and the sweep goes on.
         unread = replace(measured, missing={**measured.missing, "reading": why})
         record = record_of(request, unread, started_utc, total_s)
-    if measured.walk and request.walk:
-        from edgebench.run.walk.records import walk_records
-
-        rounds = measured.recorded_rounds
-        return walk_records(record, measured.walk, request.walk, files.events, rounds)
+    if control := measurement.control:
+        return control.records(record, files.events, measured.recorded_rounds)
     return [record]
 
 
@@ -210,23 +215,17 @@ class _Measurement:
         stat_s = setup.stat_interval_s or (STAT_INTERVAL_S if is_even else None)
         self.sampler = SamplerProcess(self.hot, files.work, setup.interval_s, stat_s)
         self.rate = OutputRate(settings.get("throughput_pattern"))
-        events_copy = None
-        if files.live:
-            from edgebench.results.live_file import EVENTS
-
-            events_copy = files.work / EVENTS
+        events_copy = files.work / EVENTS if files.live else None
         self.process = WorkloadProcess(self.rate.beside(setup.echo), events_copy)
         self.readers = TrialReaders.of(setup, request, cgroup, limited=self.is_limited)
         self.charge = self._swap_charge()
-        self.walk: WalkControl | None = None
         self.control: LimitControl | None = None
         if request.walk:
-            from edgebench.layers.references import COPY
             from edgebench.run.walk.control import WalkControl
 
             maps = settings.get("loader") not in (None, COPY)
             parts = cgroup, request.walk, self.asked.swap_bytes, self.process, self.rounds
-            self.control = self.walk = WalkControl(*parts, maps_weights=maps)
+            self.control = WalkControl(*parts, maps_weights=maps)
         elif ROOM in settings:
             self.control = LimitAtBase(cgroup, settings[ROOM], self.asked.swap_bytes)
 
@@ -256,13 +255,7 @@ class _Measurement:
     def make(self) -> Measured:
         """Measure the workload from outside; keep its samples, events and log."""
         request, files, sampler = self.request, self.files, self.sampler
-        surroundings: dict[str, Any] = {}
-        with ExitStack() as stack:
-            if request.settings.get(BACKGROUND) or request.settings.get(INTERVALS):
-                from edgebench.run.trial.background import background_activity
-
-                activity = background_activity(request.settings, request.trial)
-                surroundings = stack.enter_context(activity)
+        with background_activity(request.settings, request.trial) as surroundings:
             sampler.start()
             try:
                 if files.live:
@@ -283,8 +276,6 @@ class _Measurement:
 
     def _show(self, path: Path) -> None:
         """Write what others can read of the trial while it runs."""
-        from edgebench.results.live_file import LiveTrial, boot_id, write_live_trial
-
         request = self.request
         live = LiveTrial(
             trial=request.trial,
@@ -437,19 +428,14 @@ class _Measurement:
             broken_limits=[] if moves else self._changed_limits(),
             doubts=[*readings.swap.doubts, *charge.doubts()],
             rounds=self.rounds,
-            walk=self.walk,
         )
 
     def _samples(
         self, finished: Finished, readings: Readings, events: list[dict[str, Any]]
     ) -> SampleSummary:
-        until_ns = None
-        if "schedule" in self.request.settings:
-            from edgebench.workloads.engines.engine import WHOLE
-
-            if self.request.settings["schedule"] == WHOLE:
-                # A program loads its network once; further rounds load it anew, beside the first.
-                until_ns = first_round_end_ns(events)
+        # A program loads its network once; further rounds load it anew, beside the first.
+        is_whole = self.request.settings.get("schedule") == WHOLE
+        until_ns = first_round_end_ns(events) if is_whole else None
         resident = None
         if readings.files and readings.files.processes and finished.gnu_time:
             # GNU time is one of the processes, and tells what the largest of them had.

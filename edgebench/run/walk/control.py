@@ -1,14 +1,13 @@
-"""Moves the limit of a living trial between its rounds, and keeps what each limit came to."""
+"""Move the limit of a living trial between its rounds, and make a record of each limit."""
 
 from __future__ import annotations
 
 import gzip
-import mmap
-import os
-import statistics
+import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from msgspec import structs
@@ -18,26 +17,24 @@ from edgebench.cgroups.process_files import TouchedPages, forget_touched, touche
 from edgebench.errors import CgroupError
 from edgebench.knee import EQUAL_SHARE, KneeBracket, settled
 from edgebench.records import (
+    DEMAND,
     NOT_REACHED,
-    UP,
-    Direction,
     Doubt,
-    LimitSetting,
     PhaseSum,
     RoundCounts,
     TrialRecord,
+    WalkReport,
     WorkingSet,
+    is_count,
 )
-from edgebench.results.times import LEAST, reads_of, steadiness
+from edgebench.results.times import LEAST, steadiness
 from edgebench.run.trial.controllers import LimitControl
 from edgebench.run.trial.process import WorkloadProcess, events_of
-from edgebench.run.trial.record import utc_now
-from edgebench.run.trial.round_sources import RoundSources
-from edgebench.run.trial.trial_readers import group_swap
-from edgebench.run.walk.walk import Visit, Visited, walk
-from edgebench.scenario.points import Point, limits_of, series_of
-from edgebench.spans import NO_ROUND, events_to_phases, finished_spans
-from edgebench.text import MIB
+from edgebench.run.trial.readers import group_swap
+from edgebench.run.trial.record import RecordedRounds, RoundSources, utc_now
+from edgebench.run.walk.walk import CHARGED_BYTES, Visit, WalkedLimits, visited, walk
+from edgebench.safe_files import write
+from edgebench.spans import NO_ROUND, collections_s, events_to_phases, finished_spans
 from edgebench.workloads.events import GO, STOP
 
 #: Pages of files that the cgroup is charged for; swapped pages that are kept are not among them.
@@ -113,23 +110,6 @@ def working_set(
     )
 
 
-def visited(phases: Sequence[PhaseSum], counts: Sequence[RoundCounts]) -> Visited:
-    """Medians of the steady rounds: seconds, and bytes read; these of the last that read alike.
-
-    Of a single round, which a kill may leave, they are its own; nothing where there is none.
-    """
-    rounds = [phase for phase in phases if phase.phase == "round"]
-    if not rounds:
-        return Visited()
-    places = steadiness([phase.wall_s for phase in rounds]).rounds or (0,)
-    reads = reads_of((one.round for one in rounds), counts)
-    known = [read for place in settled(reads) or places if (read := reads[place]) is not None]
-    return Visited(
-        statistics.median(rounds[place].wall_s for place in places),
-        round(statistics.median(known)) if known else None,
-    )
-
-
 #: How events begin that tell of a trial as a whole, in any of its rounds.
 _OF_THE_TRIAL = b'{"event": "accelerator"'
 #: The most kept of packed events, whatever a worker sends; then no more room is made.
@@ -186,7 +166,7 @@ class WalkStep:
         before, now = self.swapped[-2:] if len(self.swapped) > 1 else (None, None)
         if limit is not None and before is not None and now is not None:
             # As much as shifts the knee.
-            least = max(_CHARGED_PAGES * mmap.PAGESIZE, EQUAL_SHARE * limit)
+            least = max(CHARGED_BYTES, EQUAL_SHARE * limit)
             if abs(now - before) > least:
                 return False
         if limit is not None and settled([one.in_bytes for one in self.counts]):
@@ -285,6 +265,12 @@ class WalkControl(LimitControl):
             self._limits.moved(self._limits.setting(visit.memory_bytes))
         return True
 
+    def records(
+        self, record: TrialRecord, events: Path, rounds: RecordedRounds
+    ) -> list[TrialRecord]:
+        """Return a record of each limit, as if each were a trial."""
+        return walk_records(record, self, self._limits, events, rounds)
+
     def _put_away(self, step: WalkStep) -> None:
         """Pack the events of a step that is left; the first one's tell of the whole trial too."""
         packed = sum(len(one.packed) for one in self.steps)
@@ -296,126 +282,162 @@ class WalkControl(LimitControl):
         self._step_bytes = self._read_bytes
 
 
-#: So many pages the kernel charges at once, for each CPU: limits closer together are the same.
-_CHARGED_PAGES = 64
-#: Labels of shares are written to this part of the demand.
-_LABEL_PART = 0.001
+#: Counted over the whole process, through all of its limits.
+_WHOLE = (
+    *("cpu_s", "user_s", "system_s", "gnu_time_maxrss_bytes", "major_faults", "minor_faults"),
+    *("swapped_in_bytes", "swapped_out_bytes", "refault_anon", "refault_file", "io_read_bytes"),
+    *("io_write_bytes", "limit_hits", "sampled_peak_bytes", "swap_peak_bytes"),
+)
+#: How the process ended, and what stands in the first record alone.
+_END = (
+    *("reason", "ended_in", "exit_code", "signal"),
+    *("oom_kills", "killed_with_swap_free", "kill"),
+)
+_OF_THE_FIRST = ("harness_s", "other_swap_bytes", "sampler", "swap_ram", "accelerator")
+_WHY_NOT = "counted over a whole walk, not at each of its limits"
+_WHY_NO_DEMAND = "in a walk the statistics that show demand are not read: that can prevent a kill"
+#: Unlimited rounds that differ by more, from a walk's start to its end, are said.
+_DRIFT = 0.05
+#: A working set of which a larger part lies in huge pages may be too large by as much.
+_HUGE_PART = 0.05
 
 
-@dataclass(frozen=True)
-class WalkedLimits:
-    """The limits of one workload.
-
-    Args:
-        points: the scenario's points of the workload, the unlimited one first.
-        demand_bytes: what shares are of; 0 where there are none.
-        target: how well the knee is to be known, as a share of the limit.
-        killed: the largest limit at which a walk of the workload was killed before, with what its
-            rounds had come to; empty: at none. A walk doesn't go there again.
-        moved: told each limit that a walk comes to; None: nobody is.
-    """
-
-    points: tuple[Point, ...]
-    demand_bytes: int
-    target: float
-    killed: Mapping[int, Visited] = field(default_factory=dict)
-    moved: Callable[[LimitSetting], None] | None = None
-
-    @property
-    def scenario_bytes(self) -> tuple[int, ...]:
-        """The scenario's limits, but for those at which it was killed."""
-        return tuple(size for size in self._settings if size > max(self.killed, default=0))
-
-    @property
-    def step_bytes(self) -> int:
-        """Limits closer together than this are the same."""
-        charged = _CHARGED_PAGES * mmap.PAGESIZE * (os.cpu_count() or 1)
-        shown = int(self.demand_bytes * _LABEL_PART) if self._shares else MIB // 10
-        return max(charged, -(-shown // mmap.PAGESIZE) * mmap.PAGESIZE)
-
-    def after(self, records: Sequence[TrialRecord], again: bool) -> WalkedLimits:
-        """Return the same, by what the sweep's trials came to.
-
-        Args:
-            records: of the sweep so far.
-            again: whether the walk goes on where one before was killed.
-        """
-        left = points_after_kill(self.points, records) if again else self.points
-        return replace(self, points=left, killed=killed_limit(self.points, records))
-
-    def setting(self, memory_bytes: int | None) -> LimitSetting:
-        """Return the limits of a trial at that limit of memory, with its label."""
-        if memory_bytes is None:
-            return self.points[0].limits
-        known = self._settings.get(memory_bytes)
-        if known is not None:
-            return known[1]
-        share = 100 * memory_bytes / self.demand_bytes if self._shares else 0.0
-        label = f"{share:.1f}%" if self._shares else f"{memory_bytes / MIB:.1f}M"
-        return structs.replace(self.points[0].limits, label=label, memory_bytes=memory_bytes)
-
-    def point(self, memory_bytes: int | None, direction: Direction | None) -> str:
-        """Return the point that it is of; the way up has points of its own."""
-        if memory_bytes is None:
-            return self.points[0].id
-        known = self._settings.get(memory_bytes)
-        name = known[0] if known else f"{self.points[0].id}-{memory_bytes}"
-        return f"{name}-{UP}" if direction == UP else name
-
-    @property
-    def _settings(self) -> dict[int, tuple[str, LimitSetting]]:
-        """Bytes → point and limits, of the scenario's limits."""
-        resolved = ((point.id, limits_of(point, self.demand_bytes)) for point in self.points)
-        return {at.memory_bytes: (name, at) for name, at in resolved if at.memory_bytes is not None}
-
-    @property
-    def _shares(self) -> bool:
-        return any(point.share is not None for point in self.points)
-
-
-def workload_points(unlimited: Point, points: Sequence[Point]) -> tuple[Point, ...]:
-    """Return a workload's points: without a limit first, then at all of its limits."""
-    found = next(own for own in series_of(points) if unlimited in own)
-    return unlimited, *(point for point in found if point != unlimited)
-
-
-def points_after_kill(points: Sequence[Point], records: Sequence[TrialRecord]) -> tuple[Point, ...]:
-    """Return the points that a walk after a killed one visits.
-
-    The unlimited one and the lowest that finished; where a closer look was killed between limits
-    that finished, the lowest above it.
+def walk_records(
+    whole: TrialRecord,
+    control: WalkControl,
+    limits: WalkedLimits,
+    events: Path,
+    rounds: RecordedRounds,
+) -> list[TrialRecord]:
+    """Return each limit's record, its events written; the first is the trial's own, of its start.
 
     Args:
-        points: the scenario's of the workload, the unlimited one first.
-        records: of the sweep so far.
+        whole: the record of the process as a trial without a limit.
+        control: what moved its limit.
+        limits: through which it went.
+        events: the trial's file of events; those of its further limits get files beside it.
+        rounds: which counts of rounds are known.
     """
-    sizes = {
-        record.point: record.limit_bytes
-        for record in records
-        if record.walk and record.direction == "down" and record.outcome == "ok"
+    left = control.read_events()
+    # What an unfinished round left belongs to its limit, the last words to the trial.
+    control.steps[0 if whole.outcome == "ok" else -1].events += left
+    references = _references(control.steps)
+    records = []
+    for number, step in enumerate(control.steps):
+        own_events = step.every_event()
+        reference_s = references.get(number)
+        record = _record_at(whole, control, limits, number, own_events, rounds, reference_s)
+        records.append(record)
+        file = events.with_name(f"{record.trial}{''.join(events.suffixes)}") if number else events
+        limit = {
+            "event": "limit",
+            "t_ns": step.start_ns,
+            "limit_bytes": step.applied_bytes,
+            "direction": step.visit.direction,
+        }
+        lines = "".join(json.dumps(event) + "\n" for event in (limit, *own_events))
+        write(file, gzip.compress(lines.encode(), compresslevel=1))
+    return records
+
+
+def _record_at(
+    whole: TrialRecord,
+    control: WalkControl,
+    limits: WalkedLimits,
+    number: int,
+    events: Sequence[dict[str, Any]],
+    rounds: RecordedRounds,
+    reference_s: float | None,
+) -> TrialRecord:
+    """Build the record of one limit.
+
+    The first has what is of the whole process, the last one how that ended.
+    """
+    step, is_last = control.steps[number], number == len(control.steps) - 1
+    memory_bytes, limit = step.visit.memory_bytes, step.applied_bytes
+    spans: list[Any] = [event.get("peak_bytes") for event in events]
+    peak = max(filter(is_count, spans), default=None)
+    missing = {
+        **whole.missing,
+        **dict.fromkeys(_WHOLE, _WHY_NOT),
+        **dict.fromkeys(DEMAND, _WHY_NO_DEMAND),
     }
-    finished = [point for point in points[1:] if sizes.get(point.id)]
-    killed = max(killed_limit(points, records), default=0)
-    above = [point for point in finished if (sizes[point.id] or 0) > killed]
-    lowest = min(above, key=lambda point: sizes[point.id] or 0, default=None)
-    left = [point for point in points[1:] if point not in finished or point is lowest]
-    return points[0], *left
+    record = structs.replace(
+        whole,
+        **dict.fromkeys((*_WHOLE, *DEMAND, "demand_source")),
+        point=limits.point(memory_bytes, step.visit.direction),
+        limits=limits.setting(memory_bytes),
+        direction=step.visit.direction,
+        limit_bytes=limit,
+        peak_bytes=peak,
+        saturated=None if peak is None else limit is not None and peak >= limit,
+        collections_s=collections_s(events),
+        walk=WalkReport(whole.trial, number, step.round_s, reference_s),
+        # The first and the last have more than rounds: what came before them, what is left of one.
+        phases=step.phases if number and not is_last else events_to_phases(events),
+        round_counts=rounds.known(step.counts),
+        round_sources=rounds.sources,
+        missing=missing,
+    )
+    if whole.outcome != "ok" and not is_last:
+        record = structs.replace(record, outcome="ok", **dict.fromkeys(_END))
+    if number:
+        missing.pop("other_swap_bytes", None)
+        return structs.replace(
+            record,
+            **dict.fromkeys(_OF_THE_FIRST),
+            trial=f"{whole.trial}-{number:02d}",
+            started_utc=step.started_utc,
+            wall_s=(step.end_ns - step.start_ns) / 1e9 if step.end_ns else None,
+            gnu_time={},
+            notes={},
+            noise={},
+            doubts=[],
+        )
+    if control.working_set.missing:
+        missing["working_set"] = control.working_set.missing
+    doubts = [*whole.doubts, *_doubts(control, limits)]
+    return structs.replace(record, working_set=control.working_set.found, doubts=doubts)
 
 
-def killed_limit(points: Sequence[Point], records: Iterable[TrialRecord]) -> dict[int, Visited]:
-    """Return the largest limit at which a walk of these points was killed; empty: none was.
+def _references(steps: Sequence[WalkStep]) -> dict[int, float]:
+    """For each finished step the unlimited round as it was then, seconds."""
+    known = {
+        number: _steady_s(step)
+        for number, step in enumerate(steps)
+        if step.visit.memory_bytes is None and step.end_ns
+    }
+    found = dict(known)
+    for number, step in enumerate(steps):
+        before = max((n for n in known if n < number), default=None)
+        after = min((n for n in known if n > number), default=None)
+        if number in known or before is None or after is None:
+            continue
+        start, end = steps[before].end_ns, steps[after].start_ns
+        share = ((step.start_ns + step.end_ns) / 2 - start) / max(1, end - start)
+        found[number] = known[before] + share * (known[after] - known[before])
+    return found
 
-    A fresh process may be killed by its start, where one that has started lives.
-    """
-    names = {point.id for point in points}
-    ended = (one for one in records if one.walk and one.outcome == "oom-killed")
-    killed = [one for one in ended if one.limit_bytes and walked_point(one) in names]
-    if not killed:
-        return {}
-    largest = max(killed, key=lambda one: one.limit_bytes or 0)
-    return {largest.limit_bytes or 0: visited(largest.phases, largest.round_counts)}
+
+def _steady_s(step: WalkStep) -> float:
+    return visited(step.phases, step.counts).seconds or 0.0
 
 
-def walked_point(record: TrialRecord) -> str:
-    """Return the scenario's point that the record is of, or beside which a walk looked closer."""
-    return record.point.partition("-")[0]
+def _doubts(control: WalkControl, limits: WalkedLimits) -> list[Doubt]:
+    """Return what the user should know of the walk as a whole."""
+    doubts = [control.refused] if control.refused else []
+    knee = control.knee
+    if knee and knee.known_to > limits.target:
+        is_wide = knee.high_bytes - knee.low_bytes >= 2 * limits.step_bytes
+        apart = "knee_left" if is_wide else "knee_close"
+        kind = "knee_disagree" if knee.disagree else apart
+        sizes = {"low_bytes": knee.low_bytes, "high_bytes": knee.high_bytes}
+        shares = {"known_share": knee.known_to, "wanted_share": limits.target}
+        doubts.append(Doubt(kind, {**sizes, **shares}))
+    watched = control.working_set
+    if watched.found and watched.huge_bytes > _HUGE_PART * watched.found.total_bytes:
+        doubts.append(Doubt("huge_pages", {"huge_bytes": watched.huge_bytes}))
+    free = [s for s in control.steps if s.visit.memory_bytes is None and s.end_ns]
+    if len(free) > 1 and abs(drift := _steady_s(free[-1]) / _steady_s(free[0]) - 1) > _DRIFT:
+        doubts.append(Doubt("drift", {"drift_share": drift}))
+    return doubts

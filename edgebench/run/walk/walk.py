@@ -1,4 +1,4 @@
-"""The limits of a walk, chosen as it goes: a trial whose limit is moved while it lives.
+"""Which limits a walk visits: a trial whose limit is moved while it lives.
 
 It begins without a limit and goes down through the scenario's limits; those between two that read
 the same on the plateau and the tightest one are left out. Then it goes up again until both ways
@@ -15,8 +15,13 @@ closer between it and the limits that it finished at.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+import mmap
+import os
+import statistics
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from msgspec import structs
 
 from edgebench.knee import (
     KNEE_SHARE,
@@ -26,9 +31,17 @@ from edgebench.knee import (
     equal_bytes,
     medians,
     plateau_of,
+    settled,
 )
-from edgebench.records import Direction
+from edgebench.records import UP, Direction, LimitSetting, PhaseSum, RoundCounts, TrialRecord
+from edgebench.results.times import reads_of, steadiness
+from edgebench.scenario.points import Point, limits_of, series_of
+from edgebench.text import MIB
 
+#: The kernel charges so much at once, for each CPU: limits closer together are the same.
+CHARGED_BYTES = 64 * mmap.PAGESIZE
+#: Labels of shares are written to this part of the demand.
+_LABEL_PART = 0.001
 #: Visits on the way down at most, closer looks among them.
 MOST_LIMITS = 24
 #: Visits of each limit around the knee.
@@ -202,3 +215,139 @@ def _between(knee: KneeBracket, step_bytes: int) -> int | None:
     if high - low < 2 * step_bytes:
         return None
     return round(math.sqrt(low * high) / step_bytes) * step_bytes
+
+
+@dataclass(frozen=True)
+class WalkedLimits:
+    """The limits of one workload.
+
+    Args:
+        points: the scenario's points of the workload, the unlimited one first.
+        demand_bytes: what shares are of; 0 where there are none.
+        target: how well the knee is to be known, as a share of the limit.
+        killed: the largest limit at which a walk of the workload was killed before, with what its
+            rounds had come to; empty: at none. A walk doesn't go there again.
+        moved: told each limit that a walk comes to; None: nobody is.
+    """
+
+    points: tuple[Point, ...]
+    demand_bytes: int
+    target: float
+    killed: Mapping[int, Visited] = field(default_factory=dict)
+    moved: Callable[[LimitSetting], None] | None = None
+
+    @property
+    def scenario_bytes(self) -> tuple[int, ...]:
+        """The scenario's limits, but for those at which it was killed."""
+        return tuple(size for size in self._settings if size > max(self.killed, default=0))
+
+    @property
+    def step_bytes(self) -> int:
+        """Limits closer together than this are the same."""
+        charged = CHARGED_BYTES * (os.cpu_count() or 1)
+        shown = int(self.demand_bytes * _LABEL_PART) if self._shares else MIB // 10
+        return max(charged, -(-shown // mmap.PAGESIZE) * mmap.PAGESIZE)
+
+    def after(self, records: Sequence[TrialRecord], again: bool) -> WalkedLimits:
+        """Return the same, by what the sweep's trials came to.
+
+        Args:
+            records: of the sweep so far.
+            again: whether the walk goes on where one before was killed.
+        """
+        left = points_after_kill(self.points, records) if again else self.points
+        return replace(self, points=left, killed=killed_limit(self.points, records))
+
+    def setting(self, memory_bytes: int | None) -> LimitSetting:
+        """Return the limits of a trial at that limit of memory, with its label."""
+        if memory_bytes is None:
+            return self.points[0].limits
+        known = self._settings.get(memory_bytes)
+        if known is not None:
+            return known[1]
+        share = 100 * memory_bytes / self.demand_bytes if self._shares else 0.0
+        label = f"{share:.1f}%" if self._shares else f"{memory_bytes / MIB:.1f}M"
+        return structs.replace(self.points[0].limits, label=label, memory_bytes=memory_bytes)
+
+    def point(self, memory_bytes: int | None, direction: Direction | None) -> str:
+        """Return the point that it is of; the way up has points of its own."""
+        if memory_bytes is None:
+            return self.points[0].id
+        known = self._settings.get(memory_bytes)
+        name = known[0] if known else f"{self.points[0].id}-{memory_bytes}"
+        return f"{name}-{UP}" if direction == UP else name
+
+    @property
+    def _settings(self) -> dict[int, tuple[str, LimitSetting]]:
+        """Bytes → point and limits, of the scenario's limits."""
+        resolved = ((point.id, limits_of(point, self.demand_bytes)) for point in self.points)
+        return {at.memory_bytes: (name, at) for name, at in resolved if at.memory_bytes is not None}
+
+    @property
+    def _shares(self) -> bool:
+        return any(point.share is not None for point in self.points)
+
+
+def workload_points(unlimited: Point, points: Sequence[Point]) -> tuple[Point, ...]:
+    """Return a workload's points: without a limit first, then at all of its limits."""
+    found = next(own for own in series_of(points) if unlimited in own)
+    return unlimited, *(point for point in found if point != unlimited)
+
+
+def points_after_kill(points: Sequence[Point], records: Sequence[TrialRecord]) -> tuple[Point, ...]:
+    """Return the points that a walk after a killed one visits.
+
+    The unlimited one and the lowest that finished; where a closer look was killed between limits
+    that finished, the lowest above it.
+
+    Args:
+        points: the scenario's of the workload, the unlimited one first.
+        records: of the sweep so far.
+    """
+    sizes = {
+        record.point: record.limit_bytes
+        for record in records
+        if record.walk and record.direction == "down" and record.outcome == "ok"
+    }
+    finished = [point for point in points[1:] if sizes.get(point.id)]
+    killed = max(killed_limit(points, records), default=0)
+    above = [point for point in finished if (sizes[point.id] or 0) > killed]
+    lowest = min(above, key=lambda point: sizes[point.id] or 0, default=None)
+    left = [point for point in points[1:] if point not in finished or point is lowest]
+    return points[0], *left
+
+
+def killed_limit(points: Sequence[Point], records: Iterable[TrialRecord]) -> dict[int, Visited]:
+    """Return the largest limit at which a walk of these points was killed; empty: none was.
+
+    A fresh process may be killed by its start, where one that has started lives.
+    """
+    names = {point.id for point in points}
+    ended = (one for one in records if one.walk and one.outcome == "oom-killed")
+    killed = [one for one in ended if one.limit_bytes and walked_point(one) in names]
+    if not killed:
+        return {}
+    largest = max(killed, key=lambda one: one.limit_bytes or 0)
+    return {largest.limit_bytes or 0: visited(largest.phases, largest.round_counts)}
+
+
+def walked_point(record: TrialRecord) -> str:
+    """Return the scenario's point that the record is of, or beside which a walk looked closer."""
+    return record.point.partition("-")[0]
+
+
+def visited(phases: Sequence[PhaseSum], counts: Sequence[RoundCounts]) -> Visited:
+    """Medians of the steady rounds: seconds, and bytes read; these of the last that read alike.
+
+    Of a single round, which a kill may leave, they are its own; nothing where there is none.
+    """
+    rounds = [phase for phase in phases if phase.phase == "round"]
+    if not rounds:
+        return Visited()
+    places = steadiness([phase.wall_s for phase in rounds]).rounds or (0,)
+    reads = reads_of((one.round for one in rounds), counts)
+    known = [read for place in settled(reads) or places if (read := reads[place]) is not None]
+    return Visited(
+        statistics.median(rounds[place].wall_s for place in places),
+        round(statistics.median(known)) if known else None,
+    )
