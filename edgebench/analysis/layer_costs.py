@@ -72,8 +72,8 @@ def layer_cost_tables(results: Results) -> LayerCostTables:
     Raises:
         ResultsError: no workload has layers and an unlimited trial that finished.
     """
+    from edgebench.results.columns import DISTINCT
     from edgebench.results.frames import answering_rows
-    from edgebench.results.trial_columns import DISTINCT
 
     tables: list[LayerCostTable] = []
     left_out: list[str] = []

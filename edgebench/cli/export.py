@@ -14,7 +14,7 @@ from edgebench.cli.options import results_argument
 from edgebench.cli.output import print_next, print_warnings, typed_path
 from edgebench.errors import ResultsError, UsageError
 from edgebench.extras import need
-from edgebench.results.trial_columns import FRACTIONS, trials_csv
+from edgebench.results.columns import FRACTIONS, trials_csv
 from edgebench.results.workload_key import brief_names
 from edgebench.text import csv_cell
 

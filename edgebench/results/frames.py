@@ -18,10 +18,7 @@ import pandas as pd
 
 from edgebench.errors import ResultsError
 from edgebench.records import PhaseSum, TrialRecord, is_count, is_number
-from edgebench.results.miss_curve import MissCurve
-from edgebench.results.sweep_reader import Sweep, events_of, read_each, settings_columns
-from edgebench.results.times import STEADY, round_stages
-from edgebench.results.trial_columns import (
+from edgebench.results.columns import (
     BOOLS,
     IDENTITY,
     LIMITS,
@@ -32,6 +29,10 @@ from edgebench.results.trial_columns import (
     trial_names,
     trial_values,
 )
+from edgebench.results.miss_curve import MissCurve
+from edgebench.results.sweep_reader import Sweep, events_of, read_each
+from edgebench.results.times import STEADY, round_stages
+from edgebench.results.workload_key import settings_columns
 from edgebench.safe_files import check_unpacked, open_to_read
 from edgebench.spans import Span, finished_spans
 

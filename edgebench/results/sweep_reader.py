@@ -9,9 +9,8 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import shlex
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +20,7 @@ import msgspec
 
 from edgebench.errors import ResultsError
 from edgebench.measures.strategies import Reading
-from edgebench.records import UP, TrialRecord, is_number
+from edgebench.records import UP, TrialRecord
 from edgebench.results.columns import ColumnTable, columns_of
 from edgebench.results.layout import (
     COMPLETE,
@@ -45,14 +44,11 @@ from edgebench.results.layout import (
 )
 from edgebench.safe_files import open_to_read, read_end, read_text
 from edgebench.text import format_size, printable
-from edgebench.workloads.memory_settings import DEFAULT
 
 Found = TypeVar("Found")
 NO_RESULTS_REMEDY = "make some: edgebench run quickstart"
 #: A little more than a trial's events may come to.
 _MOST_BYTES, _MOST_VALUES = 144 << 20, 7_000_000
-#: Kinds of workload with the setting ``gc``.
-COLLECTED = ("inference", "training", "convolution", "scan", "hot-base")
 _TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 #: How much of a trial's log is read.
 _END_BYTES = 4096
@@ -265,23 +261,6 @@ def sweep_folders(path: Path) -> list[Path]:
         raise ResultsError(what, where=str(path), remedy=NO_RESULTS_REMEDY)
     # Names begin with the time the sweep began.
     return sorted(shown, key=lambda folder: folder.name)
-
-
-def settings_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings as plain columns: networks joined by ``+``, a command as one would type it.
-
-    Mappings and lists (weights' folders, environment variables) stay in the record alone. Before
-    ``gc`` was a setting, the collector was left on.
-    """
-    if settings.get("kind") in COLLECTED:
-        settings = {"gc": DEFAULT, **settings}
-    columns = {k: v for k, v in settings.items() if isinstance(v, (str, bool)) or is_number(v)}
-    networks = settings.get("networks") or settings.get("network")
-    if isinstance(networks, list):
-        columns["network"] = "+".join(map(str, networks))
-    if isinstance(command := settings.get("command"), list):
-        columns["command"] = shlex.join(map(str, command))
-    return columns
 
 
 def _unzipped(path: Path) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,12 +14,12 @@ from typing import Any
 from msgspec import structs
 
 from edgebench.boards import emulation_words, storage_words
-from edgebench.records import LIMIT_WORDS, WRITTEN, LimitSetting
-from edgebench.results.columns import ColumnTable
-from edgebench.results.sweep_reader import settings_columns
+from edgebench.records import LIMIT_WORDS, WRITTEN, LimitSetting, is_number
 from edgebench.text import AS_IS, format_size
 from edgebench.workloads.memory_settings import DEFAULT
 
+#: Kinds of workload with the setting ``gc``.
+_COLLECTED = ("inference", "training", "convolution", "scan", "hot-base")
 #: Settings that every name has; others are added where two names would be equal.
 _IN_NAME = {"network", "schedule", "loader", "command", "batch"}
 #: Separates the words of a name.
@@ -110,14 +111,21 @@ def but_for(limits: LimitSetting, names: tuple[str, ...]) -> LimitSetting:
 _NOTHING = LimitSetting()
 
 
-def workloads_of(table: ColumnTable) -> tuple[list[int], list[WorkloadKey]]:
-    """For each record of a sweep's columns which of these keys it has; and the keys."""
-    settings, limits = table.texts["settings"], table.texts["limits"]
-    # Many records, few pairs.
-    pairs: dict[tuple[int, int], int] = {}
-    both = zip(settings.codes, limits.codes, strict=True)
-    codes = [pairs.setdefault(pair, len(pairs)) for pair in both]
-    return codes, [WorkloadKey.of(settings.words[one], limits.words[at]) for one, at in pairs]
+def settings_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as plain columns: networks joined by ``+``, a command as one would type it.
+
+    Mappings and lists (weights' folders, environment variables) stay in the record alone. Before
+    ``gc`` was a setting, the collector was left on.
+    """
+    if settings.get("kind") in _COLLECTED:
+        settings = {"gc": DEFAULT, **settings}
+    columns = {k: v for k, v in settings.items() if isinstance(v, (str, bool)) or is_number(v)}
+    networks = settings.get("networks") or settings.get("network")
+    if isinstance(networks, list):
+        columns["network"] = "+".join(map(str, networks))
+    if isinstance(command := settings.get("command"), list):
+        columns["command"] = shlex.join(map(str, command))
+    return columns
 
 
 def workload_label(settings: Mapping[str, Any]) -> str:

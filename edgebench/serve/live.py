@@ -37,7 +37,7 @@ from edgebench.processes import given_environment, own_program
 from edgebench.results.layout import open_locked
 from edgebench.results.live.sweep import KINDS, SweepState, SweepTail, TrialTail, newest_running
 from edgebench.results.live_file import EndedSpan
-from edgebench.results.sweep_reader import settings_columns
+from edgebench.results.workload_key import settings_columns
 from edgebench.safe_files import created, is_own_folder, make_own_folder, state_home, write_whole
 
 #: Exit codes of ``edgebench run``: some trials failed; stopped by the user.

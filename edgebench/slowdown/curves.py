@@ -27,12 +27,12 @@ import pandas as pd
 from edgebench.errors import ResultsError
 from edgebench.kills import LOST
 from edgebench.results.columns import COLUMNS as WORKING_SET
+from edgebench.results.columns import DISTINCT, workloads_of
 from edgebench.results.facts import point_facts
 from edgebench.results.frames import answering_rows
 from edgebench.results.results import Results, once_for_results
 from edgebench.results.times import START, STEADY
-from edgebench.results.trial_columns import DISTINCT
-from edgebench.results.workload_key import SWAP, workloads_of
+from edgebench.results.workload_key import SWAP
 from edgebench.text import AS_IS, THROUGHPUT, format_duration, throughput_unit, throughput_words
 from edgebench.workloads.training.names import PYTORCH
 

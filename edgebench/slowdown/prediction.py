@@ -20,10 +20,10 @@ from edgebench.boards import StorageSpeed, parse_storage
 from edgebench.errors import ResultsError, UsageError
 from edgebench.layers.references import FILE_KINDS, ModelReference, parse_reference
 from edgebench.processes import caller_identity
+from edgebench.results.columns import workloads_of
 from edgebench.results.miss_curve import MissCurve, curve_workload, miss_curves
 from edgebench.results.results import Results, load
 from edgebench.results.times import START
-from edgebench.results.workload_key import workloads_of
 from edgebench.slowdown.answer import Answer, Measured, WorkloadAnswers, measured_limits
 from edgebench.slowdown.computed import (
     MEASURED_MARGIN,

@@ -12,7 +12,7 @@ import pytest
 from engine_runs import Notes
 
 from edgebench.layers.references import SCHEDULES as BY_LAYER
-from edgebench.results.trial_columns import ENGINE
+from edgebench.results.columns import ENGINE
 from edgebench.results.workload_key import workload_label
 from edgebench.workloads.engines.engine import (
     ENGINES,

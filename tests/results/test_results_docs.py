@@ -8,9 +8,8 @@ from pathlib import Path
 import msgspec
 
 from edgebench import records
-from edgebench.results.columns import PARTS
+from edgebench.results.columns import LIMITS, PARTS, SETTINGS, TRIAL_COLUMNS
 from edgebench.results.frames import CARRIED, LAYER_COLUMNS, NETWORK_COLUMNS, PHASE_COLUMNS
-from edgebench.results.trial_columns import LIMITS, SETTINGS, TRIAL_COLUMNS
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "reference" / "results.md").read_text()

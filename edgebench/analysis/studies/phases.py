@@ -25,8 +25,8 @@ from edgebench.measures.strategies.engines import (
     Operators,
 )
 from edgebench.records import is_count, is_number
-from edgebench.results.sweep_reader import settings_columns
 from edgebench.results.times import START, STEADY, round_stages
+from edgebench.results.workload_key import settings_columns
 from edgebench.spans import NO_ROUND
 from edgebench.text import MIB
 

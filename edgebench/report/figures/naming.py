@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from edgebench.boards import emulation_words
 from edgebench.records import LIMIT_WORDS
 from edgebench.report.figures import style
+from edgebench.results.columns import DISTINCT
 from edgebench.results.derived import file_stem
-from edgebench.results.trial_columns import DISTINCT
 from edgebench.text import AS_IS, MIB, format_size
 from edgebench.workloads.training.names import PYTORCH
 
