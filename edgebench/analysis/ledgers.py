@@ -24,7 +24,7 @@ from edgebench.measures.ledger import (
 from edgebench.measures.strategies import ErrorBar, HeapStrategy, strategy_of
 from edgebench.measures.strategies.process import resident
 from edgebench.measures.strategies.recorded import STATISTICS, split_at_most, split_at_peak
-from edgebench.results.trial_readings import SpanKey, TrialReadings, span_of_maxrss
+from edgebench.results.frames import SpanKey, TrialReadings, span_of_maxrss
 from edgebench.spans import Span
 
 Look = Mapping[str, int]

@@ -12,8 +12,8 @@ from edgebench.errors import ResultsError
 from edgebench.measures.ledger import Ledger
 from edgebench.measures.strategies import strategy_of, with_own_trial
 from edgebench.records import TrialRecord
+from edgebench.results.frames import SpanKey, TrialReadings, read_trial
 from edgebench.results.sweep_reader import Sweep
-from edgebench.results.trial_readings import SpanKey, TrialReadings, read_trial
 from edgebench.results.workload_key import workload_label
 from edgebench.spans import Span
 

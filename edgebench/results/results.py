@@ -1,7 +1,7 @@
 """Results read back: one sweep or many, as pandas frames.
 
 Every column, its type and unit, and when it is missing: docs/reference/results.md. pandas is
-imported when the first frame is asked for, so that a table can be shown on a machine without it.
+imported when the first frame is made, so that a table can be shown on a machine without it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from edgebench.errors import ResultsError
-from edgebench.extras import need
+from edgebench.results.frames import (
+    layers_frame,
+    misses_frame,
+    networks_frame,
+    phases_frame,
+    sample_table,
+    steps_frame,
+    strategies_frame,
+    trials_frame,
+)
+from edgebench.results.miss_curve import MissCurve, miss_curves
 from edgebench.results.sweep_reader import Sweep, read_sweep, sweep_folders
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from edgebench.results.miss_curve import MissCurve
 
 __all__ = ["Results", "Sweep", "latest", "load", "once_for_results"]
 _T = TypeVar("_T")
@@ -97,17 +105,11 @@ class Results:
     @cached_property
     def trials(self) -> pd.DataFrame:
         """One row a trial."""
-        need("pandas")
-        from edgebench.results.frames import trials_frame
-
         return trials_frame(self.sweeps)
 
     @cached_property
     def own_trials(self) -> pd.DataFrame:
         """One row a trial that a strategy had to itself, with the columns of ``trials``."""
-        need("pandas")
-        from edgebench.results.frames import trials_frame
-
         return trials_frame([replace(s, records=s.strategy_records) for s in self.sweeps])
 
     @cached_property
@@ -118,24 +120,16 @@ class Results:
     @cached_property
     def miss_curves(self) -> list[MissCurve]:
         """How many bytes a round reads again at each limit, of each workload."""
-        from edgebench.results.miss_curve import miss_curves
-
         return miss_curves(self)
 
     @cached_property
     def misses(self) -> pd.DataFrame:
         """One row per workload, limit and direction: the same as a frame."""
-        need("pandas")
-        from edgebench.results.frames import misses_frame
-
         return misses_frame(self.miss_curves)
 
     @cached_property
     def phases(self) -> pd.DataFrame:
         """One row per trial, round, network and phase."""
-        need("pandas")
-        from edgebench.results.frames import phases_frame
-
         return phases_frame(self.sweeps, self.trials)
 
     @cached_property
@@ -144,9 +138,6 @@ class Results:
 
         A trial whose events can't be read is left out and named in ``warnings``.
         """
-        need("pandas")
-        from edgebench.results.frames import layers_frame
-
         return layers_frame(self.sweeps, self.trials, self._warnings)
 
     @cached_property
@@ -155,9 +146,6 @@ class Results:
 
         A trial that can't be read is left out and named in ``warnings``.
         """
-        need("pandas")
-        from edgebench.results.trial_readings import strategies_frame
-
         return strategies_frame(self.sweeps, self._warnings)
 
     @cached_property
@@ -166,17 +154,11 @@ class Results:
 
         A trial whose events can't be read is left out and named in ``warnings``.
         """
-        need("pandas")
-        from edgebench.results.frames import steps_frame
-
         return steps_frame(self.sweeps, self._warnings)
 
     @cached_property
     def networks(self) -> pd.DataFrame:
         """One row per network: its bytes and its number of layers."""
-        need("pandas")
-        from edgebench.results.frames import networks_frame
-
         return networks_frame(self.sweeps)
 
     def samples(self, trial: str, sweep: str | None = None) -> pd.DataFrame:
@@ -185,7 +167,7 @@ class Results:
         Raises:
             ResultsError: no such trial, or damaged samples.
         """
-        return self._table(trial, sweep, "fast")
+        return sample_table(self._sweep_of(trial, sweep).samples_file(trial), "fast")
 
     def stat(self, trial: str, sweep: str | None = None) -> pd.DataFrame:
         """Return the sampler's slow table of one trial; a value the kernel didn't tell is NaN.
@@ -193,7 +175,7 @@ class Results:
         Raises:
             ResultsError: no such trial, or damaged samples.
         """
-        return self._table(trial, sweep, "stat")
+        return sample_table(self._sweep_of(trial, sweep).samples_file(trial), "stat")
 
     def events(self, trial: str, sweep: str | None = None) -> list[dict[str, Any]]:
         """Return the worker's events of one trial.
@@ -203,17 +185,11 @@ class Results:
         """
         return self._sweep_of(trial, sweep).events(trial)
 
-    def _table(self, trial: str, sweep: str | None, name: str) -> pd.DataFrame:
-        need("pandas")
-        from edgebench.results.frames import sample_table
-
-        return sample_table(self._sweep_of(trial, sweep).samples_file(trial), name)
-
     def _sweep_of(self, trial: str, sweep: str | None) -> Sweep:
         if sweep is None:
             return self._only
-        if found := [one for one in self.sweeps if one.name == sweep]:
-            return found[0]
+        if named := [one for one in self.sweeps if one.name == sweep]:
+            return named[0]
         raise ResultsError(f"no sweep {sweep!r} here, so no trial {trial!r} of it")
 
     @property

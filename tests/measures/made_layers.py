@@ -16,8 +16,8 @@ from typing import Any
 
 from edgebench.measures.view import view_of
 from edgebench.records import LimitSetting, TrialRecord
+from edgebench.results.frames import TrialReadings, read_trial
 from edgebench.results.sweep_reader import Sweep
-from edgebench.results.trial_readings import TrialReadings, read_trial
 from edgebench.run.trial.launch import KINDS, Launch, Settings
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import TrialSetup

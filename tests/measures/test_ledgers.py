@@ -30,7 +30,7 @@ from edgebench.measures.strategies.heap_profilers import Tcmalloc
 from edgebench.measures.strategies.process import Malloc, Process
 from edgebench.measures.strategies.recorded import KernelMark
 from edgebench.records import LimitSetting, TrialRecord, WalkReport
-from edgebench.results.trial_readings import SpanKey, TrialReadings
+from edgebench.results.frames import SpanKey, TrialReadings
 from edgebench.spans import Span
 
 EXACT = ErrorBar(0, "made up")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from shared_sweeps import SharedSweep
 
+from edgebench.results.frames import read_trial
 from edgebench.results.results import load
-from edgebench.results.trial_readings import read_trial
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.torch]
 

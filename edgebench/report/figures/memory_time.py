@@ -18,7 +18,7 @@ from edgebench.measures.strategies import strategy_of
 from edgebench.measures.strategies.recorded import STATISTICS
 from edgebench.report.figures import naming, style
 from edgebench.report.figures.layers import workloads_by_slowdown
-from edgebench.results.trial_readings import SpanKey, TrialReadings
+from edgebench.results.frames import SpanKey, TrialReadings
 from edgebench.results.workload_key import settings_columns
 from edgebench.spans import Span, finished_spans
 from edgebench.text import MIB
