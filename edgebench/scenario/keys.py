@@ -40,7 +40,7 @@ from edgebench.layers.references import (
 from edgebench.safe_files import real_path
 from edgebench.scenario.flags import TYPED
 from edgebench.text import did_you_mean, parse_duration, parse_share, parse_size
-from edgebench.workloads.memory_settings import COLLECTORS
+from edgebench.workloads.memory_settings import COLLECTORS, FROZEN
 from edgebench.workloads.training.names import DATA_SETS, SCRATCH, checked_part
 
 KINDS = ("inference", "command", "convolution", "training")
@@ -111,7 +111,7 @@ class OneOf:
         """
         if isinstance(word, str) and word in self.choices:
             return word
-        raise ValueError(f"no {self._noun} {word!r}; {_hint(str(word), self.choices)}")
+        raise ValueError(f"no {self._noun} {word!r}; {hint(str(word), self.choices, 'one of')}")
 
 
 class OneOfNetworks(OneOf):
@@ -152,11 +152,12 @@ def one_of(noun: str, choices: Sequence[str] | Callable[[], Sequence[str]]) -> A
     return BeforeValidator(OneOf(noun, choices))
 
 
-def _hint(word: str, known: Sequence[str]) -> str:
-    if guess := did_you_mean(word, known):
+def hint(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the name that was probably meant; else all, after the words ``otherwise``."""
+    if guess := did_you_mean(word, names := list(known)):
         return f"did you mean {guess!r}?"
-    shown = ", ".join(known[:12])
-    return f"one of {shown}" + (f" … ({len(known)} in all)" if len(known) > 12 else "")
+    more = f" … ({len(names)} in all)" if len(names) > 12 else ""
+    return f"{otherwise} {', '.join(names[:12])}{more}"
 
 
 def distinct(values: tuple[T, ...]) -> tuple[T, ...]:
@@ -199,8 +200,8 @@ def _parsed(parse: Callable[[str], T], text: str, units: Sequence[str]) -> T:
     except UsageError as error:
         match = _UNIT.match(text)
         guess = did_you_mean(match[2], units) if match and match[2] not in units else None
-        hint = f"did you mean '{match[1]}{guess}'?" if match and guess else error.remedy
-        raise ValueError(f"{error.what}; {hint}") from error
+        words = f"did you mean '{match[1]}{guess}'?" if match and guess else error.remedy
+        raise ValueError(f"{error.what}; {words}") from error
 
 
 def _seconds(value: object) -> float:
@@ -319,6 +320,7 @@ ShapeLabel = Annotated[str, BeforeValidator(_channels_height_width)]
 PartLabel = Annotated[str, AfterValidator(checked_part)]
 #: When Python's garbage collector runs in the worker.
 CollectorAxis = Axis[Annotated[str, one_of("use of the garbage collector", COLLECTORS)]]
+COLLECTOR_KEY: Any = key((FROZEN,), '"frozen"')
 #: How many threads torch may use; None leaves torch's own choice.
 Threads = Annotated[int, Field(ge=1, le=1024)] | None
 #: Where torch computes; None: on the processor.
@@ -476,9 +478,7 @@ def _says(details: ErrorDetails, model: type[BaseModel]) -> tuple[tuple[str | Na
         error = details["ctx"]["error"]
         return error.parts if isinstance(error, KeysError) else (str(error),), True
     if kind == "extra_forbidden":
-        guess = did_you_mean(name, fields)
-        known = f"did you mean {guess!r}?" if guess else f"the keys here are {', '.join(fields)}"
-        return (f"no such key; {known}",), True
+        return (f"no such key; {hint(name, fields, 'the keys here are')}",), True
     if kind == "missing":
         wanted = f"{name} = {fields[name]}" if fields.get(name) else f"a [{name}] table"
         return (f"is missing; write {wanted}",), True

@@ -260,16 +260,21 @@ class LimitAxes(TomlTable):
             if getattr(self, name) is not None and self.plan != plan:
                 words = f'a plan of kind "{self.plan}" has no {name}; leave it out, or write '
                 raise KeysError(words, Named("plan", plan))
-        if self.plan == WALK and len(self.memory_labels()) == 1:
+        if self.walks and len(self.memory_labels()) == 1:
             words = "a walk needs limits to go to; write "
             raise KeysError(words, Named("memory", ["80%", "60%", "40%"]))
-        if self.plan == WALK and self.memory_high:
+        if self.walks and self.memory_high:
             words = "a walk moves the limit of memory alone; leave memory_high out, or write "
             raise KeysError(words, Named("plan", GRID))
         if unknown := [label for label in self.starts or () if label not in self.memory_labels()]:
             known = ", ".join(self.memory_labels()[1:])
             raise ValueError(f"starts names {unknown[0]}, which is none of memory's: {known}")
         return self
+
+    @property
+    def walks(self) -> bool:
+        """Whether a living process is moved through the limits."""
+        return self.plan == WALK
 
     @property
     def knee_target(self) -> float:

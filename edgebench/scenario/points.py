@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from edgebench.layers.references import TRANSFORMERS
 from edgebench.measures.strategies import strategy_of
 from edgebench.records import NOT_REACHED, WRITTEN, LimitSetting, TrialRecord
-from edgebench.scenario.limits import WALK
 from edgebench.text import parse_share
 from edgebench.workloads.engines.engine import TORCH, engine_of
 from edgebench.workloads.training.names import LIBRARIES, LIBRARIES_OF_DATA, TENSORFLOW
@@ -204,7 +203,7 @@ class FixedPlanner:
 def planner_of(scenario: Scenario, points: Sequence[Point]) -> Planner:
     """Return the planner that a scenario asks for."""
     limits, strategies = scenario.limits, scenario.strategies
-    if limits.plan == WALK:
+    if limits.walks:
         return WalkPlanner(points, scenario.repeats, scenario.seed, strategies, limits.starts)
     # Every point, then each strategy's own trials.
     timed = plan(points, scenario.repeats, scenario.seed)

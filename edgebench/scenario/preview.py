@@ -20,7 +20,6 @@ from edgebench.layers.references import CODE, CUDA, ModelReference
 from edgebench.measures.machine.system_files import why_no_cuda
 from edgebench.measures.strategies import with_own_trial
 from edgebench.processes import find_program
-from edgebench.scenario.limits import WALK
 from edgebench.scenario.points import (
     Point,
     asked_sizes,
@@ -86,7 +85,7 @@ def preview(scenario: Scenario, machine: MachineCapacity) -> Preview:
     made = points(scenario)
     limits = scenario.limits
     walks, fresh = 0, len(made) * scenario.repeats
-    if limits.plan == WALK:
+    if limits.walks:
         walks = sum(point.unlimited for point in made) * scenario.repeats
         fresh = sum(has_start(point, limits.starts) for point in made)
     trials = walks + fresh
@@ -156,7 +155,7 @@ def _about_limits(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]
     for name, kind in dict.fromkeys((at.board, at.swap_kind) for at in limits):
         if name:
             board = find_board(name)
-            yield f"{board.title}: {board.not_emulated(kind, walks=scenario.limits.plan == WALK)}"
+            yield f"{board.title}: {board.not_emulated(kind, walks=scenario.limits.walks)}"
 
 
 def _about_swap(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]:

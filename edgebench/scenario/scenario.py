@@ -44,16 +44,16 @@ from edgebench.scenario.keys import (
     asks_for_accelerator,
     faults_of,
     file_error_words,
+    hint,
     key,
     message_of,
     one_of,
     tag_of,
 )
-from edgebench.scenario.limits import PLAN_KEYS, WALK, LimitAxes
+from edgebench.scenario.limits import PLAN_KEYS, LimitAxes
 from edgebench.scenario.points import has_library
 from edgebench.scenario.workloads import InferenceWorkload, Workload
 from edgebench.shipped_files import find_scenario
-from edgebench.text import did_you_mean
 from edgebench.workloads.training.names import SCRATCH
 
 if sys.version_info >= (3, 11):
@@ -155,9 +155,8 @@ class Search(TomlTable):
         """
         known = [info.alias or name for name, info in type(workload).model_fields.items()]
         if unknown := next((name for name in self.axes if name not in known), None):
-            guess = did_you_mean(unknown, known)
-            hint = f"did you mean {guess!r}?" if guess else f"it has {', '.join(known)}"
-            raise ValueError(f"the workload has no key {unknown!r} to draw; {hint}")
+            words = hint(unknown, known, "it has")
+            raise ValueError(f"the workload has no key {unknown!r} to draw; {words}")
         chance = random.Random(seed)
         given = workload.model_dump(mode="json", by_alias=True, exclude_unset=True)
         for _ in range(self.draws):
@@ -294,7 +293,7 @@ class Scenario(TomlTable):
                 f"strategy {inside[0]!r} looks from inside edgebench's own worker, and a command "
                 "has none; leave it out of [memory] strategies"
             )
-        if self.limits.plan == WALK:
+        if self.limits.walks:
             kind, words = self.workload.kind, ""
             if kind not in _WALKED_KINDS:
                 words = f'a workload of kind "{kind}" has no rounds to walk'

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from edgebench.layers.references import FILE_KINDS, KNOWN, parse_reference
 from edgebench.scenario.keys import (
+    COLLECTOR_KEY,
     KINDS,
     AcceleratorAxis,
     Axis,
@@ -37,7 +38,6 @@ from edgebench.scenario.keys import (
     process_settings,
     refuse_both,
 )
-from edgebench.workloads.memory_settings import FROZEN
 from edgebench.workloads.training.names import (
     ACTIVATIONS,
     DATA_SHAPES,
@@ -166,7 +166,7 @@ class TrainingWorkload(TomlTable):
     examples: Annotated[int, Field(ge=1, le=10_000_000)] | None = key(None, "1024")
     data_folder: DataFolder | None = key(None, '"data"')
     threads: Threads = key(None, "2")
-    gc: CollectorAxis = key((FROZEN,), '"frozen"')
+    gc: CollectorAxis = COLLECTOR_KEY
     malloc_trim: bool | None = key(None, "true")
     accelerator: AcceleratorAxis | None = key(None, '["none", "cuda"]')
     interop_threads: Threads = key(None, "1")

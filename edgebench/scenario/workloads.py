@@ -33,6 +33,7 @@ from edgebench.layers.references import (
     parse_reference,
 )
 from edgebench.scenario.keys import (
+    COLLECTOR_KEY,
     KINDS,
     AcceleratorAxis,
     Axis,
@@ -50,6 +51,7 @@ from edgebench.scenario.keys import (
     accelerator_settings,
     asks_for_accelerator,
     combinations,
+    hint,
     key,
     network_name,
     one_of,
@@ -59,7 +61,6 @@ from edgebench.scenario.keys import (
     tag_of,
 )
 from edgebench.scenario.training import TrainingWorkload
-from edgebench.text import did_you_mean
 from edgebench.workloads.engines.engine import (
     TORCH,
     WHOLE,
@@ -69,7 +70,6 @@ from edgebench.workloads.engines.engine import (
     file_engine,
 )
 from edgebench.workloads.engines.onnxruntime import LEVELS
-from edgebench.workloads.memory_settings import FROZEN
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -174,7 +174,7 @@ class InferenceWorkload(TomlTable):
     threads: Axis[Annotated[int, Field(ge=1, le=1024)]] | None = key(None, "2")
     workers: Annotated[int, Field(ge=1, le=64)] = key(2, "2")
     page_cache: Annotated[str, one_of("page-cache state", PAGE_CACHES)] = key("cold", '"cold"')
-    gc: CollectorAxis = key((FROZEN,), '"frozen"')
+    gc: CollectorAxis = COLLECTOR_KEY
     checkpoint: dict[str, Checkpoint] = key({}, '{alexnet = "alexnet.safetensors"}')
 
     @model_validator(mode="after")
@@ -200,9 +200,8 @@ class InferenceWorkload(TomlTable):
         known = self.networks()
         for name in self.checkpoint:
             if name not in known:
-                guess = did_you_mean(name, known)
-                hint = f"did you mean {guess!r}?" if guess else f"it runs {', '.join(known)}"
-                raise ValueError(f"a checkpoint for {name!r}, which it does not run; {hint}")
+                words = hint(name, known, "it runs")
+                raise ValueError(f"a checkpoint for {name!r}, which it does not run; {words}")
 
     def _check_generation(self) -> None:
         """Check that the keys of text generation fit the others."""
@@ -242,9 +241,9 @@ class InferenceWorkload(TomlTable):
             if not any(name in engine.schedules for engine in found.values()):
                 known = ", ".join(dict.fromkeys(n for e in found.values() for n in e.schedules))
                 titles = " and ".join(engine.title for engine in found.values())
-                hint = "it runs a file as a whole: leave schedule out"
-                hint = hint if known == WHOLE else f"it has {known}"
-                raise ValueError(f"{titles} has no schedule {name!r}; {hint}")
+                words = "it runs a file as a whole: leave schedule out"
+                words = words if known == WHOLE else f"it has {known}"
+                raise ValueError(f"{titles} has no schedule {name!r}; {words}")
         for engine in found.values():
             lacking = [name for name in self.loader or () if name not in engine.loaders]
             if len(engine.loaders) > 1 and lacking:
@@ -484,7 +483,7 @@ class ConvolutionWorkload(TomlTable):
     warm: Annotated[int, Field(ge=0)] = key(2, "2")
     passes: Count = key(10, "10")
     threads: Threads = key(None, "2")
-    gc: CollectorAxis = key((FROZEN,), '"frozen"')
+    gc: CollectorAxis = COLLECTOR_KEY
 
     @model_validator(mode="after")
     def _fits_the_image(self) -> Self:

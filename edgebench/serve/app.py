@@ -39,12 +39,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from edgebench.cgroups.leftovers import clear_token_files, state_folder
 from edgebench.errors import EdgebenchError, MachineError, ResultsError
 from edgebench.processes import own_program
-from edgebench.results.live.sweep import sweeps_below
 from edgebench.safe_files import remove_empty_folder, remove_file, write_whole
 from edgebench.serve.history import (
     find_sweep,
     recorded_version,
-    sweep_name,
+    sweep_names,
     sweep_rows,
     trial_detail,
     trial_rows,
@@ -372,7 +371,7 @@ class Endpoints:
             EdgebenchError: no such sweep, or none can be read.
         """
         root = self.page_sweep.root
-        names = [sweep_name(path) for path in reversed(sweeps_below(root))]
+        names = sweep_names(root)
         asked = request.query_params.get("sweep", "") if request else ""
         fault: EdgebenchError | None = None
         for name in [asked] if asked else names:

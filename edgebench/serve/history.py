@@ -85,6 +85,11 @@ def recorded_version(path: Path) -> tuple[int, bool]:
     raise _removed("sweep") from None
 
 
+def sweep_names(root: Path) -> list[str]:
+    """Every sweep's name, the newest first."""
+    return [sweep_name(path) for path in reversed(sweeps_below(root))]
+
+
 def sweep_rows(root: Path) -> list[dict[str, Any]]:
     """Every sweep, the newest first; one that can't be read says why."""
     return [_sweep_row(path) for path in reversed(sweeps_below(root))]

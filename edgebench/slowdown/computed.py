@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +16,15 @@ from edgebench.errors import ResultsError
 from edgebench.layers.references import WEIGHT_PRECISIONS
 from edgebench.results.times import START
 from edgebench.slowdown.calibration import relative_least_squares
+from edgebench.slowdown.context import DeviceData, Tables, table_key
 from edgebench.slowdown.curves import WHOLES, CannotPredictError, Curve, FloatArray, shown_phase
 from edgebench.slowdown.seconds import (
+    Layer,
     MissCurve,
     Round,
     Source,
     StorageCosts,
-    counted_curve,
+    Workload,
     cyclic_curve,
     start_s,
     steady_s,
@@ -35,88 +36,10 @@ from edgebench.workloads.engines.engine import TORCH, WHOLE
 
 if TYPE_CHECKING:
     from edgebench.results.miss_curve import MissCurve as Counted
-    from edgebench.slowdown.context import DeviceData
 
 
-#: Schedules in which nothing overlaps. The first hold all weights at once, ``linear`` a layer's.
-_AT_ONCE = ("bulk", WHOLE)
-_IN_ORDER = (*_AT_ONCE, "linear")
-Tables = Mapping[str, Sequence[Mapping[str, Any]]]
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A row of a layer table at the workload's batch size.
-
-    ``working_bytes`` are the most that is alive beside weights while it is executed.
-    """
-
-    name: str
-    weight_bytes: int
-    output_bytes: int
-    working_bytes: int
-    flops: float
-
-
-@dataclass(frozen=True)
-class Workload:
-    """A network whose layers are loaded and executed one after another.
-
-    Args:
-        network: its name.
-        layers: in their order.
-        schedule: ``bulk`` (or ``whole``) holds all weights at once, ``linear`` those of a layer.
-        loader: ``copy`` or ``mmap``.
-        passes: executions in a round, warm ones among them.
-    """
-
-    network: str
-    layers: tuple[Layer, ...]
-    schedule: str
-    loader: str
-    passes: int
-
-    @cached_property
-    def weight_bytes(self) -> int:
-        """All weights."""
-        return sum(layer.weight_bytes for layer in self.layers)
-
-    @property
-    def mapped(self) -> bool:
-        """Whether weights are clean pages of their file, which need no swap."""
-        return self.loader == "mmap"
-
-    @property
-    def at_once(self) -> bool:
-        """Whether all weights are held at once."""
-        return self.schedule in _AT_ONCE
-
-    @cached_property
-    def held_bytes(self) -> int:
-        """Weights that are held at once."""
-        largest = max((layer.weight_bytes for layer in self.layers), default=0)
-        return self.weight_bytes if self.at_once else largest
-
-    @cached_property
-    def table_bytes(self) -> float:
-        """The most that weights, tensors and copies take together, by the layer table."""
-        if self.at_once:
-            return self.weight_bytes + max((one.working_bytes for one in self.layers), default=0)
-        return max((one.weight_bytes + one.working_bytes for one in self.layers), default=0)
-
-    @cached_property
-    def amounts(self) -> tuple[float, float, float, float]:
-        """What a round's time is made of: bytes loaded, layers called, FLOPs, bytes touched."""
-        touched = sum(one.weight_bytes + one.output_bytes for one in self.layers)
-        flops, passes = sum(one.flops for one in self.layers), float(self.passes)
-        calls = passes * len(self.layers)
-        return float(self.weight_bytes), calls, passes * flops, passes * touched
-
-
-def table_key(network: str, image: object = None) -> str:
-    """Return the key of a network's layer table: inputs of another size have another table."""
-    # NaN is not itself.
-    return network if image is None or image != image else f"{network} at {image:.0f} pixels"
+#: Schedules in which nothing overlaps.
+_IN_ORDER = ("bulk", WHOLE, "linear")
 
 
 def workload_of(settings: Mapping[str, Any], tables: Tables) -> Workload:
@@ -149,7 +72,7 @@ def workload_of(settings: Mapping[str, Any], tables: Tables) -> Workload:
         layers=layers_of(tables[key], int(settings.get("batch") or 1)),
         schedule=schedule,
         loader=str(settings["loader"]),
-        passes=1 + (warm if schedule in _AT_ONCE else 0),
+        passes=1 + (warm if schedule != "linear" else 0),
     )
 
 
@@ -189,6 +112,23 @@ def layers_of(rows: Sequence[Mapping[str, Any]], batch: int = 1) -> tuple[Layer,
     except (TypeError, ValueError) as error:
         raise ResultsError(f"networks.json has a damaged layer table: {error}") from None
     return tuple(found)
+
+
+def counted_curve(counted: Counted, used_bytes: float | None) -> MissCurve | None:
+    """Return the curve of counted bytes; None where no visits agree.
+
+    Where nothing was counted above a limit, nothing is read again from ``used_bytes`` up.
+    """
+    points = sorted(counted.known, key=lambda one: one.limit_bytes)
+    if not points:
+        return None
+    rows = [(p.limit_bytes, p.round_bytes, p.faults or 0) for p in points]
+    if used_bytes is not None and used_bytes > rows[-1][0]:
+        rows.append((round(used_bytes), 0, 0))
+    limits, again, faults = (
+        np.array(column, dtype=np.float64) for column in zip(*rows, strict=True)
+    )
+    return MissCurve(Source.COUNTED, limits, again, faults, float(counted.unlimited_bytes))
 
 
 #: 20 measured edges of ten networks lie within the first of what unlimited trials needed, and

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgebench.boards import parse_storage
+from edgebench.boards import StorageSpeed, parse_storage
 from edgebench.errors import EdgebenchError, MachineError, ResultsError, UsageError
 from edgebench.slowdown.calibration import Calibration, assumed_constants, load_calibration
-from edgebench.slowdown.computed import Tables, table_key
-from edgebench.slowdown.curves import WITH_ROUNDS, Curve, curves, unlimited_curves
+from edgebench.slowdown.curves import (
+    WITH_ROUNDS,
+    CannotPredictError,
+    Curve,
+    curves,
+    unlimited_curves,
+)
 from edgebench.text import AS_IS
 
 if TYPE_CHECKING:
-    from edgebench.boards import StorageSpeed
-from edgebench.slowdown.curves import (
-    CannotPredictError,
-)
-
-if TYPE_CHECKING:
     from edgebench.results.results import Results
+
+
+Tables = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def table_key(network: str, image: object = None) -> str:
+    """Return the key of a network's layer table: inputs of another size have another table."""
+    # NaN is not itself.
+    return network if image is None or image != image else f"{network} at {image:.0f} pixels"
 
 
 @dataclass(frozen=True)
@@ -31,7 +39,7 @@ class DeviceData:
         device, swap_kind: their names.
         curves: of its workloads, those that finished below no limit last.
         tables: layer tables, as rows of ``networks.json``, by
-            :func:`~edgebench.slowdown.computed.table_key`.
+            :func:`table_key`.
         calibration: its constants; where it was never calibrated those of a common computer; None
             where no trial tells the runtime's footprint either.
         base_bytes: that footprint, as trials tell it.

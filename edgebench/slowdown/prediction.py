@@ -23,7 +23,6 @@ from edgebench.processes import caller_identity
 from edgebench.results.columns import workloads_of
 from edgebench.results.miss_curve import MissCurve, curve_workload, miss_curves
 from edgebench.results.results import Results, load
-from edgebench.results.times import START
 from edgebench.slowdown.answer import Answer, Measured, WorkloadAnswers, measured_limits
 from edgebench.slowdown.computed import (
     MEASURED_MARGIN,
@@ -31,10 +30,9 @@ from edgebench.slowdown.computed import (
     Computed,
     Room,
     mapped_bytes,
-    table_key,
 )
-from edgebench.slowdown.context import DeviceData, matching_device_data
-from edgebench.slowdown.curves import PHASES, CannotPredictError, Curve
+from edgebench.slowdown.context import DeviceData, matching_device_data, table_key
+from edgebench.slowdown.curves import PHASES, WHOLES, CannotPredictError, Curve
 from edgebench.text import parse_share, parse_size
 from edgebench.workloads.engines.engine import TORCH, engines_for, file_engine
 from edgebench.workloads.preparation import describe_networks
@@ -156,7 +154,7 @@ def find_workloads(data: DeviceData, query: WorkloadQuery) -> list[QueriedWorklo
     settings = {**_USUAL, **common, "image": None, **query.settings}
     settings |= {"device": data.device, "swap_kind": data.swap_kind, "pipeline": network}
     none = np.empty(0)
-    phases = ["total"] if settings["rounds"] == 1 else [START, "total"]
+    phases = ["total"] if settings["rounds"] == 1 else list(WHOLES)
     return [QueriedWorkload(tuple(Curve(network, p, settings, none, none, none) for p in phases))]
 
 

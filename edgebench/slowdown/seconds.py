@@ -15,14 +15,13 @@ from __future__ import annotations
 import mmap
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from edgebench.results.miss_curve import MissCurve as Counted
     from edgebench.slowdown.calibration import Calibration
-    from edgebench.slowdown.computed import Workload
     from edgebench.slowdown.curves import FloatArray
 
 #: A cyclic scan under LRU misses all as soon as one page lacks. What is kept a little longer makes
@@ -32,6 +31,75 @@ _RAMP = 0.88
 _CACHE_BYTES = 16 << 20
 #: Pages of the runtime that are used now and then, and come back page by page.
 _APART_BYTES = 2.7e6
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A row of a layer table at the workload's batch size.
+
+    ``working_bytes`` are the most that is alive beside weights while it is executed.
+    """
+
+    name: str
+    weight_bytes: int
+    output_bytes: int
+    working_bytes: int
+    flops: float
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A network whose layers are loaded and executed one after another.
+
+    Args:
+        network: its name.
+        layers: in their order.
+        schedule: ``bulk`` (or ``whole``) holds all weights at once, ``linear`` those of a layer.
+        loader: ``copy`` or ``mmap``.
+        passes: executions in a round, warm ones among them.
+    """
+
+    network: str
+    layers: tuple[Layer, ...]
+    schedule: str
+    loader: str
+    passes: int
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        """All weights."""
+        return sum(layer.weight_bytes for layer in self.layers)
+
+    @property
+    def mapped(self) -> bool:
+        """Whether weights are clean pages of their file, which need no swap."""
+        return self.loader == "mmap"
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all weights are held at once."""
+        return self.schedule != "linear"
+
+    @cached_property
+    def held_bytes(self) -> int:
+        """Weights that are held at once."""
+        largest = max((layer.weight_bytes for layer in self.layers), default=0)
+        return self.weight_bytes if self.at_once else largest
+
+    @cached_property
+    def table_bytes(self) -> float:
+        """The most that weights, tensors and copies take together, by the layer table."""
+        if self.at_once:
+            return self.weight_bytes + max((one.working_bytes for one in self.layers), default=0)
+        return max((one.weight_bytes + one.working_bytes for one in self.layers), default=0)
+
+    @cached_property
+    def amounts(self) -> tuple[float, float, float, float]:
+        """What a round's time is made of: bytes loaded, layers called, FLOPs, bytes touched."""
+        touched = sum(one.weight_bytes + one.output_bytes for one in self.layers)
+        flops, passes = sum(one.flops for one in self.layers), float(self.passes)
+        calls = passes * len(self.layers)
+        return float(self.weight_bytes), calls, passes * flops, passes * touched
 
 
 @dataclass(frozen=True)
@@ -189,23 +257,6 @@ def cyclic_curve(
     source = Source.WORKING_SET if working_set_bytes else Source.LAYER_TABLE
     limits = np.array([_RAMP, 1.0]) * used
     return MissCurve(source, limits, np.array([float(again), 0.0]), np.zeros(2), float(free))
-
-
-def counted_curve(counted: Counted, used_bytes: float | None) -> MissCurve | None:
-    """Return the curve of counted bytes; None where no visits agree.
-
-    Where nothing was counted above a limit, nothing is read again from ``used_bytes`` up.
-    """
-    points = sorted(counted.known, key=lambda one: one.limit_bytes)
-    if not points:
-        return None
-    rows = [(p.limit_bytes, p.round_bytes, p.faults or 0) for p in points]
-    if used_bytes is not None and used_bytes > rows[-1][0]:
-        rows.append((round(used_bytes), 0, 0))
-    limits, again, faults = (
-        np.array(column, dtype=np.float64) for column in zip(*rows, strict=True)
-    )
-    return MissCurve(Source.COUNTED, limits, again, faults, float(counted.unlimited_bytes))
 
 
 @dataclass(frozen=True)

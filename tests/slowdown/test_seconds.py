@@ -12,11 +12,11 @@ from made_workloads import COSTS, MIB, WEIGHTS, calibration, constant, rows
 from edgebench.boards import parse_storage
 from edgebench.results.miss_curve import MissCurve as Counted
 from edgebench.results.miss_curve import MissPoint
-from edgebench.slowdown.computed import Workload, layers_of
+from edgebench.slowdown.computed import counted_curve, layers_of
 from edgebench.slowdown.seconds import (
     Round,
     Source,
-    counted_curve,
+    Workload,
     cyclic_curve,
     start_s,
     steady_s,

@@ -16,9 +16,9 @@ from edgebench.slowdown.computed import (
     mapped_bytes,
     needs_of_others,
     seconds_of_others,
-    table_key,
     workload_of,
 )
+from edgebench.slowdown.context import table_key
 from edgebench.slowdown.curves import CannotPredictError
 from edgebench.slowdown.prediction import WorkloadQuery, find_workloads
 
