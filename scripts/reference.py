@@ -11,7 +11,6 @@ have a star. Fields may share an entry.
 from __future__ import annotations
 
 import argparse
-import importlib
 import inspect
 import json
 import re
@@ -27,7 +26,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from edgebench import records
-from edgebench.cli.verbs import VERBS
+from edgebench.cli.verbs import VERBS, load_verb
 from edgebench.results.columns import field_kinds
 from edgebench.scenario import limits, scenario, training, workloads
 from edgebench.scenario.keys import OneOf, distinct
@@ -133,7 +132,7 @@ def flag_table(verb: str) -> Iterator[str]:
 
 def verb_options(verb: str) -> list[click.Option]:
     """The options of a verb, in the order of its help."""
-    command = getattr(importlib.import_module(f"edgebench.cli.{verb}"), verb)
+    command = load_verb(verb)
     return [param for param in command.params if isinstance(param, click.Option)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import pytest
 from terminal import Terminal
 
 from edgebench.answers.trials import WarningKind
-from edgebench.cli.verbs import VERBS
+from edgebench.cli.verbs import VERBS, load_verb
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -46,13 +45,6 @@ FORBIDDEN = [
 ]
 
 
-def command_of(verb: str) -> click.Command:
-    """A verb's click command."""
-    command = getattr(importlib.import_module(f"edgebench.cli.{verb}"), verb)
-    assert isinstance(command, click.Command)
-    return command
-
-
 def params_of(command: click.Command) -> list[click.Parameter]:
     """The parameters of a command, and of all its own commands."""
     inner = command.commands.values() if isinstance(command, click.Group) else ()
@@ -61,7 +53,7 @@ def params_of(command: click.Command) -> list[click.Parameter]:
 
 def flags_of(verb: str) -> set[str]:
     """All long flags of a verb, and `--help`."""
-    options = [one for one in params_of(command_of(verb)) if isinstance(one, click.Option)]
+    options = [one for one in params_of(load_verb(verb)) if isinstance(one, click.Option)]
     names = {name for option in options for name in (*option.opts, *option.secondary_opts)}
     return {name for name in names if name.startswith("--")} | {"--help"}
 
@@ -97,9 +89,9 @@ def verb_faults(verb: str) -> Iterator[str]:
     text = page_of(verb)
     if f"verbs/{verb}.md" not in (ROOT / "docs" / "index.md").read_text():
         yield "docs/index.md has no link to its page"
-    if not command_of(verb).help:
+    if not load_verb(verb).help:
         yield "has no docstring"
-    for param in params_of(command_of(verb)):
+    for param in params_of(load_verb(verb)):
         if isinstance(param, click.Option) and not param.help:
             yield f"{param.opts} has no help"
     # scripts/reference.py writes the table; tests/results/test_results_docs.py checks it.

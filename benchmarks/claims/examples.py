@@ -5,7 +5,6 @@ The latter lie in docs/examples, where ``scripts/examples`` writes them.
 
 from __future__ import annotations
 
-import importlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from click.testing import CliRunner
 
 from claims.kept import DEVICE, FRESH_QUICKSTART, ROOT, folder
 from claims.texts import Claim, box
+from edgebench.cli.verbs import load_verb
 
 LIVE = ROOT / "docs" / "examples"
 #: Command, as it is typed above the folder of the kept sweep, and how many lines of its answer are
@@ -53,7 +53,7 @@ def answer(command: str) -> Iterator[str]:
         shutil.copytree(sweep, device / "SWEEP")
         for file in DEVICE.glob("calibration-*.json"):
             shutil.copy(file, device)
-        called = getattr(importlib.import_module(f"edgebench.cli.{verb}"), verb)
+        called = load_verb(verb)
         done = runner.invoke(called, words, catch_exceptions=False)
     lines = [line.rstrip() for line in (done.stdout or done.stderr).splitlines()]
     yield f"$ edgebench {command}"

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import json
 import math
 import re
@@ -36,6 +35,7 @@ sys.path.insert(0, str(ROOT))
 from click.testing import CliRunner  # noqa: E402
 
 from benchmarks.frozen.made_up import made_up  # noqa: E402
+from edgebench.cli.verbs import load_verb  # noqa: E402
 from edgebench.errors import EdgebenchError  # noqa: E402
 from edgebench.results.sweep_reader import read_sweep  # noqa: E402
 
@@ -106,7 +106,7 @@ def _spread(values: list[Any]) -> list[Any]:
 
 def said(verb: str, *words: str | Path) -> Any:
     """What a verb prints with ``--json``; where it has no answer, the kind of its error."""
-    command = getattr(importlib.import_module(f"edgebench.cli.{verb}"), verb)
+    command = load_verb(verb)
     done = CliRunner().invoke(command, [*map(str, words), "--json"], standalone_mode=False)
     if done.exception and not isinstance(done.exception, EdgebenchError):
         raise done.exception
@@ -190,7 +190,7 @@ def export(sweep: Path) -> Any:
 
 
 def _exported(frame: str, sweep: Path) -> Any:
-    command = importlib.import_module("edgebench.cli.export").export
+    command = load_verb("export")
     words = [str(sweep), "--frame", frame, "--format", "json"]
     try:
         done = CliRunner().invoke(command, words, catch_exceptions=False, standalone_mode=False)

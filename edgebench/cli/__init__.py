@@ -1,10 +1,9 @@
-"""The command line: one module for each verb, imported only when the verb is used."""
+"""The command line: a verb's module is imported only when the verb is used."""
 
 from __future__ import annotations
 
 import errno
 import gc
-import importlib
 import io
 import math
 import os
@@ -17,7 +16,7 @@ from typing import NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from edgebench.cli.verbs import GROUPS, VERBS
+from edgebench.cli.verbs import GROUPS, VERBS, load_verb
 from edgebench.errors import EdgebenchError, MachineError
 from edgebench.extras import leave_tool_path
 from edgebench.processes import secure_environment
@@ -66,9 +65,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        module = importlib.import_module(f"edgebench.cli.{cmd_name}")
-        command: click.Command = getattr(module, cmd_name)
-        return command
+        return load_verb(cmd_name)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete a verb, with its line in the help, or a flag of the program itself."""

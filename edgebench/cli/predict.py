@@ -1,4 +1,4 @@
-"""``edgebench predict``: what happens at limits, and with networks, that were not measured."""
+"""The model of a device: ``calibrate``, ``fit``, and ``predict`` of what was not measured."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgebench.boards import RAM
 from edgebench.cli.options import (
+    device_option,
     json_option,
     memory_option,
     offer_networks,
     read_results_option,
+    results_argument,
+    results_option,
     verbose_option,
 )
 from edgebench.cli.output import (
@@ -23,15 +27,96 @@ from edgebench.cli.output import (
     print_next,
     print_table,
     print_warnings,
+    shown_path,
     typed_path,
 )
 from edgebench.errors import UsageError
+from edgebench.extras import need
 from edgebench.layers.references import LOADERS, SCHEDULES
-from edgebench.text import SWAP_KINDS
+from edgebench.text import AS_IS, SWAP_KINDS, parse_swap
 from edgebench.workloads.engines.engine import WHOLE
 
 if TYPE_CHECKING:
     from edgebench.slowdown.prediction import Prediction, PredictionSource
+
+
+@click.command()
+@click.option(
+    "--swap",
+    metavar="SWAP",
+    default="2G",
+    help="Swap to calibrate: a size as 2G (a temporary swap file), zram:1G, system, or none.",
+)
+@click.option(
+    "--storage",
+    type=click.Choice([AS_IS, f"disk={RAM}"]),
+    default=AS_IS,
+    help="The machine's own disk as it is, or the disk in memory of storage disk=ram.",
+)
+@results_option
+@device_option
+@verbose_option("a line for each trial, and all constants with their lowest and highest repeat")
+@json_option("the constants")
+def calibrate(
+    swap: str,
+    storage: str,
+    results: Path,
+    device: str | None,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Measure the constants that predictions use: memory and files are scanned, a network slowed.
+
+    Run nothing else meanwhile. The constants are stored with the device's results, one file for
+    each kind of swap and disk; it replaces an earlier one.
+    """
+    from edgebench.cli.progress import shown_progress
+    from edgebench.scenario.points import libraries
+
+    need("scipy", *libraries({"kind": "hot-base"}))
+    from edgebench.answers.models import calibration_table
+    from edgebench.run import calibration
+
+    kind, size_bytes = parse_swap(swap)
+    with shown_progress(verbose) as progress:
+        of_swap = device, kind, size_bytes
+        options = calibration.CalibrationOptions(results, *of_swap, ram=storage != AS_IS)
+        made, path = calibration.run_calibration(options, progress)
+    if as_json:
+        print_warnings(made.warnings)
+        print_json({**made.to_json(), "path": path})
+        return
+    print_headline(f"{made.device}   swap {made.swap_kind}")
+    print_table(calibration_table(made, verbose))
+    click.echo(f"calibration: {shown_path(path)}")
+    print_warnings(made.warnings, None if verbose else "--verbose")
+    print_next(f"edgebench run quickstart --device {made.device} --results {typed_path(results)}")
+
+
+@click.command()
+@results_argument
+@json_option("the fits")
+def fit(results: Path, as_json: bool) -> None:
+    """Draw a curve through the newest sweep's slowdowns in RESULTS, and tell its error.
+
+    RESULTS is a sweep's folder, or a folder of several. The error of each curve is that at limits
+    that were left out of its fit.
+    """
+    from edgebench.answers.models import fits_table
+    from edgebench.results.results import latest, load
+    from edgebench.slowdown.curves import MODEL_SCHEMA, curves, fit_all
+
+    loaded = load(latest(results))
+    fits, skipped = fit_all(curves(loaded), str(loaded.path))
+    warnings = (*loaded.warnings, *skipped)
+    if as_json:
+        print_warnings(warnings)
+        every = [one.to_json() for one in fits]
+        print_json({"schema": MODEL_SCHEMA, "path": loaded.path, "fits": every})
+        return
+    print_table(fits_table(fits))
+    print_warnings(warnings, "--json")
+    print_next(f"edgebench predict --results {typed_path(loaded.path)}")
 
 
 _RANGE = ("120%", "40%", 9)

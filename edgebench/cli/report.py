@@ -1,13 +1,17 @@
-"""``edgebench report``: a sweep's self-contained report."""
+"""A sweep for readers: ``report`` as one file, ``plot`` of its figures, ``serve`` as a page."""
 
 from __future__ import annotations
 
+import signal
+import socket
 from pathlib import Path
 
 import click
 
 from edgebench.cli.options import json_option, results_argument, verbose_option
 from edgebench.cli.output import (
+    print_figures,
+    print_headline,
     print_json,
     print_next,
     print_warnings,
@@ -15,6 +19,7 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.cli.show import print_sweep
+from edgebench.errors import UsageError
 from edgebench.extras import need
 
 
@@ -63,3 +68,97 @@ def report(
         click.echo(f"{'figure' if path.suffix == '.svg' else 'report'}: {shown_path(path)}")
     print_warnings(made.left_out, None if verbose else "--verbose")
     print_next(f"edgebench plot {typed_path(loaded.path)}")
+
+
+@click.command()
+@results_argument
+@click.option("--trial", metavar="ID", help="Draw only this trial's memory over time, as 0012.")
+@click.option("--all", "every", is_flag=True, help="Draw all figures, not only the first six.")
+@click.option("--phases", is_flag=True, help="Draw slowdown by phase: loading, executing, ….")
+@json_option("the files' paths")
+def plot(results: Path, trial: str | None, every: bool, phases: bool, as_json: bool) -> None:
+    """Draw the newest sweep in RESULTS: a sweep's folder, or a folder of several.
+
+    Each figure is written as PNG and SVG to figures/ in the sweep's folder. A figure that can't be
+    drawn is named with the reason.
+    """
+    from edgebench.report.figures.gallery import WrittenFigures, draw_all, draw_trial
+    from edgebench.results.results import latest, load
+
+    loaded = load(latest(results))
+    if trial is None:
+        gallery = draw_all(loaded, every=every, phases=phases)
+    else:
+        gallery = WrittenFigures(draw_trial(loaded, trial), [])
+    if as_json:
+        print_warnings((*loaded.warnings, *gallery.left_out))
+        print_json({"path": loaded.path, "files": gallery.paths})
+        return
+    count = sum(path.suffix == ".png" for path in gallery.paths)
+    drawn = "1 figure" if count == 1 else f"{count} figures"
+    print_headline(f"{drawn} of {loaded.path.name}, each as PNG and SVG")
+    print_figures(gallery.paths)
+    print_warnings((*loaded.warnings, *gallery.left_out), "--json")
+    print_next(f"edgebench report {typed_path(loaded.path)}")
+
+
+@click.command()
+@click.argument(
+    "results", type=click.Path(file_okay=False, path_type=Path), default=Path("results")
+)
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", help="Address to serve on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8642,
+    help="Port to serve on; 0: any free port.",
+)
+@click.option(
+    "--files",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of data sets, checkpoints, networks and code that the form may name; Python files "
+    "directly in it may be imported.",
+)
+@json_option("the address")
+def serve(results: Path, host: str, port: int, files: Path | None, as_json: bool) -> None:
+    """Serve a page that starts sweeps, follows them live and shows all results in RESULTS.
+
+    The printed address contains a token, without which the page can't be opened. A sweep that was
+    started from the page continues when the server ends.
+    """
+    need("starlette", "uvicorn")
+    from edgebench.serve.app import make_app, make_server, new_token, open_socket, token_file
+    from edgebench.serve.live import PageSweep, page_folder
+
+    if not host.strip():
+        raise UsageError("--host is empty", remedy="leave it out to serve on this machine only")
+    page_sweep, token = PageSweep(results.resolve(), page_folder(results)), new_token()
+    app = make_app(page_sweep, token, host, files and files.resolve())
+    with open_socket(host, port) as sock:
+        port = sock.getsockname()[1]
+        with token_file(port, token) as file:
+            # uvicorn sets logging up anew, which closes what another library's log wrote to.
+            server = make_server(app)
+            if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+                # It ends in order on this signal.
+                signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+            _print_address(host, port, token, file, as_json)
+            server.run(sockets=[sock])
+
+
+def _print_address(host: str, port: int, token: str, file: Path, as_json: bool) -> None:
+    from edgebench.serve.app import is_loopback
+
+    # A browser can't open "every address", but the machine's name.
+    named = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
+    shown = f"[{named}]" if ":" in named else named
+    address = f"http://{shown}:{port}/#token={token}"
+    if as_json:
+        print_json({"address": address, "port": port, "token_file": file})
+        return
+    click.echo(f"open: {address}")
+    click.echo(f"token: also in {file}, which only you can read", err=True)
+    click.echo("Ctrl-C ends the server; a sweep that it started continues", err=True)
+    if is_loopback(host):
+        tunnel = f"ssh -L {port}:127.0.0.1:{port} this-machine"
+        print_next(f"{tunnel}  (on your laptop; open the same address there)")

@@ -1,20 +1,24 @@
-"""``edgebench run``: a scenario's sweep."""
+"""Scenarios: ``init`` writes one, ``run`` runs its sweep here, ``fleet`` on several machines."""
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgebench.answers.table import Table
 from edgebench.answers.trials import sweep_warnings, warning_lines, warnings_of
 from edgebench.cli.options import (
+    NetworkOrCommand,
     device_option,
     flag,
     json_option,
+    offer_networks,
     offer_scenarios,
     results_option,
     verbose_option,
@@ -25,19 +29,130 @@ from edgebench.cli.output import (
     print_json,
     print_lines,
     print_next,
+    print_table,
     print_warnings,
     shown_path,
     typed_path,
 )
-from edgebench.errors import SweepIncompleteError
+from edgebench.errors import FleetError, SweepIncompleteError, UsageError
+from edgebench.processes import caller_identity, find_program
 from edgebench.records import LIMIT_WORDS
-from edgebench.text import AS_IS, format_duration, format_size
+from edgebench.text import AS_IS, format_duration, format_size, joined_words, printable
 
 if TYPE_CHECKING:
+    from edgebench.fleet.sweep import FleetSweep
     from edgebench.run.sweep.sweep import SweepSummary
     from edgebench.scenario.points import Point
     from edgebench.scenario.preview import Preview
     from edgebench.scenario.scenario import Scenario
+
+_KINDS = ("inference", "training", "command")
+
+
+@click.command(cls=NetworkOrCommand, options_metavar="[OPTIONS]")
+@click.argument(
+    "network", required=False, metavar="NETWORK | -- COMMAND", shell_complete=offer_networks
+)
+@click.option("--kind", type=click.Choice(_KINDS), help="What to do with it [default: inference].")
+@click.option(
+    "--memory",
+    metavar="LIMIT",
+    multiple=True,
+    help="Limit, as 200M or 75% (of what it needs); may be repeated [default: 85%, 70%, 55% "
+    "and 40%].",
+)
+@click.option(
+    "--swap",
+    metavar="SWAP",
+    help="Swap it may use: none, a size as 2G, zram:1G, or system [default: 2G as root, else "
+    "system].",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write [default: named after NETWORK or COMMAND].",
+)
+@click.pass_context
+def init(context: click.Context, /, network: str | None, out: Path | None, **flags: Any) -> None:
+    """Write a scenario for NETWORK or COMMAND, with a comment on each key, ready to run.
+
+    An existing file is never overwritten.
+    """
+    from edgebench.scenario.new_scenario import NEW_LIMITS, NEW_SWAP, NewScenario, scenario_text
+    from edgebench.scenario.points import points
+
+    command = context.meta.get("command", ())
+    swap = flags["swap"] or (NEW_SWAP if os.geteuid() == 0 else "system")
+    _check_words(network, command, flags["kind"])
+    kind = "command" if command else flags["kind"] or "inference"
+    wanted = NewScenario(kind, network, command, flags["memory"] or NEW_LIMITS, swap)
+    file = out or Path(f"{wanted.stem}.toml")
+    if file.exists():
+        raise _exists(file)
+    text, scenario = scenario_text(wanted, file)
+    _write(file, text)
+    count = len(points(scenario))
+    trials = f"{count} points, {count * scenario.repeats} trials"
+    print_headline(f"Wrote {shown_path(file)}: {trials}. Each key has its meaning beside it.")
+    print_next(f"edgebench run {typed_path(file)}")
+
+
+def _check_words(network: str | None, command: tuple[str, ...], kind: str | None) -> None:
+    """Check that they name one network, or one command.
+
+    Raises:
+        UsageError: neither or both are given, or a kind that doesn't fit.
+    """
+    if network and command:
+        raise UsageError(
+            f"both a network ({network}) and a command ({shlex.join(command)}) are given",
+            remedy=f"edgebench init {network}, or: edgebench init -- {shlex.join(command)}",
+        )
+    if not network and not command:
+        raise UsageError(
+            "nothing to run is given",
+            remedy="edgebench init resnet18, or: edgebench init -- python3 train.py",
+        )
+    if command and kind not in (None, "command"):
+        raise UsageError(f"a command is of the kind command, not {kind}", remedy="leave out --kind")
+    is_program = (
+        network is not None
+        and ":" not in network
+        and (Path(network).suffix in (".py", ".sh") or find_program(network) is not None)
+    )
+    if network and (kind == "command" or is_program):
+        raise UsageError(
+            f"{network} is read as a network", remedy=f"edgebench init -- {shlex.quote(network)}"
+        )
+
+
+def _exists(file: Path) -> UsageError:
+    name = shlex.quote(os.fspath(file))
+    return UsageError(
+        f"{file} exists already and is not overwritten",
+        remedy=f"name another with --out, or see what it runs: edgebench run {name} --dry-run",
+    )
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file that isn't there yet, whole or not at all.
+
+    Raises:
+        UsageError: meanwhile there is one.
+    """
+    from edgebench.safe_files import open_file, remove_file
+
+    try:
+        fd = open_file(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    except FileExistsError:
+        raise _exists(file) from None
+    try:
+        with os.fdopen(fd, "wb") as opened:
+            opened.write(text.encode())
+    except OSError:
+        remove_file(file)
+        raise
 
 
 @click.command()
@@ -211,3 +326,96 @@ def refuse_unexpected(summary: SweepSummary) -> None:
             where=str(summary.folder / "trials.jsonl"),
             remedy=f"edgebench show {typed_path(summary.folder)}",
         )
+
+
+@click.command()
+@click.argument("scenario", metavar="SCENARIO", shell_complete=offer_scenarios)
+@click.option(
+    "--fleet",
+    "inventory",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("fleet.toml"),
+    help="The inventory: a TOML file that lists the machines.",
+)
+@click.option(
+    "--host", "hosts", metavar="NAME", multiple=True, help="Only this machine; may be repeated."
+)
+@results_option
+@click.option("--fresh", is_flag=True, help="Start new sweeps even if unfinished ones exist.")
+@json_option("the summary")
+def fleet(
+    scenario: str,
+    inventory: Path,
+    hosts: tuple[str, ...],
+    results: Path,
+    fresh: bool,
+    as_json: bool,
+) -> None:
+    """Run SCENARIO on several machines, reached by SSH: a sweep on each.
+
+    It may be interrupted at any time: the same command resumes it.
+    """
+    from edgebench.fleet.session import load_inventory
+    from edgebench.fleet.sweep import run_on_fleet
+
+    def tell(text: str) -> None:
+        click.echo(printable(text), err=True)
+
+    loaded = load_inventory(inventory)
+    if unknown := [name for name in hosts if name not in loaded.hosts]:
+        raise UsageError(
+            f"no machine {joined_words(unknown)} in {inventory}",
+            where="--host",
+            remedy=f"one of {', '.join(loaded.hosts)}",
+        )
+    if caller_identity():
+        # Root would read files, and use SSH keys, for whoever wrote the inventory.
+        raise UsageError("a fleet needs no root here", remedy="the same command without sudo")
+    if not find_program("ssh"):
+        raise FleetError("ssh is not installed here", remedy="apt-get install openssh-client")
+    sweeps = run_on_fleet(scenario, loaded, results, tell, fresh=fresh, hosts=hosts)
+    found = list(map(_summary, sweeps))
+    whole = [one for one in found if one["state"] == "complete"]
+    if as_json:
+        print_json({"devices": found})
+    else:
+        print_headline(f"{len(whole)} of {len(found)} sweeps are complete")
+        rows = []
+        for one in found:
+            outcomes = ", ".join(f"{n} {name}" for name, n in sorted(one["outcomes"].items()))
+            trials = f"{one['trials']} of {one['planned']}"
+            rows.append([one["device"], trials, outcomes, one["state"]])
+        titles = ("device", "trials", "outcomes", "state")
+        print_table(Table(titles, rows, ("device", "outcomes", "state")))
+        folders = [one.sweep.folder.path for one in sweeps if one.sweep]
+        print_lines(f"results: {shown_path(path)}" for path in folders)
+    problems = [one.problem for one in sweeps if one.problem]
+    if problems and len(problems) == len(sweeps):
+        raise problems[0]
+    unexpected = {"failed", "timeout", "harness-error"}
+    unfinished = [one["device"] for one in found if one not in whole]
+    failing = [one["device"] for one in found if unexpected & set(one["outcomes"])]
+    if unfinished or failing:
+        words = f"not complete: {', '.join(unfinished)}" if unfinished else "complete"
+        words += f"; trials ended unexpectedly: {', '.join(failing)}" if failing else ""
+        again = "".join(f" --host {name}" for name in unfinished)
+        remedy = f"correct what stands above; then the same command with{again}"
+        raise SweepIncompleteError(words, remedy=remedy if unfinished else None)
+    if not as_json:
+        each = f"compare --devices {typed_path(results)}"
+        print_next(f"edgebench {each if len(found) > 1 else f'show {typed_path(folders[0])}'}")
+
+
+def _summary(one: FleetSweep) -> dict[str, Any]:
+    """Return what came of a sweep, as plain data."""
+    sweep = one.sweep
+    done, total = (sweep.done, sweep.total) if sweep else (0, 0)
+    return {
+        "device": one.device,
+        "folder": sweep and str(sweep.folder.path),
+        "trials": done,
+        "planned": total,
+        "outcomes": sweep.trials.outcomes() if sweep else {},
+        "state": "complete" if sweep and sweep.is_complete else "not complete",
+        "reason": one.problem and str(one.problem),
+    }

@@ -1,6 +1,12 @@
-"""The verbs, in groups."""
+"""The verbs, in groups, and where each is."""
 
 from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import click
 
 #: Group → verb → its line in the help, which is shown without importing the verb's module.
 GROUPS = {
@@ -34,3 +40,20 @@ GROUPS = {
     },
 }
 VERBS = {verb: line for verbs in GROUPS.values() for verb, line in verbs.items()}
+#: Verb → its module, where that is named after another verb.
+_MODULES = {
+    **dict.fromkeys(("boards", "data"), "doctor"),
+    "advise": "minimum",
+    **dict.fromkeys(("init", "fleet"), "run"),
+    **dict.fromkeys(("plot", "serve"), "report"),
+    "reconcile": "compare",
+    **dict.fromkeys(("fit", "calibrate"), "predict"),
+    "export": "show",
+}
+
+
+def load_verb(verb: str) -> click.Command:
+    """Import a verb's module; its command."""
+    module = importlib.import_module(f"edgebench.cli.{_MODULES.get(verb, verb)}")
+    command: click.Command = getattr(module, verb)
+    return command

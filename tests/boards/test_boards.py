@@ -20,7 +20,7 @@ from edgebench.boards import (
     parse_storage,
     storage_presets,
 )
-from edgebench.cli.boards import boards
+from edgebench.cli.doctor import boards
 from edgebench.errors import UsageError
 from edgebench.text import MIB, parse_swap
 

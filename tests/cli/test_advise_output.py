@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cli.advise import print_advice
+from edgebench.cli.minimum import print_advice
 from edgebench.results.derived import TriedRemedy
 from edgebench.run.advise.advice import Advice, BestRemedy
 

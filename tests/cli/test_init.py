@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from edgebench.cli.init import init
-from edgebench.cli.run import run
+from edgebench.cli.run import init, run
 from edgebench.errors import UsageError
 from edgebench.scenario.scenario import load_scenario
 

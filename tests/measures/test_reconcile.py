@@ -17,7 +17,7 @@ from made_sweep import Shape, make
 from msgspec import structs
 
 from edgebench.analysis.reconciliation import reconcile_sweep
-from edgebench.cli.reconcile import reconcile as verb
+from edgebench.cli.compare import reconcile as verb
 from edgebench.records import WalkReport
 from edgebench.report.figures import memory_time as figure_of
 from edgebench.report.figures.style import figure_style

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from results_making import MIB, loading, make_sweep
 
 import edgebench
-from edgebench.cli.export import export
-from edgebench.cli.show import show
+from edgebench.cli.show import export, show
 from edgebench.errors import ResultsError
 from edgebench.results.folder import ResultsFolder
 

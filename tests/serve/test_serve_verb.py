@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 from edgebench.cgroups.leftovers import clear_leftovers, state_folder
-from edgebench.cli.serve import serve
+from edgebench.cli.report import serve
 from edgebench.errors import MachineError
 from edgebench.serve.app import token_file
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from made_sweep import Shape, make, slowdown
 
-from edgebench.cli.fit import fit
+from edgebench.cli.predict import fit
 from edgebench.errors import ResultsError
 from edgebench.results.results import load
 from edgebench.slowdown.curves import curves

@@ -73,7 +73,7 @@ ALLOWED = {
     ("cli/__init__.py", "open"): "the null device",
     ("report/figures/__init__.py", "chdir"): "to / and back, while a library is imported",
     ("report/figures/style.py", "savefig"): _MEMORY,
-    ("cli/export.py", "to_parquet"): _MEMORY,
+    ("cli/show.py", "to_parquet"): _MEMORY,
     ("cli/predict.py", "to_json"): "plain data of an answer",
     ("cgroups/sampler_process.py", "ZipFile"): "into an open file",
     ("workloads/training/data_sources.py", "TemporaryDirectory"): "a new name and folder, 0700",

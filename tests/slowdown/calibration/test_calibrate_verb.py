@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from verb_making import calibration
 
 from edgebench.answers.models import calibration_table
-from edgebench.cli.calibrate import calibrate
+from edgebench.cli.predict import calibrate
 from edgebench.errors import MachineError, ResultsError
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run import calibration as module
