@@ -15,7 +15,6 @@ from edgebench.layers.references import SCHEDULES as BY_LAYER
 from edgebench.results.columns import ENGINE
 from edgebench.results.workload_key import workload_label
 from edgebench.workloads.engines.engine import (
-    ENGINES,
     all_engines,
     engine_of,
     engines_for,
@@ -54,9 +53,8 @@ def test_each_option_is_a_column_and_in_a_label():
 
 #: A whole engine: its file holds a number, by which its input is multiplied.
 TINY = """
-from edgebench.workloads.engines.engine import note_runtime
-from edgebench.workloads.engines.files import FileInput
-from edgebench.workloads.engines.files import EngineModel, FileEngine
+from edgebench.layers.input_specs import FileInput
+from edgebench.workloads.engines.engine import EngineModel, FileEngine, note_runtime
 
 
 class Tiny(FileEngine):
@@ -99,7 +97,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.syspath_prepend(tmp_path)
     all_engines.cache_clear()
     yield tmp_path
-    ENGINES.pop("tiny", None)
+    engine_of.cache_clear()
     sys.modules.pop("tiny_engine", None)
     all_engines.cache_clear()
 

@@ -12,8 +12,13 @@ from engine_models import made_encoder
 from engine_runs import prepared, run
 
 from edgebench.errors import UsageError, WorkloadError
-from edgebench.layers.input_specs import named_inputs, parse_inputs
-from edgebench.workloads.engines.files import FileInput, make_inputs, proposal
+from edgebench.layers.input_specs import (
+    FileInput,
+    make_inputs,
+    named_inputs,
+    parse_inputs,
+    proposal,
+)
 
 
 def arrays(

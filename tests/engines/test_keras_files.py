@@ -24,8 +24,8 @@ import numpy as np
 from engine_models import run_settings
 from engine_runs import prepared, run
 from edgebench.errors import EdgebenchError
-from edgebench.workloads.engines.files import FileInput, make_inputs
-from edgebench.workloads.engines.tensorflow import import_tensorflow
+from edgebench.layers.input_specs import FileInput, make_inputs
+from edgebench.workloads.engines.file_engines import import_tensorflow
 import hashlib
 import_tensorflow(1)
 import keras

@@ -1,4 +1,4 @@
-"""The interface of engines, and all engines by name.
+"""Engines: what loads a network and executes it inside the limit, and all of them by name.
 
 Importing an engine's module imports no heavy library: these are imported in its methods. An engine
 in a package of its own is found by its entry point.
@@ -6,19 +6,23 @@ in a package of its own is found by its entry point.
 
 from __future__ import annotations
 
+import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from pathlib import Path, PurePath
+from typing import Any, ClassVar, Protocol
 
 from edgebench import plugins
-
-if TYPE_CHECKING:
-    from edgebench.workloads.recorder import Recorder
-
+from edgebench.errors import EdgebenchError, WorkloadError, error_words
+from edgebench.layers.input_specs import FileInput, make_inputs
+from edgebench.workloads.events import SpanPlace
+from edgebench.workloads.recorder import Recorder
 
 #: The one schedule of an engine that can't load and execute by layer.
 WHOLE = "whole"
@@ -81,19 +85,218 @@ class Engine(ABC):
         """
 
 
-E = TypeVar("E", bound=Engine)
+#: In a prepared network's folder: the file's name and inputs; and the folder of the file's copy.
+DESCRIPTION, COPY = "inputs.json", "file"
+#: The layer that loads the file, where an engine times layers; its order is 0.
+LOADING = "loading"
+#: Of an engine's own words.
+_MOST_WORDS = 300
+
+
+@dataclass(frozen=True)
+class TimedNode:
+    """A node of the graph in one execution, the n-th of a load, with the bytes of its weights."""
+
+    execution: int
+    order: int
+    name: str
+    operator: str
+    start_ns: int
+    end_ns: int
+    weights_bytes: int
+    output_bytes: int
+
+
+class EngineModel(ABC):
+    """One network in an engine. Its methods raise what the engine's library raises.
+
+    Args:
+        file: the network's file.
+        settings: of the trial.
+        profile: a folder for times of operators and layers; None: they are not measured.
+    """
+
+    def __init__(
+        self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
+    ) -> None:
+        self.file, self.settings, self.profile = file, settings, profile
+
+    @abstractmethod
+    def load(self) -> None:
+        """Have the network in memory."""
+
+    @abstractmethod
+    def inputs(self) -> list[FileInput]:
+        """List the inputs of the loaded network."""
+
+    def fit(self, inputs: Mapping[str, Any]) -> None:  # noqa: B027 - most need nothing
+        """Have memory for inputs of these shapes in the loaded network."""
+
+    @abstractmethod
+    def run(self, inputs: Mapping[str, Any]) -> Any:
+        """Execute the loaded network on arrays of NumPy."""
+
+    @abstractmethod
+    def unload(self) -> None:
+        """Give its memory back."""
+
+    @abstractmethod
+    def output_bytes(self, output: Any) -> bytes:
+        """Return what :meth:`run` returned as bytes, for its digest."""
+
+    def timed_nodes(self) -> list[TimedNode]:
+        """List the nodes in the executions since the last load, if it has a profile's folder."""
+        return []
+
+
+class FileEngine(Engine):
+    """An engine that executes a file in a format of its own, as a whole."""
+
+    schedules = (WHOLE,)
+    #: What to do where it refuses a file.
+    remedy: ClassVar[str]
+
+    def parts(self, file: Path) -> list[Path]:
+        """List all files that the network consists of, the named one first, all in its folder.
+
+        Called in a helper process, as the caller, since it may parse the file.
+
+        Raises:
+            WorkloadError: one is missing, or lies outside the file's folder.
+        """
+        return [file]
+
+    def keep_forms(self, file: Path, folder: Path, loaders: Iterable[str]) -> None:
+        """Write to the prepared folder what these loaders need beside the copy of the file.
+
+        Called as :meth:`parts` is.
+        """
+
+    @abstractmethod
+    def model(
+        self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
+    ) -> EngineModel:
+        """Return the network in a file; it is not opened yet.
+
+        ``file`` is its copy in the prepared folder; see :class:`EngineModel`.
+        """
+
+    def words(self, error: Exception) -> str:
+        """Return the library's own words."""
+        return error_words(error)
+
+    @contextmanager
+    def named_errors(self, doing: str, where: str) -> Iterator[None]:
+        """Turn what the library raises into an error that says what the engine can't do.
+
+        Raises:
+            WorkloadError: with the library's own words.
+        """
+        try:
+            yield
+        except EdgebenchError:
+            raise
+        except Exception as error:
+            words = self.words(error)
+            if len(words) > _MOST_WORDS:
+                words = f"{words[:_MOST_WORDS].rstrip()} …"
+            what = f"{self.title} can't {doing}: {words}"
+            raise WorkloadError(what, where=where, remedy=self.remedy) from error
+
+    def open(self, settings: Mapping[str, Any], recorder: Recorder) -> Rounds:
+        """Make each network's inputs."""
+        if recorder.profile_folder and self.no_operator_times:
+            # The strategy that asked reads it in place of times.
+            recorder.note(no_operator_times=self.no_operator_times)
+        return FileRounds(self, settings, recorder)
+
+
+@dataclass(frozen=True)
+class _Network:
+    name: str
+    model: EngineModel
+    inputs: Mapping[str, Any]
+
+
+class FileRounds:
+    """Loads each network in turn, executes it once (``first``), and then ``warm`` times more."""
+
+    def __init__(self, engine: FileEngine, settings: Mapping[str, Any], recorder: Recorder) -> None:
+        self._engine, self._recorder, self._warm = engine, recorder, settings["warm"]
+        self._networks = []
+        for name in settings["networks"]:
+            folder = Path(settings["weights"][name])
+            about = json.loads((folder / DESCRIPTION).read_text())
+            inputs = [FileInput.from_json(described) for described in about["inputs"]]
+            values = make_inputs(inputs, settings, name)
+            profile = settings.get("profile_folder") or recorder.profile_folder
+            file = folder / COPY / about["file"]
+            model = engine.model(file, settings, profile and Path(profile))
+            self._networks.append(_Network(name, model, values))
+        self._times_nodes = bool(settings.get(engine.layer_option or ""))
+        #: Phase and operator → calls, nanoseconds.
+        self._operators: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+        self._round = 0
+
+    def run(self, number: int) -> list[bytes]:
+        """Run one round; returns the bytes of each network's output."""
+        self._round = number
+        with self._recorder.span("round", round=number):
+            outputs = [self._run(network) for network in self._networks]
+        for network in self._networks:
+            for node in network.model.timed_nodes():
+                phase = "execute" if node.execution else "first"
+                if self._times_nodes:
+                    place = SpanPlace(phase, number, network.name, node.order, node.name)
+                    self._recorder.timed(place, node.start_ns, node.end_ns)
+                sums = self._operators[phase, node.operator]
+                sums[0] += 1
+                sums[1] += node.end_ns - node.start_ns
+        pairs = zip(self._networks, outputs, strict=True)
+        return [network.model.output_bytes(output) for network, output in pairs]
+
+    def close(self) -> None:
+        """Report the times of operators, where a strategy wants them."""
+        for (phase, operator), (calls, own_ns) in self._operators.items():
+            self._recorder.operator_time(phase, operator, calls, own_ns)
+
+    def _run(self, network: _Network) -> Any:
+        model, inputs = network.model, network.inputs
+        with self._phase("load", network.name):
+            model.load()
+            model.fit(inputs)
+        try:
+            with self._phase("first", network.name):
+                output = model.run(inputs)
+            for _ in range(self._warm):
+                with self._phase("execute", network.name):
+                    model.run(inputs)
+        finally:
+            model.unload()
+        return output
+
+    @contextmanager
+    def _phase(self, phase: str, network: str) -> Iterator[None]:
+        loads = phase == "load"
+        # Loading is a layer beside the nodes: it takes a part of the round, too.
+        layer, name = (0, LOADING) if loads and self._times_nodes else (None, None)
+        with (
+            self._recorder.span(phase, round=self._round, network=network, layer=layer, name=name),
+            self._engine.named_errors("load it" if loads else "execute it", network),
+        ):
+            yield
+
+
 #: The engine of networks that are known by name, and of settings that name none.
 TORCH = "torch"
-#: The modules beside this one that hold an engine of their name.
-_MODULES = (TORCH, "litert", "onnxruntime", "tensorflow", "torchscript")
-#: The engines that are imported, by name.
-ENGINES: dict[str, Engine] = {}
-
-
-def registered_engine(engine: type[E]) -> type[E]:
-    """List the engine of this class among :data:`ENGINES`."""
-    ENGINES[engine.name] = engine()
-    return engine
+#: The engines in modules beside this one.
+_OWN = {
+    TORCH: "torch:Torch",
+    "litert": "file_engines:LiteRt",
+    "onnxruntime": "onnxruntime:OnnxRuntime",
+    "tensorflow": "file_engines:TensorFlow",
+    "torchscript": "file_engines:TorchScript",
+}
 
 
 def note_runtime(recorder: Recorder, **versions: Any) -> None:
@@ -109,23 +312,25 @@ def all_engines() -> dict[str, Engine]:
     Raises:
         MachineError: an engine of another package can't be imported.
     """
-    names = {*_MODULES, *plugins.added(plugins.ENGINES)} - {TORCH}
+    names = {*_OWN, *plugins.added(plugins.ENGINES)} - {TORCH}
     return {name: engine_of(name) for name in (TORCH, *sorted(names))}
 
 
+@cache
 def engine_of(name: str | None) -> Engine:
     """Import the module of one engine alone; None: torch's.
 
     Raises:
         MachineError: an engine of another package can't be imported.
     """
-    name = name or TORCH
-    if name not in ENGINES:
-        if name in _MODULES:
-            import_module(f"edgebench.workloads.engines.{name}")
-        else:
-            ENGINES[name] = plugins.load(plugins.added(plugins.ENGINES)[name])()
-    return ENGINES[name]
+    if name is None:
+        return engine_of(TORCH)
+    if name in _OWN:
+        module, _, kind = _OWN[name].partition(":")
+        engine: Engine = getattr(import_module(f"edgebench.workloads.engines.{module}"), kind)()
+    else:
+        engine = plugins.load(plugins.added(plugins.ENGINES)[name])()
+    return engine
 
 
 def engines_for(network: str) -> tuple[str, ...]:

@@ -22,18 +22,15 @@ from edgebench.layers.disk import (
     settle,
     weights_in,
 )
+from edgebench.layers.input_specs import UndescribedError, make_inputs, proposal, value_words
 from edgebench.safe_files import make_folder, replaced, write
 from edgebench.text import joined_words
-from edgebench.workloads.engines.engine import file_engine
-from edgebench.workloads.engines.files import (
+from edgebench.workloads.engines.engine import (
     COPY,
     DESCRIPTION,
     LOADING,
     FileEngine,
-    UndescribedError,
-    make_inputs,
-    proposal,
-    value_words,
+    file_engine,
 )
 from edgebench.workloads.recorder import Recorder
 

@@ -11,8 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import WorkloadError, error_words
-from edgebench.workloads.engines.engine import note_runtime, registered_engine
-from edgebench.workloads.engines.files import COPY, EngineModel, FileEngine, FileInput, TimedNode
+from edgebench.layers.input_specs import FileInput
+from edgebench.workloads.engines.engine import (
+    COPY,
+    EngineModel,
+    FileEngine,
+    TimedNode,
+    note_runtime,
+)
 
 if TYPE_CHECKING:
     from edgebench.workloads.recorder import Recorder
@@ -35,7 +41,6 @@ _OPSET = re.compile(r"Opset (\d+) is under development.* is till opset (\d+)")
 _LOAD = re.compile(r"^Load model from .*? failed:")
 
 
-@registered_engine
 class OnnxRuntime(FileEngine):
     """ONNX Runtime on the CPU.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgebench.layers.references import ADMISSION, SCHEDULES
 from edgebench.workloads.accelerator_phases import start_accelerator
-from edgebench.workloads.engines.engine import Engine, Rounds, note_runtime, registered_engine
+from edgebench.workloads.engines.engine import Engine, Rounds, note_runtime
 from edgebench.workloads.memory_settings import heap_trimmer
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _VALUES = 16
 
 
-@registered_engine
 class Torch(Engine):
     """PyTorch. Its schedules follow a forward pass: :mod:`edgebench.layers.schedules`.
 

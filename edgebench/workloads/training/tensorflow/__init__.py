@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from edgebench.workloads.engines.engine import note_runtime
-from edgebench.workloads.engines.tensorflow import import_tensorflow
+from edgebench.workloads.engines.file_engines import import_tensorflow
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.training.loop import Problem, Settings
 
