@@ -12,7 +12,7 @@ import pytest
 from engine_runs import Notes
 
 from edgebench.layers.references import SCHEDULES as BY_LAYER
-from edgebench.results.columns import ENGINE
+from edgebench.results.columns import SETTINGS
 from edgebench.results.workload_key import workload_label
 from edgebench.workloads.engines.engine import (
     all_engines,
@@ -45,7 +45,7 @@ def test_names_and_formats_need_no_heavy_library():
 
 def test_each_option_is_a_column_and_in_a_label():
     for engine in all_engines().values():
-        assert set(engine.axes) <= set(ENGINE)
+        assert set(engine.axes) <= set(SETTINGS)
         for axis in engine.axes:
             known = {workload_label({axis: value}) for value in (True, False)}
             assert len(known) == 2, axis
