@@ -291,11 +291,11 @@ class FileRounds:
 TORCH = "torch"
 #: The engines in modules beside this one.
 _OWN = {
-    TORCH: "torch:Torch",
-    "litert": "file_engines:LiteRt",
-    "onnxruntime": "onnxruntime:OnnxRuntime",
-    "tensorflow": "file_engines:TensorFlow",
-    "torchscript": "file_engines:TorchScript",
+    TORCH: "edgebench.workloads.engines.torch:Torch",
+    "litert": "edgebench.workloads.engines.file_engines:LiteRt",
+    "onnxruntime": "edgebench.workloads.engines.onnxruntime:OnnxRuntime",
+    "tensorflow": "edgebench.workloads.engines.file_engines:TensorFlow",
+    "torchscript": "edgebench.workloads.engines.file_engines:TorchScript",
 }
 
 
@@ -327,7 +327,7 @@ def engine_of(name: str | None) -> Engine:
         return engine_of(TORCH)
     if name in _OWN:
         module, _, kind = _OWN[name].partition(":")
-        engine: Engine = getattr(import_module(f"edgebench.workloads.engines.{module}"), kind)()
+        engine: Engine = getattr(import_module(module), kind)()
     else:
         engine = plugins.load(plugins.added(plugins.ENGINES)[name])()
     return engine
