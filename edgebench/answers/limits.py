@@ -30,7 +30,7 @@ from edgebench.results.times import START, STEADY, Ratio
 from edgebench.text import MIB, printable, shortened
 
 if TYPE_CHECKING:
-    from edgebench.analysis.layer_table import LayerCostTable, LayerRow, PassCost
+    from edgebench.analysis.layer_costs import LayerCostTable, LayerRow, PassCost
     from edgebench.results.derived import KeptAdvice
     from edgebench.results.facts import PointFacts, WorkloadFacts
     from edgebench.run.advise.advice import Advice

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.analysis.layer_table import (
+from edgebench.analysis.layer_costs import (
     LAYERS_SCHEMA,
     SORTS,
     costs_at_limits,
@@ -37,7 +37,7 @@ from edgebench.scenario.flags import PLACE_KEYS
 from edgebench.text import AS_IS, format_limit
 
 if TYPE_CHECKING:
-    from edgebench.analysis.layer_table import LayerCostTable
+    from edgebench.analysis.layer_costs import LayerCostTable
     from edgebench.run.sweep.sweep import SweepSummary
 
 #: Options that are used only to measure.

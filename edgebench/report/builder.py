@@ -32,7 +32,7 @@ from edgebench.results.workload_key import brief_names
 from edgebench.text import THROUGHPUT, format_limit, format_size, printable
 
 if TYPE_CHECKING:
-    from edgebench.analysis.layer_table import LayerCostTable
+    from edgebench.analysis.layer_costs import LayerCostTable
     from edgebench.results.results import Results
     from edgebench.results.sweep_reader import Sweep
     from edgebench.slowdown.curves import Fit
@@ -173,7 +173,7 @@ def _about(sweep: Sweep) -> list[str]:
 
 
 def _chapter(workload: WorkloadFacts, brief: str, layers: LayerCostTable | None) -> Chapter:
-    from edgebench.analysis.layer_table import sorted_layers
+    from edgebench.analysis.layer_costs import sorted_layers
 
     answer = workload_answer(workload, brief)
     tables = [replace(limits_table(answer, every=True, peaks=True), title="Limits")]

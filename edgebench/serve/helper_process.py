@@ -135,8 +135,7 @@ def predict_limits(sweep: Path) -> dict[str, Any]:
     Raises:
         EdgebenchError: the sweep can't be read.
     """
-    from edgebench.analysis.layer_costs import layer_cost_tables
-    from edgebench.analysis.layer_table import sorted_layers
+    from edgebench.analysis.layer_costs import layer_cost_tables, sorted_layers
     from edgebench.results.results import load
     from edgebench.slowdown.prediction import WorkloadQuery, source_of
 

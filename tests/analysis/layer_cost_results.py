@@ -11,8 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from edgebench.analysis.layer_costs import layer_cost_tables
-from edgebench.analysis.layer_table import LayerCostTable
+from edgebench.analysis.layer_costs import LayerCostTable, layer_cost_tables
 from edgebench.records import LimitSetting, Outcome, PhaseSum, TrialRecord, WalkReport
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.results import load

@@ -21,14 +21,15 @@ from layer_cost_results import (
 )
 from matplotlib.figure import Figure
 
-from edgebench.analysis.layer_costs import layer_cost_tables, pass_cost
-from edgebench.analysis.layer_table import (
+from edgebench.analysis.layer_costs import (
     LayerCostTable,
     LayerPhases,
     LayerRow,
     PhaseCost,
     costs_at_limits,
+    layer_cost_tables,
     matching_tables,
+    pass_cost,
     sorted_layers,
 )
 from edgebench.errors import ResultsError, UsageError

@@ -16,8 +16,7 @@ import seaborn as sns
 from matplotlib.colors import LogNorm
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
-from edgebench.analysis.layer_costs import layer_cost_tables
-from edgebench.analysis.layer_table import sorted_layers
+from edgebench.analysis.layer_costs import layer_cost_tables, sorted_layers
 from edgebench.analysis.studies.convolutions import SHARED, CostBend, cost_bends, cost_frame
 from edgebench.analysis.studies.phases import core_frame, operator_frame
 from edgebench.answers.limits import layer_name
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from edgebench.analysis.layer_table import LayerCostTable, LayerRow, PassCost
+    from edgebench.analysis.layer_costs import LayerCostTable, LayerRow, PassCost
 
 #: This many layers are drawn one by one, if they have this share of the worst one's time; the
 #: others are summed.
