@@ -34,7 +34,7 @@ import report
 from observer.effect_table import Kept, table
 from observer.watched_process import Arm, Bench, Words
 
-from edgebench.cgroups.kernel_checks import check_limit
+from edgebench.cgroups.parent import check_limit
 from edgebench.measures.machine.system_files import SystemFiles, swap_devices
 from edgebench.processes import cache_folder
 from edgebench.run.trial.session import Session, open_session

@@ -27,7 +27,7 @@ from _pytest.skipping import evaluate_xfail_marks, xfailed_key
 
 from edgebench.answers.table import GAP, factor
 from edgebench.answers.trials import crash_words, kill_lines, memory_words, slowdown_lines
-from edgebench.cgroups.kernel_checks import check_limit
+from edgebench.cgroups.parent import check_limit
 from edgebench.errors import EdgebenchError, MachineError, UsageError
 from edgebench.processes import caller_identity
 from edgebench.records import LimitSetting, TrialRecord

@@ -38,8 +38,7 @@ from edgebench.measures.machine.system_files import (
 from edgebench.text import format_size
 
 if TYPE_CHECKING:
-    from edgebench.cgroups.kernel_checks import Finding
-    from edgebench.cgroups.parent import ParentCgroup
+    from edgebench.cgroups.parent import Finding, ParentCgroup
 
 #: ``fail``: a sweep can't run, or would measure nonsense. ``warn``: its numbers need care.
 #: ``absent``: the machine has no such thing to look at.
@@ -188,7 +187,7 @@ def gpu_memory_check(target: CheckTarget) -> Observation:
 @registered_check("limits enforced")
 def enforcement_check(target: CheckTarget) -> Observation:
     """Run an allocator under a small limit, which the kernel must kill."""
-    from edgebench.cgroups.kernel_checks import ABOVE_BYTES, check_limit
+    from edgebench.cgroups.parent import ABOVE_BYTES, check_limit
 
     if target.parent is None:
         raise UnreadableError("can't be tried without a cgroup")
@@ -418,9 +417,8 @@ def storage_check(target: CheckTarget) -> Observation:
 
 def check_machine() -> Iterator[CheckResult]:
     """Yield the result of every check of this machine, one by one; those of cgroups come first."""
-    from edgebench.cgroups.kernel_checks import check_support
     from edgebench.cgroups.leftovers import Ownership
-    from edgebench.cgroups.parent import find_parent
+    from edgebench.cgroups.parent import check_support, find_parent
 
     yield from map(finding_result, check_support())
     with Ownership() as ownership:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cgroups import delegation, leftovers
-from edgebench.cgroups.delegation import enable_controllers, find_base
+from edgebench.cgroups import leftovers, v2
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import LEAF, Ownership
+from edgebench.cgroups.v2 import enable_controllers, find_base
 from edgebench.errors import CgroupError
 from tests.cgroups.conftest import Run
 
@@ -82,7 +82,7 @@ def test_only_memory_must_be_enabled(
             enabled.append(word[1:])
 
     root = plain(tmp_path / "root", controllers=" ".join(wanted))
-    monkeypatch.setattr(delegation, "unified_files", lambda _: Files())
+    monkeypatch.setattr(v2, "unified_files", lambda _: Files())
     with Ownership(state) as ownership:
         if refused == "memory":
             with pytest.raises(CgroupError, match="can't enable the memory controller: Invalid"):
@@ -106,7 +106,7 @@ def test_only_what_called_us_steps_aside(tmp_path: Path, state: Path):
             ours = [*us, piped.pid]
             inside = [*ours, 4_000_001]  # the last one was started meanwhile
             with pytest.MonkeyPatch.context() as patch:
-                for module in (delegation, leftovers):
+                for module in (v2, leftovers):
                     pids = {base: there, base / LEAF: inside}
                     patch.setattr(module, "move_process", lambda *move: moved.append(move))
                     patch.setattr(module, "own_pids", pids.__getitem__)
@@ -148,7 +148,7 @@ def test_what_systemd_has_delegated_is_marked(tmp_path: Path, monkeypatch: pytes
         return marks[path.name, name]
 
     folder = plain(plain(tmp_path / "above", type="domain") / "scope", type="domain")
-    monkeypatch.setattr(delegation, "systemd_runs", lambda: True)
+    monkeypatch.setattr(v2, "systemd_runs", lambda: True)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("os.getxattr", getxattr)
     for where in ("scope", "above"):

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from edgebench.cgroups import kernel_checks
+from edgebench.cgroups import parent as parent_module
 from edgebench.cgroups.interface import Limits
-from edgebench.cgroups.kernel_checks import check_limit
-from edgebench.cgroups.parent import ParentCgroup
+from edgebench.cgroups.parent import ParentCgroup, check_limit
 from edgebench.errors import CgroupError
 
 MIB = 1 << 20
@@ -41,7 +40,7 @@ def checked(monkeypatch: pytest.MonkeyPatch, *codes: int | None) -> tuple[Any, C
         sizes.append(size_bytes)
         return left.pop(0)
 
-    monkeypatch.setattr(kernel_checks, "allocate", allocate)
+    monkeypatch.setattr(parent_module, "allocate", allocate)
     parent: Any = SimpleNamespace(create=lambda name: cgroup)
     try:
         result: Any = check_limit(parent)

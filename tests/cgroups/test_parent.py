@@ -163,7 +163,7 @@ sys.path[:0] = json.loads(sys.argv[1])
 from pathlib import Path
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import find_parent
-from edgebench.cgroups.kernel_checks import check_limit
+from edgebench.cgroups.parent import check_limit
 with Ownership(Path(sys.argv[2])) as ownership:
     parent = find_parent(ownership)
     limit = check_limit(parent)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cgroups import delegation
-from edgebench.cgroups.delegation import enter_scope, may_leave
+from edgebench.cgroups import v2
+from edgebench.cgroups.v2 import enter_scope, may_leave
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def test_without_systemd_nothing_is_asked(
     session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Nobody is called where nobody would answer."""
-    monkeypatch.setattr(delegation, "systemd_runs", lambda: False)
-    monkeypatch.setattr(delegation, "_ask", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(v2, "systemd_runs", lambda: False)
+    monkeypatch.setattr(v2, "_ask", lambda *_: pytest.fail("asked"))
     assert not enter_scope(session, tmp_path)
 
 
@@ -73,12 +73,10 @@ def test_what_systemd_is_asked_for(
     )
     busctl.chmod(0o755)
     monkeypatch.setattr(os, "geteuid", lambda: uid)
-    monkeypatch.setattr(delegation, "systemd_runs", lambda: True)
+    monkeypatch.setattr(v2, "systemd_runs", lambda: True)
+    monkeypatch.setattr(v2.shutil, "which", lambda name: str(busctl) if name == "busctl" else None)
     monkeypatch.setattr(
-        delegation.shutil, "which", lambda name: str(busctl) if name == "busctl" else None
-    )
-    monkeypatch.setattr(
-        delegation, "_moved", lambda before: before == Path("/proc/self/cgroup").read_text()
+        v2, "_moved", lambda before: before == Path("/proc/self/cgroup").read_text()
     )
     session = tmp_path / "a.slice" / f"user-{uid}.slice" / "session-1.scope"
     for code in (0, 1):
@@ -96,6 +94,6 @@ def test_what_systemd_is_asked_for(
 
 def test_we_wait_until_systemd_has_moved_us(monkeypatch: pytest.MonkeyPatch):
     """Its answer comes before its deed; who is never moved waits no longer than it is patient."""
-    assert delegation._moved("another cgroup")
-    monkeypatch.setattr(delegation, "_SCOPE_PATIENCE_S", 0.05)
-    assert not delegation._moved(Path("/proc/self/cgroup").read_text())
+    assert v2._moved("another cgroup")
+    monkeypatch.setattr(v2, "_SCOPE_PATIENCE_S", 0.05)
+    assert not v2._moved(Path("/proc/self/cgroup").read_text())

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from edgebench.cgroups.kernel_checks import Finding
+from edgebench.cgroups.parent import Finding
 from edgebench.run.doctor import CheckResult, finding_result
 from tests.own_path import call
 

@@ -21,12 +21,13 @@ import pytest
 from edgebench.cgroups import parent as place_module
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
-from edgebench.cgroups.kernel_checks import check_support, support_findings
 from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import (
     Hierarchy,
+    check_support,
     find_parent,
     hierarchies,
+    support_findings,
 )
 from tests.own_path import python_path
 

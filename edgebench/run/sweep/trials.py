@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from edgebench.boards import parse_storage
-from edgebench.cgroups.kernel_checks import check_limit
-from edgebench.cgroups.parent import refused_limit
+from edgebench.cgroups.parent import check_limit, refused_limit
 from edgebench.errors import MachineError, UnsafePathError
 from edgebench.extras import need
 from edgebench.layers.references import CUDA
