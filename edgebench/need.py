@@ -1,11 +1,19 @@
-"""What a trial needs: memory that can't be dropped, and files that are read again when dropped."""
+"""How much memory a workload needs: told by a run without a limit, by kills, and by a miss curve.
+
+The first is memory that can't be dropped, and files that are read again when dropped. A miss curve
+has a knee: where the workload begins to read its memory again in every round.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from edgebench.records import WITH_PEAK, TrialRecord
+from edgebench.records import WITH_PEAK, KillReport, Outcome, TrialRecord
 
 #: What the sampler of an earlier version missed counts from this share of the peak on.
 _UNSEEN = 0.05
@@ -13,6 +21,40 @@ _UNSEEN = 0.05
 DIFFERS, _SAME_BYTES = 0.05, 1 << 20
 #: Files are told apart from the rest of a need from this share of it on, and this size.
 _FILES_SHARE, _FILES_BYTES = 0.05, 1 << 20
+
+#: With at least this share of the swap free, a lack of swap can't have been the cause.
+MOSTLY_FREE = 0.5
+#: Outcomes of a limit at which the workload does not finish.
+LOST: tuple[Outcome, ...] = ("oom-killed", "accelerator-oom", "timeout", "failed")
+#: Outcomes that show that a limit is too tight; other failures do not.
+TOO_TIGHT = ("oom-killed", "timeout")
+#: Where such kills are explained.
+OBSERVER_EFFECT = "docs/explanation/observer-effect.md"
+
+#: Rounds read the same if they differ by no more: as a share, and in bytes (64 pages of 4 KiB,
+#: which the kernel charges at once).
+EQUAL_SHARE, EQUAL_BYTES = 0.01, 64 * 4096
+#: Fewer bytes are no plateau: what a runtime reads now and then.
+LEAST_PLATEAU_BYTES = 1 << 20
+#: The tightest limit lies on the plateau if the next wider one reads at least this share of it.
+FLAT_SHARE = 0.8
+#: Where added bytes pass this share of the plateau, the knee is.
+KNEE_SHARE = 0.5
+
+#: Limits closer together than this share of the wider one are one place: so closely a knee is
+#: looked for, and within it visits may disagree.
+CLOSE_SHARE = 0.03
+
+#: Why a workload has no knee: nothing was measured at a limit (``no_limits``) or counted
+#: (``no_counts``), there are no steady rounds (``no_rounds``), nothing was read again
+#: (``never_read``), a kill came before a plateau (``killed``), it still read more at the tightest
+#: limit (``rising``), it read as much at the widest (``wider``), or visits of a limit, or of one
+#: and a tighter one, disagree on which side of the knee they are (``disagree``).
+NoKnee = Literal[
+    "no_limits", "no_rounds", "no_counts", "never_read", "killed", "rising", "wider", "disagree"
+]  # fmt: skip
+#: Limit → what a steady round reads again there, for each visit.
+Visits = Mapping[int, Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -82,3 +124,167 @@ def least_to_give(needs: Sequence[Need]) -> float | None:
     is_first = is_first and not differs(min(later), max(later))
     is_kinder = is_first or any(need.has_much_elsewhere for need in needs)
     return max(sizes) if is_kinder else None
+
+
+def swap_was_free(kill: KillReport | None) -> bool | None:
+    """Whether most of the swap that the trial might use was free at the kill.
+
+    None: nothing was killed, or that is not known.
+    """
+    if kill is None or kill.swap_allowed_bytes is None or kill.swap_free_bytes is None:
+        return None
+    return 0 < kill.swap_allowed_bytes <= kill.swap_free_bytes / MOSTLY_FREE
+
+
+def is_locked(kill: KillReport) -> bool:
+    """Whether most of what could not be reclaimed at a kill was locked in memory."""
+    lists = (kill.active_anon_bytes, kill.inactive_anon_bytes, kill.active_file_bytes)
+    return (kill.unevictable_bytes or 0) > sum(size or 0 for size in lists)
+
+
+def needs_explanation(record: TrialRecord) -> bool:
+    """Tell whether the outcome alone doesn't explain a kill.
+
+    The command went on, or swap was free.
+    """
+    odd = record.exit_code == 0 or record.killed_with_swap_free is True
+    return record.outcome == "oom-killed" and odd
+
+
+@dataclass(frozen=True)
+class KneeBracket:
+    """The limits around a knee.
+
+    Args:
+        low_bytes: the widest limit at which rounds read memory again, as at all tighter ones.
+        high_bytes: the tightest one at which they don't, as at no wider one.
+        disagree: the limits between these two.
+    """
+
+    low_bytes: int
+    high_bytes: int
+    disagree: tuple[int, ...] = ()
+
+    @property
+    def known_to(self) -> float:
+        """Their distance, as a share of the higher one."""
+        return 1 - self.low_bytes / self.high_bytes
+
+
+@dataclass(frozen=True)
+class Knee:
+    """What the added bytes of one direction come to.
+
+    Args:
+        plateau_bytes: what a round reads again where a tighter limit hardly adds to it.
+        knee_bytes: the limit where the added bytes pass half of the plateau.
+        between: the tighter limit, at which they do, and the wider one, at which they don't.
+        missing: why there is no knee; None: there is one.
+    """
+
+    plateau_bytes: int | None = None
+    knee_bytes: int | None = None
+    between: tuple[int, int] | None = None
+    missing: NoKnee | None = None
+
+
+def equal_bytes(one: float, other: float) -> bool:
+    """Whether two rounds read the same."""
+    return abs(one - other) <= max(EQUAL_BYTES, EQUAL_SHARE * max(one, other))
+
+
+def settled(read: Sequence[int | None]) -> tuple[int, ...]:
+    """Return the places of the last rounds that read alike; empty: fewer than two do.
+
+    The first one is none of them: it pays for a change of the limit, or for a start.
+    """
+    last = read[-1] if read else None
+    if last is None:
+        return ()
+    first = len(read)
+    while first > 1 and (one := read[first - 1]) is not None and equal_bytes(one, last):
+        first -= 1
+    return tuple(range(first, len(read))) if len(read) - first > 1 else ()
+
+
+def medians(visits: Visits) -> dict[int, int]:
+    """Limit → the median of its visits."""
+    return {limit: round(statistics.median(read)) for limit, read in visits.items()}
+
+
+def find_knee(visits: Visits, killed_bytes: int | None = None) -> Knee:
+    """Return the knee of one direction.
+
+    Args:
+        visits: to its limits.
+        killed_bytes: the largest limit at which the workload was killed; None: at none.
+    """
+    added = medians(visits)
+    if not added:
+        return Knee(missing="killed" if killed_bytes else "no_limits")
+    if max(added.values()) < LEAST_PLATEAU_BYTES:
+        return Knee(missing="killed" if killed_bytes else "never_read")
+    plateau = plateau_of(added)
+    if plateau is None:
+        return Knee(missing="killed" if killed_bytes else "rising")
+    half = KNEE_SHARE * plateau
+    found = bracket(visits, half)
+    if found is None:
+        widest = visits[max(visits)]
+        return Knee(plateau, missing="wider" if _side(widest, half) > 0 else "disagree")
+    low, high = between = found.low_bytes, found.high_bytes
+    if found.disagree and found.known_to > CLOSE_SHARE:
+        return Knee(plateau, between=between, missing="disagree")
+    share = (added[low] - half) / (added[low] - added[high])
+    knee = math.exp(math.log(low) + share * math.log(high / low))
+    return Knee(plateau, round(knee), between)
+
+
+def bracket(visits: Visits, half: float) -> KneeBracket | None:
+    """Return the limits around the knee; None: there is none on one of its sides.
+
+    A limit is on the side that most of its visits are on. Limits lie between both sides where as
+    many visits are on the one as on the other, or where a tighter limit reads less than half and a
+    wider one more: their process was in two states.
+
+    Args:
+        visits: to limits.
+        half: of the plateau, bytes; who reads more is on the tight side.
+    """
+    sides = {limit: _side(read, half) for limit, read in visits.items()}
+    tight = {limit for limit, side in sides.items() if side > 0}
+    wide = {limit for limit, side in sides.items() if side < 0}
+    low = max((one for one in tight if one < min(wide, default=math.inf)), default=None)
+    high = min((one for one in wide if one > max(tight, default=0)), default=None)
+    if low is None or high is None:
+        return None
+    return KneeBracket(low, high, tuple(one for one in sorted(visits) if low < one < high))
+
+
+def disagreeing(visits: Visits, half: float) -> set[int]:
+    """Return the limits of which visits don't tell the side.
+
+    By themselves, or beside other limits.
+    """
+    found = bracket(visits, half)
+    torn = {limit for limit, read in visits.items() if _side(read, half) == 0}
+    return torn.union(found.disagree if found else ())
+
+
+def _side(read: Iterable[int], half: float) -> int:
+    """By how many visits more read more than half than not."""
+    return sum(1 if one > half else -1 for one in read)
+
+
+def plateau_of(added: Mapping[int, int]) -> int | None:
+    """Return the median bytes of the tightest limits that read alike.
+
+    None: they don't, or read little.
+    """
+    limits = sorted(added)
+    tight = added[limits[0]] if limits else 0
+    flat = list(itertools.takewhile(lambda limit: added[limit] >= FLAT_SHARE * tight, limits))
+    if len(flat) < 2:
+        return None
+    plateau = int(statistics.median(added[limit] for limit in flat))
+    return plateau if plateau >= LEAST_PLATEAU_BYTES else None

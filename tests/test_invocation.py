@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from made_sweep import Shape, make
 
-from edgebench import extras
+from edgebench import installation
 from edgebench.cli.output import as_typed
 
 #: uvx is `uv tool uvx`, which starts the program with its own environment first on PATH.
@@ -36,9 +36,9 @@ def called(script: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(sys, "argv", [str(script), "plot", "results"])
     for name in ("UV", "UV_RUN_RECURSION_DEPTH"):
         monkeypatch.delenv(name, raising=False)
-    for cached in (extras.program, extras.uvx_words):
-        monkeypatch.setattr(extras, cached.__name__, cached.__wrapped__)
-    monkeypatch.setattr("edgebench.cli.output.program", extras.program)
+    for cached in (installation.program, installation.uvx_words):
+        monkeypatch.setattr(installation, cached.__name__, cached.__wrapped__)
+    monkeypatch.setattr("edgebench.cli.output.program", installation.program)
     return script
 
 
@@ -58,10 +58,10 @@ def test_what_uvx_measures_is_the_callers(called: Path, monkeypatch: pytest.Monk
     """Its environment is off PATH again, so that python3 is the one that the caller means."""
     given = os.environ["PATH"]
     monkeypatch.setenv("PATH", f"{called.parent}:{given}")
-    extras.leave_tool_path()
+    installation.leave_tool_path()
     assert os.environ["PATH"] == f"{called.parent}:{given}"
-    monkeypatch.setattr(extras, "uvx_words", lambda: ("uvx", "edgebench"))
-    extras.leave_tool_path()
+    monkeypatch.setattr(installation, "uvx_words", lambda: ("uvx", "edgebench"))
+    installation.leave_tool_path()
     assert os.environ["PATH"] == given
 
 
@@ -72,21 +72,21 @@ def test_an_extra_is_added_by_what_installed(
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: edgebench\nVersion: 1\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert extras.install_command("plot").endswith(" -m pip install 'edgebench[plot]'")
+    assert installation.install_command("plot").endswith(" -m pip install 'edgebench[plot]'")
     for url, how, words in (
         ("file:///a%20clone", '"dir_info": {"editable": true}', "-e '/a clone[plot]'"),
         ("file:///x/edgebench-1.whl", '"archive_info": {}', "'/x/edgebench-1.whl[plot]'"),
         ("https://h/r", '"vcs_info": {"vcs": "git"}', "'edgebench[plot] @ git+https://h/r'"),
     ):
         (about / "direct_url.json").write_text(f'{{"url": "{url}", {how}}}')
-        assert extras.install_command("plot").endswith(f" -m pip install {words}")
+        assert installation.install_command("plot").endswith(f" -m pip install {words}")
     (about / "direct_url.json").unlink()
     (about / "INSTALLER").write_text("uv\n")
     told = f"uv pip install --python {sys.executable} 'edgebench[plot]'"
-    assert extras.install_command("plot") == told
-    monkeypatch.setattr(extras, "uvx_words", lambda: ("uvx", "--from", "x", "edgebench"))
+    assert installation.install_command("plot") == told
+    monkeypatch.setattr(installation, "uvx_words", lambda: ("uvx", "--from", "x", "edgebench"))
     told = "uvx --from x --with 'edgebench[plot]' edgebench plot results"
-    assert extras.install_command("plot") == told
+    assert installation.install_command("plot") == told
     # It is a call already.
     assert as_typed(f"  remedy: {told}") == f"  remedy: {told}"
 

@@ -22,8 +22,7 @@ from edgebench.answers.table import (
     size,
 )
 from edgebench.boards import Fit, find_board
-from edgebench.kills import OBSERVER_EFFECT, is_locked, swap_was_free
-from edgebench.need import need_of
+from edgebench.need import OBSERVER_EFFECT, is_locked, need_of, swap_was_free
 from edgebench.records import Doubt, EndedIn, TrialRecord
 from edgebench.results.limit_to_give import Unmeasured, is_stopped, unmeasured
 from edgebench.text import AS_IS, MIB, format_limit, printable, shortened, swap_words

@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem
 
 from edgebench.cli.verbs import GROUPS, VERBS, load_verb
 from edgebench.errors import EdgebenchError, MachineError
-from edgebench.extras import leave_tool_path
+from edgebench.installation import leave_tool_path
 from edgebench.processes import secure_environment
 from edgebench.text import printable
 from edgebench.version import __version__
@@ -193,7 +193,7 @@ def _print_errors(signals: _Signals) -> int:
     except EdgebenchError as error:
         return _print_error(error)
     except ModuleNotFoundError as error:
-        from edgebench.extras import missing_library_error
+        from edgebench.installation import missing_library_error
 
         if (lacking := missing_library_error(error)) is None:
             raise

@@ -21,7 +21,7 @@ from edgebench.cli.output import (
     shown,
 )
 from edgebench.errors import NotFitError, UsageError
-from edgebench.extras import need
+from edgebench.installation import need
 from edgebench.text import format_size
 from edgebench.workloads.training.names import (
     DATA_SETS,

@@ -31,7 +31,7 @@ from edgebench.cli.output import (
     shown_path,
 )
 from edgebench.errors import UsageError
-from edgebench.extras import need
+from edgebench.installation import need
 from edgebench.results.workload_key import brief_names
 from edgebench.scenario.flags import PLACE_KEYS
 from edgebench.text import AS_IS, format_limit

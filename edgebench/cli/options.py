@@ -44,7 +44,7 @@ def _boards() -> Iterable[str]:
 
 
 def _scenarios() -> Iterable[str]:
-    from edgebench.shipped_files import shipped_names
+    from edgebench.installation import shipped_names
 
     return shipped_names()
 

@@ -20,9 +20,8 @@ from msgspec import Struct, to_builtins
 
 from edgebench.cli.verbs import VERBS
 from edgebench.errors import EdgebenchError
-from edgebench.extras import no_figure, program
+from edgebench.installation import no_figure, program, with_page_paths
 from edgebench.records import SCHEMA
-from edgebench.shipped_files import with_page_paths
 from edgebench.text import printable
 
 if TYPE_CHECKING:

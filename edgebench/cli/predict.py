@@ -31,7 +31,7 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.errors import UsageError
-from edgebench.extras import need
+from edgebench.installation import need
 from edgebench.layers.references import LOADERS, SCHEDULES
 from edgebench.text import AS_IS, SWAP_KINDS, parse_swap
 from edgebench.workloads.engines.engine import WHOLE

@@ -20,7 +20,7 @@ from rich.live import Live
 from rich.table import Column, Table
 
 from edgebench.answers.trials import end_words, reason_words, warned, warning_lines
-from edgebench.kills import needs_explanation
+from edgebench.need import needs_explanation
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.results.live.sweep import time_left_s
 from edgebench.results.times import trial_times

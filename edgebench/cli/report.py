@@ -20,7 +20,7 @@ from edgebench.cli.output import (
 )
 from edgebench.cli.show import print_sweep
 from edgebench.errors import UsageError
-from edgebench.extras import need
+from edgebench.installation import need
 
 
 @click.command()

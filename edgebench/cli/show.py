@@ -33,7 +33,7 @@ from edgebench.cli.output import (
     typed_path,
 )
 from edgebench.errors import EdgebenchError, ResultsError, UsageError
-from edgebench.extras import need
+from edgebench.installation import need
 from edgebench.results.columns import FRACTIONS, trials_csv
 from edgebench.results.workload_key import brief_names
 from edgebench.text import csv_cell

@@ -65,6 +65,7 @@ from edgebench.fleet.session import (
     stored_file,
     stored_tables,
 )
+from edgebench.installation import find_scenario
 from edgebench.processes import secure_environment
 from edgebench.records import TrialRecord
 from edgebench.results.folder import UNWRITABLE_REMEDY
@@ -87,7 +88,6 @@ from edgebench.safe_files import (
 )
 from edgebench.scenario.points import PlannedTrial, demand_of, planner_of, points
 from edgebench.scenario.scenario import Scenario, load_scenario, scenario_of
-from edgebench.shipped_files import find_scenario
 from edgebench.version import __version__
 
 #: After so many trials in a row that a machine could not make, or was lost in, its sweep ends.

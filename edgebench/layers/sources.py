@@ -18,7 +18,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from edgebench.errors import WorkloadError, error_words
-from edgebench.extras import need
+from edgebench.installation import need
 from edgebench.layers.disk import refuse_too_large
 from edgebench.layers.known_networks import construct, import_torchvision, input_shape
 from edgebench.layers.network import CallArguments, Sample, named_tensors, tensors_in

@@ -24,7 +24,7 @@ from edgebench.answers.limits import (
 from edgebench.answers.table import GAP, Table
 from edgebench.answers.trials import sweep_warnings, warning_lines, warnings_of
 from edgebench.errors import ResultsError
-from edgebench.extras import need
+from edgebench.installation import need
 from edgebench.results.derived import kept_advice, write_derived, write_file
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.times import START

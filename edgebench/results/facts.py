@@ -17,9 +17,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from edgebench.kills import TOO_TIGHT
 from edgebench.measures.machine.noise import spread_doubts
-from edgebench.need import least_to_give, need_of
+from edgebench.need import TOO_TIGHT, least_to_give, need_of
 from edgebench.records import DEMAND, Doubt, EndedIn, LimitSetting, TrialRecord
 from edgebench.results.columns import ColumnTable, working_sets
 from edgebench.results.layout import parse_limits

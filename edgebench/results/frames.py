@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgebench.errors import ResultsError
-from edgebench.extras import need
+from edgebench.installation import need
 from edgebench.measures.strategies import Reading, SpanReading, TrialData, beside, in_every_trial
 from edgebench.measures.strategies.process import Process
 from edgebench.measures.strategies.recorded import Statistics

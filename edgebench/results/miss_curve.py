@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from edgebench.kills import TOO_TIGHT
-from edgebench.knee import KNEE_SHARE, NoKnee, disagreeing, equal_bytes, find_knee, settled
+from edgebench.need import (
+    KNEE_SHARE,
+    TOO_TIGHT,
+    NoKnee,
+    disagreeing,
+    equal_bytes,
+    find_knee,
+    settled,
+)
 from edgebench.records import Direction, RoundCounts, TrialRecord
 from edgebench.results.times import STEADY, round_stages
 from edgebench.results.workload_key import WorkloadKey

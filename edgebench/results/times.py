@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from edgebench.knee import settled
+from edgebench.need import settled
 from edgebench.records import PhaseSum, RoundCounts, TrialRecord
 
 #: A round's stage: the first one, those before they repeat, those that repeat.

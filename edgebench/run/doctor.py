@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from edgebench.answers.trials import warned, warning_lines
 from edgebench.boards import StorageSpeed, format_speed
 from edgebench.errors import CgroupError, EdgebenchError, MachineError
-from edgebench.extras import install
+from edgebench.installation import install
 from edgebench.measures.machine import environment
 from edgebench.measures.machine.noise import NoiseWatch, noise_doubts
 from edgebench.measures.machine.system_files import (

@@ -18,12 +18,12 @@ from pydantic import ValidationError
 
 from edgebench.boards import parse_storage
 from edgebench.errors import UsageError
+from edgebench.installation import with_page_paths
 from edgebench.layers.references import COPY, NETWORKS
 from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS, PROGRAM_KEYS, TYPED
 from edgebench.scenario.keys import faults_of, flag_error, network_name
 from edgebench.scenario.limits import GRID, WALK
 from edgebench.scenario.scenario import SCHEMA, Scenario, scenario_of
-from edgebench.shipped_files import with_page_paths
 from edgebench.workloads.engines.engine import engine_of, file_engine
 from edgebench.workloads.training.names import SHAPES, SYNTHETIC, USUAL_SHAPE
 

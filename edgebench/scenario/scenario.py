@@ -27,6 +27,7 @@ from pydantic import (
 )
 
 from edgebench.errors import ScenarioError, UsageError
+from edgebench.installation import find_scenario
 from edgebench.layers.disk import digest
 from edgebench.layers.references import STREAM
 from edgebench.measures.strategies import StrategyOptions, strategy_of, with_own_trial
@@ -53,7 +54,6 @@ from edgebench.scenario.keys import (
 from edgebench.scenario.limits import PLAN_KEYS, LimitAxes
 from edgebench.scenario.points import has_library
 from edgebench.scenario.workloads import InferenceWorkload, Workload
-from edgebench.shipped_files import find_scenario
 from edgebench.workloads.training.names import SCRATCH
 
 if sys.version_info >= (3, 11):

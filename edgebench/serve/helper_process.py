@@ -35,7 +35,7 @@ from edgebench.answers.limits import (
 from edgebench.answers.table import brief_factor, size
 from edgebench.answers.trials import sweep_warnings, warning_lines, warnings_of
 from edgebench.errors import EdgebenchError
-from edgebench.extras import missing_library_error
+from edgebench.installation import missing_library_error
 from edgebench.results.derived import kept_advice
 from edgebench.results.facts import WorkloadFacts, sweep_facts
 from edgebench.results.sweep_reader import read_sweep

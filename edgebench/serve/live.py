@@ -30,9 +30,9 @@ from msgspec import structs
 
 from edgebench.answers.trials import reason_words
 from edgebench.errors import EdgebenchError, ResultsError
-from edgebench.kills import needs_explanation
 from edgebench.measures.machine.system_files import SystemMemory, read_system
 from edgebench.measures.strategies.recorded import STATISTICS_REMEDY
+from edgebench.need import needs_explanation
 from edgebench.processes import given_environment, own_program
 from edgebench.results.layout import open_locked
 from edgebench.results.live.sweep import KINDS, SweepState, SweepTail, TrialTail, newest_running

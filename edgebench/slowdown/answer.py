@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgebench.kills import TOO_TIGHT
+from edgebench.need import TOO_TIGHT
 from edgebench.results.times import Ratio, Spread, spread_of
 from edgebench.slowdown.curves import WHOLES, CannotPredictError, Curve, fit_curve
 from edgebench.slowdown.seconds import Source

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from edgebench.errors import ResultsError
-from edgebench.kills import LOST
+from edgebench.need import LOST
 from edgebench.results.columns import COLUMNS as WORKING_SET
 from edgebench.results.columns import DISTINCT, workloads_of
 from edgebench.results.facts import point_facts

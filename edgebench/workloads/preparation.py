@@ -20,7 +20,7 @@ from typing import Any
 
 from edgebench.caller_process import CallError, run_as_caller
 from edgebench.errors import EdgebenchError, MachineError, WorkloadError
-from edgebench.extras import missing_library_error
+from edgebench.installation import missing_library_error
 from edgebench.processes import Identity, own_program, workload_environment
 from edgebench.text import safe_json
 

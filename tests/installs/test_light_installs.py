@@ -19,7 +19,7 @@ import pytest
 from light import EXTRAS, ROOT, install_lightly
 from made_sweep import Shape, make
 
-from edgebench import extras
+from edgebench import installation
 from edgebench.cli.verbs import VERBS
 
 sys.path.append(str(ROOT / "tests" / "analysis"))
@@ -296,10 +296,10 @@ def imported() -> Iterator[str]:
     sorted({*imported()} - {*sys.stdlib_module_names, "edgebench", "tomllib"}),
 )
 def test_every_import_is_of_an_extra(module: str):
-    assert extras.extras_with(module)
+    assert installation.extras_with(module)
 
 
 @pytest.mark.promise("A failed import that no extra provides is not reported as a missing extra.")
 def test_a_bug_is_not_taken_for_a_missing_extra():
     for name in ("edgebench.nowhere", "nobody_has_this", "pandas.nowhere", None):
-        assert extras.missing_library_error(ModuleNotFoundError(name=name)) is None
+        assert installation.missing_library_error(ModuleNotFoundError(name=name)) is None

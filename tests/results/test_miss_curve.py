@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from made_records import MIB, counts, record
 
-from edgebench.knee import equal_bytes, find_knee
+from edgebench.need import equal_bytes, find_knee
 from edgebench.records import Direction, LimitSetting, RoundCounts, TrialRecord, WalkReport
 from edgebench.results.miss_curve import MissCurve, record_curves
 

@@ -16,7 +16,7 @@ from scenario.planner_worlds import points_of
 from edgebench.cgroups.interface import HotFiles, Limits
 from edgebench.cgroups.swap import Compressed, SwapRam
 from edgebench.errors import CgroupError
-from edgebench.knee import KneeBracket
+from edgebench.need import KneeBracket
 from edgebench.records import Doubt, FilesReport, PhaseSum, TrialRecord, WalkReport, WorkingSet
 from edgebench.results.layout import parse_objects
 from edgebench.run.search.search import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from shared_sweeps import SharedSweep
 
-from edgebench.knee import EQUAL_BYTES
+from edgebench.need import EQUAL_BYTES
 from edgebench.records import TrialRecord
 from edgebench.results.facts import point_facts
 from edgebench.results.results import Results, load

@@ -12,10 +12,10 @@ from scenario_making import COMMAND, INFERENCE, load_text, with_key
 
 from edgebench.cli.run import run
 from edgebench.errors import ScenarioError, UsageError
+from edgebench.installation import SHIPPED
 from edgebench.scenario.new_scenario import with_storage
 from edgebench.scenario.preview import MachineCapacity, preview
 from edgebench.scenario.scenario import load_scenario
-from edgebench.shipped_files import SHIPPED
 
 BOARD = MachineCapacity(
     ram_bytes=4 << 30,

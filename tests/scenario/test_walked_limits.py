@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from edgebench.knee import KneeBracket
+from edgebench.need import KneeBracket
 from edgebench.run.walk.walk import MOST_LIMITS, Visit, Visited, _between, _near, walk
 
 MIB = 1 << 20

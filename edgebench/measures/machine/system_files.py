@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from edgebench.extras import install
+from edgebench.installation import install
 from edgebench.swap_areas import parse_swap_areas
 
 #: The first core's clock files.

@@ -26,7 +26,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from edgebench import plugins
+from edgebench import installation
 from edgebench.errors import ResultsError
 from edgebench.measures.view import FOLDER_VARIABLE, VIEW_VARIABLE, View
 
@@ -481,7 +481,9 @@ def all_strategies() -> dict[str, Strategy]:
     """
     for module in iter_modules(__path__, f"{__name__}."):
         import_module(module.name)
-    others = [plugins.load(entry) for entry in plugins.added(plugins.STRATEGIES).values()]
+    others = [
+        installation.load(entry) for entry in installation.added(installation.STRATEGIES).values()
+    ]
     every = {strategy.name: strategy for strategy in (*STRATEGIES, *others)}
     return {name: every[name]() for name in sorted(every)}
 

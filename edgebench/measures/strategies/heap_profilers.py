@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.errors import ResultsError
-from edgebench.extras import install
+from edgebench.installation import install
 from edgebench.measures.strategies import (
     Boundaries,
     HeapPoint,

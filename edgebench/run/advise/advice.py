@@ -16,7 +16,7 @@ from msgspec import to_builtins
 
 from edgebench.distributions import fisher_tail
 from edgebench.errors import UsageError, WorkloadError
-from edgebench.extras import need
+from edgebench.installation import need
 from edgebench.processes import given_environment
 from edgebench.remedies import RemedyTarget
 from edgebench.remedies.known import all_remedies

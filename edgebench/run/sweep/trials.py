@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from edgebench.boards import parse_storage
 from edgebench.cgroups.parent import check_limit, refused_limit
 from edgebench.errors import MachineError, UnsafePathError
-from edgebench.extras import need
+from edgebench.installation import need
 from edgebench.layers.references import CUDA
 from edgebench.measures.machine.environment import capture
 from edgebench.measures.machine.system_files import why_no_cuda

@@ -1,6 +1,6 @@
 """Judge how a trial ended: its outcome and why, and the swap and page lists at a kill.
 
-What a kill in a record means is in :mod:`edgebench.kills`.
+What a kill in a record means is in :mod:`edgebench.need`.
 """
 
 from __future__ import annotations

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 from edgebench.cgroups.interface import Counters, Limits
 from edgebench.cgroups.sampler_process import SampleSummary
 from edgebench.cgroups.swap import SwapState
-from edgebench.kills import swap_was_free
 from edgebench.measures.gnu_time import NO_REPORT, GnuTime
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.measures.strategies import StrategyOptions
+from edgebench.need import swap_was_free
 from edgebench.records import (
     DEMAND,
     AcceleratorReport,

@@ -15,7 +15,7 @@ from msgspec import structs
 from edgebench.cgroups.interface import Cgroup, parse_counters
 from edgebench.cgroups.process_files import TouchedPages, forget_touched, touched_pages
 from edgebench.errors import CgroupError
-from edgebench.knee import EQUAL_SHARE, KneeBracket, settled
+from edgebench.need import EQUAL_SHARE, KneeBracket, settled
 from edgebench.records import (
     DEMAND,
     NOT_REACHED,

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
-from edgebench.knee import (
+from edgebench.need import (
     KNEE_SHARE,
     LEAST_PLATEAU_BYTES,
     KneeBracket,

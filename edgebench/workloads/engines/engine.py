@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Protocol
 
-from edgebench import plugins
+from edgebench import installation
 from edgebench.errors import EdgebenchError, WorkloadError, error_words
 from edgebench.layers.input_specs import FileInput, make_inputs
 from edgebench.workloads.events import SpanPlace
@@ -312,7 +312,7 @@ def all_engines() -> dict[str, Engine]:
     Raises:
         MachineError: an engine of another package can't be imported.
     """
-    names = {*_OWN, *plugins.added(plugins.ENGINES)} - {TORCH}
+    names = {*_OWN, *installation.added(installation.ENGINES)} - {TORCH}
     return {name: engine_of(name) for name in (TORCH, *sorted(names))}
 
 
@@ -329,7 +329,7 @@ def engine_of(name: str | None) -> Engine:
         module, _, kind = _OWN[name].partition(":")
         engine: Engine = getattr(import_module(module), kind)()
     else:
-        engine = plugins.load(plugins.added(plugins.ENGINES)[name])()
+        engine = installation.load(installation.added(installation.ENGINES)[name])()
     return engine
 
 

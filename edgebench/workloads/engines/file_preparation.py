@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from edgebench.errors import MachineError, WorkloadError
-from edgebench.extras import install, missing
+from edgebench.installation import install, missing
 from edgebench.layers.disk import (
     digest,
     evict,

@@ -1,7 +1,9 @@
-"""How this edgebench was called and installed: what to type to call it again, or to add an extra.
+"""The installed edgebench: how it is called, its extras, plugins and shipped files.
 
 ``uvx`` and ``pipx run`` start it although PATH doesn't have it; so does a script's full path. Which
 extra installs what is read from edgebench's own metadata, which ``pyproject.toml`` gave it.
+Scenarios and documentation stand at the top of a checkout, and in the package of an installed copy.
+Packages of others name what they add in an entry point, whose group says what it is.
 """
 
 from __future__ import annotations
@@ -17,11 +19,16 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from edgebench.errors import MachineError
+from edgebench.errors import MachineError, ScenarioError, error_words
 from edgebench.processes import find_program
-from edgebench.text import joined_words
+from edgebench.safe_files import walk
+from edgebench.text import did_you_mean, joined_words
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _NAME = "edgebench"
 #: Modules whose distribution has another name, or comes with another one.
@@ -38,6 +45,11 @@ _DISTRIBUTIONS = {
 _REQUIREMENT = re.compile(
     r"(?P<name>[\w.-]+)(\[(?P<parts>[\w,]+)\])?.*?(;.*\bextra == ['\"](?P<extra>\w+)['\"])?$"
 )
+_PACKAGE = Path(__file__).resolve().parent
+_PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md")
+#: The groups: classes of engines and of strategies, and remedies.
+ENGINES, STRATEGIES = "edgebench.engines", "edgebench.strategies"
+REMEDIES = "edgebench.remedies"
 
 
 def leave_tool_path() -> None:
@@ -201,3 +213,81 @@ def _said(modules: Sequence[str]) -> str:
 
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def shipped_folder(name: str) -> Path:
+    """Return the folder of that name, as ``scenarios``."""
+    installed = _PACKAGE / name
+    return installed if installed.is_dir() else _PACKAGE.parent / name
+
+
+def with_page_paths(text: str) -> str:
+    """Return the text with each page of the documentation, as ``docs/boards.md``, where it lies."""
+
+    def place(match: re.Match[str]) -> str:
+        page = shipped_folder("docs") / match[0].removeprefix("docs/")
+        return str(page) if page.is_file() and not Path(match[0]).is_file() else match[0]
+
+    return _PAGE.sub(place, text)
+
+
+#: Their folder; a scenario of that name below the working folder comes first.
+SHIPPED = shipped_folder("scenarios")
+
+
+def shipped_names() -> list[str]:
+    """Return the names that may stand for a file: those of ``./scenarios`` and the shipped ones."""
+    folders = (Path("scenarios"), SHIPPED)
+    found = ((at, top / name) for at in folders for top, names in walk(at) for name in names)
+    own = ((folder, file) for folder, file in found if file.suffix == ".toml")
+    return sorted({str(file.relative_to(folder).with_suffix("")) for folder, file in own})
+
+
+def find_scenario(source: str | Path) -> Path:
+    """Return the file of that path or of that shipped name.
+
+    Raises:
+        ScenarioError: there is none; names the nearest that is.
+    """
+    path = Path(source)
+    if path.is_file():
+        return path
+    # A shipped scenario's name, as ``quickstart`` or ``lowpower/conv``.
+    is_path = path.is_absolute() or ".." in path.parts or path.suffix == ".toml"
+    if isinstance(source, str) and not is_path:
+        for folder in (Path("scenarios"), SHIPPED):
+            if (file := folder / f"{source}.toml").is_file():
+                return file
+    if path.is_dir():
+        raise ScenarioError(f"{path} is a folder", remedy="name a .toml file in it")
+    beside = [str(file) for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+    shipped = shipped_names()
+    guess = did_you_mean(str(path), [*beside, *shipped])
+    listed = f"name a TOML file, or a shipped scenario: {', '.join(shipped) or 'there is none'}"
+    remedy = f"did you mean {guess!r}?" if guess else listed
+    raise ScenarioError(f"no scenario {str(source)!r}", remedy=remedy)
+
+
+def added(group: str) -> dict[str, EntryPoint]:
+    """Name → entry point, not yet loaded."""
+    # Lazy: a worker asks for none.
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=group)}
+
+
+def load(entry: EntryPoint) -> Any:
+    """Return what an entry point names.
+
+    Raises:
+        MachineError: it can't be imported.
+    """
+    try:
+        return entry.load()
+    except Exception as error:
+        package = entry.dist.name if entry.dist else entry.module
+        raise MachineError(
+            f"{entry.name} can't be imported: {error_words(error)}",
+            where=f"{entry.value}, of {entry.group}",
+            remedy=f"repair its package, or remove it: python3 -m pip uninstall {package}",
+        ) from error
