@@ -22,7 +22,7 @@ from rich.table import Column, Table
 from edgebench.answers.trials import end_words, reason_words, warned, warning_lines
 from edgebench.need import needs_explanation
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.results.live.sweep import time_left_s
+from edgebench.results.live_sweep import time_left_s
 from edgebench.results.times import trial_times
 from edgebench.results.workload_key import (
     WorkloadKey,

@@ -10,6 +10,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +22,6 @@ from edgebench.measures.machine.noise import spread_doubts
 from edgebench.need import TOO_TIGHT, least_to_give, need_of
 from edgebench.records import DEMAND, Doubt, EndedIn, LimitSetting, TrialRecord
 from edgebench.results.columns import ColumnTable, working_sets
-from edgebench.results.layout import parse_limits
 from edgebench.results.limit_to_give import (
     NOT_MET,
     AskedPace,
@@ -250,11 +250,10 @@ def point_facts(sweep: Sweep) -> list[PointFacts]:
     listed = sweep.resolved.get("points")
     for point in listed if isinstance(listed, list) else []:
         if isinstance(point, dict) and "id" in point:
-            settings, limits = (
-                part if isinstance(part, dict) else {}
-                for part in (point.get("settings"), point.get("limits"))
-            )
-            declared[str(point["id"])] = settings, parse_limits(limits) or LimitSetting()
+            settings, limits = point.get("settings"), LimitSetting()
+            with suppress(msgspec.ValidationError):
+                limits = msgspec.convert(point.get("limits", {}), LimitSetting)
+            declared[str(point["id"])] = settings if isinstance(settings, dict) else {}, limits
     walked = WalkedRows(sweep.columns)
     points = [
         _point(name, sweep, trials.get(name, []), declared.get(name), planned.get(name), walked)

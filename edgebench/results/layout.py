@@ -26,7 +26,6 @@ from edgebench.records import (
     FINAL_OUTCOMES,
     SCHEMA,
     Count,
-    LimitSetting,
     Number,
     Positive,
     SignedCount,
@@ -317,14 +316,6 @@ def convert_record(data: Mapping[str, Any]) -> TrialRecord | str:
         return _checked(msgspec.convert(data, TrialRecord))
     except msgspec.ValidationError as error:
         return _fault(error)
-
-
-def parse_limits(data: object) -> LimitSetting | None:
-    """Return the limits of a point; None: a value is not possible."""
-    try:
-        return msgspec.convert(data, LimitSetting)
-    except msgspec.ValidationError:
-        return None
 
 
 def _checked(record: TrialRecord) -> TrialRecord:

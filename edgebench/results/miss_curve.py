@@ -10,7 +10,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -27,9 +26,6 @@ from edgebench.records import Direction, RoundCounts, TrialRecord
 from edgebench.results.times import STEADY, round_stages
 from edgebench.results.workload_key import WorkloadKey
 from edgebench.text import AS_IS
-
-if TYPE_CHECKING:
-    from edgebench.results.results import Results
 
 _WAYS: tuple[Direction | None, ...] = ("down", "up", None)
 
@@ -121,14 +117,11 @@ def curve_workload(key: WorkloadKey) -> WorkloadKey:
     return replace(key, limits=structs.replace(key.limits, **same))
 
 
-def miss_curves(results: Results) -> list[MissCurve]:
-    """Return the curve of each workload that has rounds at a limit, in their trials' order."""
-    timed = [one for sweep in results.sweeps for one in (*sweep.records, *sweep.upward_records)]
-    return record_curves(timed)
-
-
 def record_curves(records: Iterable[TrialRecord]) -> list[MissCurve]:
-    """Return the same of records; trials of a strategy's own are no part of them."""
+    """Return the curve of each workload that has rounds at a limit, in their trials' order.
+
+    Trials of a strategy's own are no part of them.
+    """
     groups: dict[WorkloadKey, list[TrialRecord]] = {}
     for record in records:
         if record.strategy is None:

@@ -24,7 +24,7 @@ from edgebench.results.frames import (
     strategies_frame,
     trials_frame,
 )
-from edgebench.results.miss_curve import MissCurve, miss_curves
+from edgebench.results.miss_curve import MissCurve, record_curves
 from edgebench.results.sweep_reader import Sweep, read_sweep, sweep_folders
 
 if TYPE_CHECKING:
@@ -119,8 +119,9 @@ class Results:
 
     @cached_property
     def miss_curves(self) -> list[MissCurve]:
-        """How many bytes a round reads again at each limit, of each workload."""
-        return miss_curves(self)
+        """How many bytes a round reads again at each limit, of each workload with such rounds."""
+        timed = (r for s in self.sweeps for r in (*s.records, *s.upward_records))
+        return record_curves(timed)
 
     @cached_property
     def misses(self) -> pd.DataFrame:

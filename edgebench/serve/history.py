@@ -25,8 +25,8 @@ from edgebench.errors import ResultsError
 from edgebench.measures.machine.noise import trial_doubts
 from edgebench.records import TrialRecord
 from edgebench.results.layout import COMPLETE, trials_file
-from edgebench.results.live.sweep import sweeps_below
 from edgebench.results.live_file import metric_of
+from edgebench.results.live_sweep import sweeps_below
 from edgebench.results.sweep_reader import Sweep, read_sweep
 from edgebench.safe_files import check_unpacked, open_to_read
 from edgebench.serve.live import plain_settings

@@ -35,8 +35,8 @@ from edgebench.measures.strategies.recorded import STATISTICS_REMEDY
 from edgebench.need import needs_explanation
 from edgebench.processes import given_environment, own_program
 from edgebench.results.layout import open_locked
-from edgebench.results.live.sweep import KINDS, SweepState, SweepTail, TrialTail, newest_running
 from edgebench.results.live_file import EndedSpan
+from edgebench.results.live_sweep import KINDS, SweepState, SweepTail, TrialTail, newest_running
 from edgebench.results.workload_key import settings_columns
 from edgebench.safe_files import created, is_own_folder, make_own_folder, state_home, write_whole
 

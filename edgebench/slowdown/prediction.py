@@ -21,7 +21,7 @@ from edgebench.errors import ResultsError, UsageError
 from edgebench.layers.references import FILE_KINDS, ModelReference, parse_reference
 from edgebench.processes import caller_identity
 from edgebench.results.columns import workloads_of
-from edgebench.results.miss_curve import MissCurve, curve_workload, miss_curves
+from edgebench.results.miss_curve import MissCurve, curve_workload
 from edgebench.results.results import Results, load
 from edgebench.slowdown.answer import Answer, Measured, WorkloadAnswers, measured_limits
 from edgebench.slowdown.computed import (
@@ -437,7 +437,7 @@ def _with_layers(data: DeviceData, query: WorkloadQuery) -> DeviceData:
 
 def counted_by_workload(results: Results) -> dict[str, MissCurve]:
     """By a workload's id, whatever its storage, the counted points that are its own."""
-    known = {one.workload: one for one in miss_curves(results) if one.points}
+    known = {one.workload: one for one in results.miss_curves if one.points}
     keys = (key for sweep in results.sweeps for key in workloads_of(sweep.columns)[1])
     pairs = ((key.id, known.get(curve_workload(key))) for key in keys)
     return {workload: found for workload, found in pairs if found is not None}

@@ -14,7 +14,7 @@ import edgebench
 from edgebench.errors import ResultsError
 from edgebench.results import layout
 from edgebench.results.layout import NETWORKS, PACKED_TRIALS, TRIALS
-from edgebench.results.live.sweep import SweepTail
+from edgebench.results.live_sweep import SweepTail
 from edgebench.results.sweep_reader import read_sweep, sweep_folders
 from edgebench.safe_files import MOST_BYTES
 from tests.results.damaged_records import (

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from edgebench.measures.strategies.recorded import STATISTICS_REMEDY
 from edgebench.records import LimitSetting
 from edgebench.results.layout import open_locked
-from edgebench.results.live.sweep import (
+from edgebench.results.live_file import EventTail, LiveTrial, boot_id, read_live_trial
+from edgebench.results.live_sweep import (
     MOST_BUCKETS,
     RawTable,
     Series,
@@ -26,7 +27,6 @@ from edgebench.results.live.sweep import (
     newest_running,
     sweeps_below,
 )
-from edgebench.results.live_file import EventTail, LiveTrial, boot_id, read_live_trial
 from edgebench.serve.live import trial_data
 
 COLUMNS = ("t_ns", "usage_bytes", "swap_bytes", "cpu_ns")

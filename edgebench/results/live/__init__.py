@@ -1,1 +1,0 @@
-"""A running sweep followed from outside: its records, and the trial that runs now."""
