@@ -1,8 +1,9 @@
-"""What the model of a device tells: fitted curves, predictions at limits, and its constants."""
+"""How two sweeps compare; and what a device's model tells: its constants, fits and predictions."""
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,15 +18,86 @@ from edgebench.answers.table import (
     size_cells,
 )
 from edgebench.results.times import SLIGHT, START
-from edgebench.slowdown.curves import shown_phase
-from edgebench.slowdown.seconds import Source
-from edgebench.text import AS_IS, MIB, format_duration, format_size
+from edgebench.results.workload_key import brief_names
+from edgebench.text import AS_IS, MIB, THROUGHPUT, format_duration, format_size, throughput_words
 
 if TYPE_CHECKING:
+    from edgebench.analysis.comparison import PointComparison, SweepComparison
     from edgebench.slowdown.answer import Answer, PhaseTime
     from edgebench.slowdown.calibration import Calibration
     from edgebench.slowdown.curves import Fit
     from edgebench.slowdown.prediction import Prediction, Together
+
+#: What is compared, where a reader knows it by another word.
+_WHAT = {"total": "", "demand": "needs", "viable": "finished"}
+#: The smallest changes that users usually want to detect.
+_WANTED = (0.1, 0.05)
+
+
+def comparison_headline(compared: SweepComparison) -> str:
+    """``1.02x over 40 times (0.99 to 1.04), same   38 same, 2 slower``."""
+    counts = Counter(row.verdict for row in compared.rows)
+    listed = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+    return headline(_overall(compared), listed)
+
+
+def _overall(compared: SweepComparison) -> str:
+    if (overall := compared.overall) is None:
+        return ""
+    between = f"{overall.ratio_low:.2f} to {overall.ratio_high:.2f}"
+    times = f"{factor(overall.ratio)} over {overall.times} times ({between})"
+    return f"{times}, {overall.verdict}"
+
+
+def regression_words(compared: SweepComparison) -> str:
+    """Why the new sweep is refused: all times together, or how many comparisons got worse."""
+    if compared.overall is not None and not compared.regressions:
+        return _overall(compared)
+    return f"{len(compared.regressions)} of {len(compared.rows)} comparisons are regressions"
+
+
+def comparison_table(rows: Sequence[PointComparison], among: Sequence[PointComparison]) -> Table:
+    """Make the table of some comparisons among all."""
+    names = brief_names(row.workload for row in among)
+    cells, swaps = [], {row.limits.swap_kind for row in among}
+    for row in rows:
+        what = f" {_WHAT.get(row.quantity, row.quantity)}".rstrip()
+        swap = f" {row.limits.swap_kind}" if len(swaps) > 1 else ""
+        limit = "none" if row.limits.label == "max" else row.limits.label
+        old, new, ratio = _values(row)
+        chance = "" if row.p is None else f"{row.p:.2g}"
+        point = f"{names[row.workload]} {limit}{swap}{what}"
+        cells.append([point, old, new, ratio, row.verdict, chance])
+    return filled_table(("point", "old", "new", "ratio", "verdict", "p"), cells, "point", "verdict")
+
+
+def _values(row: PointComparison) -> tuple[str, str, str]:
+    if row.quantity == "viable":
+        old, new = (
+            f"{part * count:.0f}/{count}"
+            for part, count in ((row.a, row.repeats_a), (row.b, row.repeats_b))
+        )
+        return old, new, ""
+    if row.quantity == THROUGHPUT:
+        old, new = (throughput_words(number, row.unit) for number in (row.a, row.b))
+    else:
+        form = size if row.quantity == "demand" else seconds
+        old, new = form(row.a), form(row.b)
+    return old, new, factor(row.ratio)
+
+
+def least_changes(compared: SweepComparison) -> list[str]:
+    """Return the smallest change that these repeats show, and how many show a usual one."""
+    lines = []
+    overall = compared.overall.least_ratio if compared.overall else None
+    known = ("of all times", overall), ("of half of the times", compared.least_times_ratio)
+    for what, least in known:
+        if least is not None:
+            wanted = {p: compared.repeats_for(1 + p, least) for p in _WANTED if least > 1 + p}
+            more = [f", {share(part)} with {repeats} repeats" for part, repeats in wanted.items()]
+            lines.append(f"least change shown {what}: {share(least - 1)}{''.join(more)}")
+    return lines
+
 
 #: A cliff: between two limits the slowdown grows by this factor or more.
 _CLIFF = 1.5
@@ -130,6 +202,8 @@ def _swap(kind: object, swap_bytes: object) -> str:
 
 def prediction_table(prediction: Prediction) -> Table:
     """Make a row for each limit, the widest first, with how it is known."""
+    from edgebench.slowdown.curves import shown_phase
+
     stage = _ROUND.get(shown_phase("total", prediction.subject.settings), "time")
     rows = []
     for at in sorted(prediction.at, key=lambda at: -at.limit_bytes):
@@ -164,6 +238,8 @@ def _slower(time: PhaseTime | None) -> str:
 
 def _how(at: Answer) -> str:
     """Return how it is known, where it is killed, and what is not known."""
+    from edgebench.slowdown.seconds import Source
+
     total, words = at.phase("total"), at.source.value
     if at.outcome is None:
         return f"{words}: too near to what it needs to tell whether it finishes"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.answers.comparison import (
+from edgebench.analysis.compare import DevicePoint, compare_sweeps, device_rows
+from edgebench.answers.models import (
     comparison_headline,
     comparison_table,
     least_changes,
@@ -34,15 +35,18 @@ from edgebench.cli.output import (
     print_warnings,
     typed_path,
 )
+from edgebench.cli.run import refuse_unexpected, run_shown
 from edgebench.errors import RegressionError, UsageError
+from edgebench.layers.references import names_network
+from edgebench.results.results import Sweep, latest, load
+from edgebench.results.sweep_reader import sweep_folders
 from edgebench.text import parse_share
+from edgebench.workloads.engines.engine import TORCH, engines_for
 
 if TYPE_CHECKING:
-    from edgebench.analysis.compare import DevicePoint
     from edgebench.analysis.comparison import SweepComparison
     from edgebench.analysis.reconciliation import LayerLedgers, Reconciliation
     from edgebench.measures.ledger import Ledger
-    from edgebench.results.results import Sweep
 
 
 @click.command()
@@ -87,9 +91,6 @@ def compare(
             where="A B",
             remedy="edgebench compare A B; of several devices: edgebench compare --devices results",
         )
-    from edgebench.analysis.compare import compare_sweeps
-    from edgebench.results.results import latest, load
-
     share = parse_share(threshold)
     if share is None:
         raise UsageError(
@@ -139,8 +140,6 @@ def print_comparisons(
 
 def compare_devices(paths: Sequence[Path], as_json: bool) -> None:
     """Compare the newest sweep of each device; see ``docs/verbs/compare.md``."""
-    from edgebench.analysis.compare import device_rows
-
     sweeps = _newest(paths)
     rows = device_rows(sweeps)
     if as_json:
@@ -162,9 +161,6 @@ def compare_devices(paths: Sequence[Path], as_json: bool) -> None:
 
 def _newest(paths: Sequence[Path]) -> list[Sweep]:
     """Each device's newest sweep of one scenario: the newest that several devices ran."""
-    from edgebench.results.results import load
-    from edgebench.results.sweep_reader import sweep_folders
-
     folders = [folder for path in paths for folder in sweep_folders(path)]
     sweeps = [load(folder).sweeps[0] for folder in dict.fromkeys(folders)]
     scenarios: dict[str, dict[str, Sweep]] = {}
@@ -214,7 +210,6 @@ def reconcile(
     named, with how to get it.
     """
     from edgebench.analysis.reconciliation import reconcile_sweep
-    from edgebench.results.results import latest, load
 
     measured = _measured(source, **measuring)
     loaded = load(latest(measured or Path(source)))
@@ -243,8 +238,6 @@ def _measured(source: str, results: Path, **described: Any) -> Path | None:
 
     None: ``source`` is a folder of results.
     """
-    from edgebench.layers.references import names_network
-
     if Path(source).is_dir() or not names_network(source):
         if described["input"] is not None:
             raise UsageError(
@@ -252,18 +245,13 @@ def _measured(source: str, results: Path, **described: Any) -> Path | None:
                 remedy="leave it out, or: edgebench reconcile mymodel.py:Net --input …",
             )
         return None
-    from edgebench.cli.progress import shown_progress
-    from edgebench.cli.run import refuse_unexpected
-    from edgebench.run.sweep.sweep import SweepOptions, run_sweep
     from edgebench.scenario.new_scenario import scenario_from_flags
-    from edgebench.workloads.engines.engine import TORCH, engines_for
 
     workload = {"kind": "inference", "network": source, **described}
     in_torch = engines_for(source) == (TORCH,)
     memory = {"strategies": ["process", *(["torch"] if in_torch else [])]}
     scenario = scenario_from_flags("reconcile", workload, {}, repeats=1, memory=memory)
-    with shown_progress() as progress:
-        summary = run_sweep(scenario, SweepOptions(results), progress)
+    summary = run_shown(scenario, results)
     refuse_unexpected(summary)
     return summary.folder
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from edgebench.answers.table import Table, headline
+from edgebench.boards import Board, Source, find_board, known_boards, storage_presets
 from edgebench.cli.options import json_option, offer_boards, verbose_option
 from edgebench.cli.output import (
     print_fields,
@@ -22,7 +23,10 @@ from edgebench.cli.output import (
 )
 from edgebench.errors import NotFitError, UsageError
 from edgebench.installation import need
+from edgebench.processes import caller_identity
+from edgebench.run.doctor import CheckResult, check_machine, is_fit
 from edgebench.text import format_size
+from edgebench.workloads.preparation import describe_data_set
 from edgebench.workloads.training.names import (
     DATA_SETS,
     DATA_SHAPES,
@@ -30,10 +34,6 @@ from edgebench.workloads.training.names import (
     LIBRARIES_OF_DATA,
     VISION_FILES,
 )
-
-if TYPE_CHECKING:
-    from edgebench.boards import Board, Source
-    from edgebench.run.doctor import CheckResult
 
 #: Shown only with --verbose: nothing to do about them.
 _QUIET = ("ok", "absent")
@@ -48,8 +48,6 @@ def doctor(verbose: bool, as_json: bool) -> None:
     Exit code 5 if a check fails: nothing can be measured then. After a warning the numbers may be
     wrong by what the warning says.
     """
-    from edgebench.run.doctor import check_machine, is_fit
-
     answers = list(check_machine())
     fit = is_fit(answers)
     if as_json:
@@ -123,8 +121,6 @@ def boards(name: str | None, storage: bool, as_json: bool) -> None:
     NAME may be the path of a board's file. A board's memory, cores, storage and swap are emulated;
     the speed of its CPU is not.
     """
-    from edgebench.boards import find_board, known_boards, storage_presets
-
     if name and storage:
         raise UsageError("give either NAME or --storage", remedy="edgebench boards --storage")
     if storage:
@@ -203,9 +199,6 @@ def data(name: str | None, folder: Path, download: bool, as_json: bool) -> None:
 
     Reading it finds a corrupt file before a sweep does. Only --download downloads anything.
     """
-    from edgebench.processes import caller_identity
-    from edgebench.workloads.preparation import describe_data_set
-
     if name:
         need(*LIBRARIES_OF_DATA.get(name, ()))
     if download:

@@ -12,13 +12,19 @@ from edgebench.analysis.layer_costs import (
     LAYERS_SCHEMA,
     SORTS,
     costs_at_limits,
+    layer_cost_tables,
     matching_tables,
     sorted_layers,
 )
-from edgebench.answers.limits import layer_warnings, layers_headline, layers_table
+from edgebench.answers.limits import (
+    layer_warnings,
+    layers_headline,
+    layers_table,
+    needs_words,
+    workload_answer,
+)
 from edgebench.boards import emulation_words, storage_words
 from edgebench.cli import options
-from edgebench.cli.options import flag, offer_networks, with_board
 from edgebench.cli.output import (
     figures_or_reason,
     print_figures,
@@ -30,8 +36,11 @@ from edgebench.cli.output import (
     print_warnings,
     shown_path,
 )
+from edgebench.cli.run import refuse_unexpected, run_shown
 from edgebench.errors import UsageError
 from edgebench.installation import need
+from edgebench.results.facts import sweep_facts
+from edgebench.results.results import latest, load
 from edgebench.results.workload_key import brief_names
 from edgebench.scenario.flags import PLACE_KEYS
 from edgebench.text import AS_IS, format_limit
@@ -50,18 +59,18 @@ _CHOOSING = ("schedule", "loader", "batch")
 
 
 @click.command()
-@click.argument("network", required=False, shell_complete=offer_networks)
+@click.argument("network", required=False, shell_complete=options.offer_networks)
 @options.memory_option
 @options.place_options
-@flag("schedule")
-@flag("loader")
-@flag("batch")
-@flag("image")
-@flag("input")
-@flag("threads")
-@flag("rounds")
-@flag("repeats", help="Trials at each limit, or walks [default: 3; with --plan walk 1].")
-@flag("plan")
+@options.flag("schedule")
+@options.flag("loader")
+@options.flag("batch")
+@options.flag("image")
+@options.flag("input")
+@options.flag("threads")
+@options.flag("rounds")
+@options.flag("repeats", help="Trials at each limit, or walks [default: 3; with --plan walk 1].")
+@options.flag("plan")
 @options.results_option
 @options.fresh_option
 @click.option(
@@ -88,11 +97,6 @@ def layers(
     The trials are stored as a sweep, for show, plot and export. With --from nothing is measured:
     NETWORK, --memory, --schedule, --loader and --batch then choose what is shown.
     """
-    from edgebench.analysis.layer_costs import layer_cost_tables
-    from edgebench.answers.limits import needs_words, workload_answer
-    from edgebench.cli.run import refuse_unexpected
-    from edgebench.results.facts import sweep_facts
-    from edgebench.results.results import latest, load
 
     def draw() -> list[Path]:
         from edgebench.report.figures.layers import draw_layer_costs
@@ -102,7 +106,7 @@ def layers(
     sort, every, verbose = (asked.pop(name) for name in ("sort", "every", "verbose"))
     given = {n for n in asked if options.is_given(context, n)}
     if source is None:
-        summary = _measure(with_board(context, asked))
+        summary = _measure(options.with_board(context, asked))
         loaded = load(summary.folder)
     else:
         options.refuse_given(context, _MEASURING, "measuring", "; leave it out, or --from")
@@ -159,8 +163,6 @@ def _measure(asked: dict[str, Any]) -> SweepSummary:
     if not asked["network"]:
         remedy = "edgebench layers alexnet, or edgebench layers --from results"
         raise UsageError("no network is named", remedy=remedy)
-    from edgebench.cli.progress import shown_progress
-    from edgebench.run.sweep.sweep import SweepOptions, run_sweep
     from edgebench.scenario.new_scenario import layer_scenario
     from edgebench.scenario.points import libraries, points
 
@@ -168,9 +170,7 @@ def _measure(asked: dict[str, Any]) -> SweepSummary:
     scenario = layer_scenario(**settings)
     # All at once and first, not after minutes of measuring.
     need("pandas", *(name for point in points(scenario) for name in libraries(point.settings)))
-    with shown_progress() as progress:
-        where = SweepOptions(asked["results"], fresh=asked["fresh"], again=True)
-        return run_sweep(scenario, where, progress)
+    return run_shown(scenario, asked["results"], fresh=asked["fresh"], again=True)
 
 
 def _workload(table: LayerCostTable) -> str:

@@ -32,6 +32,7 @@ from edgebench.cli.output import (
     print_warnings,
 )
 from edgebench.results.limit_to_give import is_stopped, unmeasured
+from edgebench.run.trial.process import echo_to
 from edgebench.text import parse_duration, parse_size
 
 #: So many files are named.
@@ -85,7 +86,6 @@ def measure(
     measured, even if COMMAND failed or was killed at the limit; its own exit code is printed.
     """
     from edgebench.run.trial.command import asked_limits, measure_command, own_input
-    from edgebench.run.trial.process import echo_to
 
     timeout_s, interval_s, stat_interval_s, stop_after_s = (
         parse_duration(given[name]) if given[name] else None

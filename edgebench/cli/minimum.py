@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from edgebench.answers.limits import advice_headline, advice_table, paste_lines
 from edgebench.answers.table import seconds
 from edgebench.answers.trials import board_line, unmeasured_warnings, warning_lines
 from edgebench.cli import options
-from edgebench.cli.options import offer_networks, search_settings
 from edgebench.cli.output import (
     print_headline,
     print_json,
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from edgebench.cli.progress import LineProgress
     from edgebench.records import TrialRecord
     from edgebench.run.advise.advice import Advice
-    from edgebench.run.search.minimum import Minimum, Search
+    from edgebench.run.search.minimum import Minimum
     from edgebench.run.sweep.sweep import SweepOptions
 
 #: A search that may take longer says so after its first trial.
@@ -62,7 +60,9 @@ class NetworkOrProgram(options.NetworkOrCommand):
 
 
 @click.command(cls=NetworkOrProgram, options_metavar="[OPTIONS]")
-@click.argument("network", nargs=-1, metavar="NETWORK | -- COMMAND", shell_complete=offer_networks)
+@click.argument(
+    "network", nargs=-1, metavar="NETWORK | -- COMMAND", shell_complete=options.offer_networks
+)
 @click.option(
     "--slowdown",
     type=click.FloatRange(min=1.01),
@@ -120,84 +120,78 @@ def minimum(
     that is stored as a sweep. It ends with a limit that is enough and one that is not, at most 5 %
     apart. Its input is a file that you give with <, opened anew for each trial, else /dev/null.
     """
-    from edgebench.run.search.minimum import find_minimum
-
-    search = _search(context, network, search_settings(context, settings))
-    with _kept(search, context.meta["words"], verbose) as progress:
-        found = find_minimum(search, where, progress)
-    if as_json:
-        print_json({"asked": search.asked, **found.to_json()})
-    else:
-        print_minimum(found, search.asked, context.meta["words"], verbose=verbose)
-    within = search.asked["within"]
-    if found.fits is False:
-        raise MemoryBudgetError(f"it needs more than {within}")
-    if within and found.fits is None:
-        raise MemoryBudgetError(f"whether it fits in {within} can't be told")
-
-
-@contextlib.contextmanager
-def _kept(search: Search, flags: Sequence[str], verbose: bool) -> Iterator[_FolderProgress]:
-    """Progress that is shown; after Ctrl-C the answer as far as it is known."""
     from edgebench.cli.progress import shown_progress
-    from edgebench.run.search.minimum import read_minimum
+    from edgebench.run.search.minimum import PROGRAM_ONLY, find_minimum, read_minimum, search_of
+    from edgebench.run.trial.command import own_input
 
+    words, command = context.meta["words"], context.meta.get("command")
+    is_program = len(network) == 1 and network[0] not in NETWORKS and find_program(network[0])
+    if command is None and (len(network) > 1 or (is_program and not is_model_file(network[0]))):
+        raise UsageError(f"{' '.join(network)!r} is not one network", remedy=with_dashes(network))
+    if (command is not None and network) or not (command or network):
+        remedy = "edgebench minimum -- python3 train.py"
+        raise UsageError("name a network, or a program after --", remedy=remedy)
+    settings = options.search_settings(context, settings)
+    refused = NETWORK_KEYS if command else PROGRAM_ONLY
+    options.refuse_given(context, refused, "networks" if command else "programs (after --)")
+    asked = {key: value for key, value in settings.items() if key not in refused}
+    if command:
+        asked |= {"reset": asked["reset"] or None, "stdin": own_input(["minimum", *words], command)}
+    search = search_of(command or network[0], asked)
     with contextlib.ExitStack() as stack:
         shown = stack.enter_context(shown_progress(verbose))
-        progress = _FolderProgress(shown, partial(_time_words, search.asked))
+        progress = _SearchProgress(shown, search.asked)
         try:
-            yield progress
+            answer = find_minimum(search, where, progress)
         except (KeyboardInterrupt, MachineError):
             # Also where only the clean-up failed: what was measured is printed first.
             stack.close()
-            with contextlib.suppress(EdgebenchError):
-                if progress.folder:
-                    found = read_minimum(search, progress.folder)
-                    print_minimum(found, search.asked, flags, verbose=verbose)
             if progress.folder:
+                with contextlib.suppress(EdgebenchError):
+                    known = read_minimum(search, progress.folder)
+                    print_minimum(known, search.asked, words, verbose=verbose)
                 again = "the same command continues this search (--fresh: a new one)"
                 click.echo(again, err=True)
             raise
+    if as_json:
+        print_json({"asked": search.asked, **answer.to_json()})
+    else:
+        print_minimum(answer, search.asked, words, verbose=verbose)
+    within = search.asked["within"]
+    if answer.fits is False:
+        raise MemoryBudgetError(f"it needs more than {within}")
+    if within and answer.fits is None:
+        raise MemoryBudgetError(f"whether it fits in {within} can't be told")
 
 
-def _time_words(asked: Mapping[str, Any], record: TrialRecord) -> str | None:
-    """Return how long the search may take by its first trial; None where that is not long."""
-    from edgebench.run.search.search import MOST_NETWORK_TRIALS, usual_budget_s
-
-    seconds = record.wall_s or 0.0
-    is_bounded = asked["within"] or asked.get("budget")
-    if is_bounded or record.outcome != "ok":
-        return None
-    most_s, sooner = MOST_NETWORK_TRIALS * seconds, ""
-    if "command" in asked:
-        most_s, sooner = usual_budget_s(seconds), " (--budget 1m: a wider answer sooner)"
-    if most_s <= _LONG_S:
-        return None
-    took, most = format_duration(seconds), format_duration(most_s)
-    return f"one run takes {took}, so the search may take up to {most}{sooner}"
-
-
-class _FolderProgress:
-    """Shows progress, and remembers where trials are kept.
+class _SearchProgress:
+    """Shows a search's progress, and remembers where trials are kept.
 
     Where the first trial takes so long that the search does too, it says so.
     """
 
-    def __init__(
-        self, shown: LineProgress, time_words: Callable[[TrialRecord], str | None]
-    ) -> None:
+    def __init__(self, shown: LineProgress, asked: Mapping[str, Any]) -> None:
         self.folder: Path | None = None
-        self._shown = shown
-        self._time_words: Callable[[TrialRecord], str | None] | None = time_words
+        self._shown, self._asked, self._is_first = shown, asked, True
         self.stage, self.trial, self.moved = shown.stage, shown.trial, shown.moved
         self.planned = shown.planned
 
     def finished(self, record: TrialRecord) -> None:
-        """Show that a trial is recorded."""
+        """Show that a trial is recorded; after a long first one, how long the search may take."""
+        from edgebench.run.search.search import MOST_NETWORK_TRIALS, usual_budget_s
+
         self._shown.finished(record)
-        if self._time_words and (words := self._time_words(record)):
-            self._shown.report(words)
-        self._time_words = None
+        is_first, self._is_first = self._is_first, False
+        is_bounded = self._asked["within"] or self._asked.get("budget")
+        if not is_first or is_bounded or record.outcome != "ok":
+            return
+        took_s = record.wall_s or 0.0
+        most_s, sooner = MOST_NETWORK_TRIALS * took_s, ""
+        if "command" in self._asked:
+            most_s, sooner = usual_budget_s(took_s), " (--budget 1m: a wider answer sooner)"
+        if most_s > _LONG_S:
+            took, most = format_duration(took_s), format_duration(most_s)
+            self._shown.report(f"one run takes {took}, so the search may take up to {most}{sooner}")
 
     def begin(self, folder: Path, total: int, done: int) -> None:
         """Begin the trials, which go into this folder."""
@@ -205,34 +199,6 @@ class _FolderProgress:
         # A search: the first trials tell how many follow.
         self._shown.planned(total)
         self._shown.begin(folder, total, done)
-
-
-def _search(context: click.Context, network: tuple[str, ...], settings: dict[str, Any]) -> Search:
-    """Return what is searched for.
-
-    Raises:
-        UsageError: neither a network nor a program, or a flag that doesn't fit it.
-    """
-    from edgebench.run.search.minimum import PROGRAM_ONLY, search_of
-    from edgebench.run.trial.command import own_input
-
-    command: tuple[str, ...] | None = context.meta.get("command")
-    is_program = len(network) == 1 and network[0] not in NETWORKS and find_program(network[0])
-    if command is None and (len(network) > 1 or (is_program and not is_model_file(network[0]))):
-        raise UsageError(f"{' '.join(network)!r} is not one network", remedy=with_dashes(network))
-    if (command is not None and network) or not (command or network):
-        raise UsageError(
-            "name a network, or a program after --",
-            remedy="edgebench minimum -- python3 train.py",
-        )
-    refused = NETWORK_KEYS if command else PROGRAM_ONLY
-    options.refuse_given(context, refused, "networks" if command else "programs (after --)")
-    given = {key: value for key, value in settings.items() if key not in refused}
-    if not command:
-        return search_of(network[0], given)
-    given["reset"] = given["reset"] or None
-    given["stdin"] = own_input(["minimum", *context.meta["words"]], command)
-    return search_of(command, given)
 
 
 def with_dashes(words: tuple[str, ...]) -> str:
@@ -291,7 +257,10 @@ _OF_NETWORKS, _OF_PROGRAMS = (*NETWORK_KEYS, "warm"), ("files", "reset")
 
 @click.command(cls=options.NetworkOrCommand, options_metavar="[OPTIONS]")
 @click.argument(
-    "subject", nargs=-1, metavar="NETWORK | SCENARIO | -- COMMAND", shell_complete=offer_networks
+    "subject",
+    nargs=-1,
+    metavar="NETWORK | SCENARIO | -- COMMAND",
+    shell_complete=options.offer_networks,
 )
 @click.option("--memory", metavar="SIZE", help="The limit, as 250M [default: the scenario's].")
 @options.place_options
@@ -344,11 +313,11 @@ def advise(
         asked["scenario"] = subject[0]
     elif command:
         options.refuse_given(context, _OF_NETWORKS, "networks")
-        asked |= search_settings(context, settings)
+        asked |= options.search_settings(context, settings)
         asked["stdin"] = own_input(["advise", *context.meta["words"]], command)
     else:
         options.refuse_given(context, _OF_PROGRAMS, "programs (after --)")
-        asked |= {**search_settings(context, settings), "network": subject[0]}
+        asked |= {**options.search_settings(context, settings), "network": subject[0]}
     scenario = advised_scenario(command or subject[0], asked["memory"], asked)
     budget_s, lossy = parse_duration(asked["budget"]), asked["lossy"]
     with shown_progress(verbose) as progress:

@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgebench.answers.models import (
+    calibration_table,
+    fits_table,
+    prediction_headline,
+    prediction_table,
+    together_tables,
+)
+from edgebench.answers.table import headline, size
 from edgebench.boards import RAM
 from edgebench.cli.options import (
     device_option,
@@ -33,6 +41,8 @@ from edgebench.cli.output import (
 from edgebench.errors import UsageError
 from edgebench.installation import need
 from edgebench.layers.references import LOADERS, SCHEDULES
+from edgebench.measures.machine.environment import device_name
+from edgebench.results.results import latest, load
 from edgebench.text import AS_IS, SWAP_KINDS, parse_swap
 from edgebench.workloads.engines.engine import WHOLE
 
@@ -74,7 +84,6 @@ def calibrate(
     from edgebench.scenario.points import libraries
 
     need("scipy", *libraries({"kind": "hot-base"}))
-    from edgebench.answers.models import calibration_table
     from edgebench.run import calibration
 
     kind, size_bytes = parse_swap(swap)
@@ -102,8 +111,6 @@ def fit(results: Path, as_json: bool) -> None:
     RESULTS is a sweep's folder, or a folder of several. The error of each curve is that at limits
     that were left out of its fit.
     """
-    from edgebench.answers.models import fits_table
-    from edgebench.results.results import latest, load
     from edgebench.slowdown.curves import MODEL_SCHEMA, curves, fit_all
 
     loaded = load(latest(results))
@@ -210,8 +217,6 @@ def _print_together(
     names: Sequence[str], results: Path, asked: dict[str, Any], as_json: bool
 ) -> None:
     """Print what networks need at once, and at each limit whether they fit."""
-    from edgebench.answers.models import together_tables
-    from edgebench.answers.table import headline, size
     from edgebench.slowdown.prediction import limit_in_bytes, together
 
     found = together(names, results, asked)
@@ -257,7 +262,6 @@ def _next(
 
     Else a measurement.
     """
-    from edgebench.measures.machine.environment import device_name
     from edgebench.slowdown.seconds import Source
 
     name = one.subject.network
@@ -296,9 +300,6 @@ def _probe(network: str | None, source: PredictionSource) -> PredictionSource:
 
 def print_predictions(found: Sequence[Prediction], verbose: bool, source: PredictionSource) -> None:
     """Print a headline and a table for each workload; with ``verbose`` the layers too."""
-    from edgebench.answers.models import prediction_headline, prediction_table
-    from edgebench.answers.table import size
-
     storage = source.storage.label if source.storage else ""
     for number, one in enumerate(found):
         if number:

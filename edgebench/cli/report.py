@@ -21,6 +21,9 @@ from edgebench.cli.output import (
 from edgebench.cli.show import print_sweep
 from edgebench.errors import UsageError
 from edgebench.installation import need
+from edgebench.report.builder import as_html, make_report, write_markdown
+from edgebench.results.derived import write_derived, write_file
+from edgebench.results.results import latest, load
 
 
 @click.command()
@@ -44,10 +47,6 @@ def report(
     """
     # Checked together, so that one command installs everything.
     need("jinja2", "pandas")
-    from edgebench.report.builder import as_html, make_report, write_markdown
-    from edgebench.results.derived import write_derived, write_file
-    from edgebench.results.results import latest, load
-
     loaded = load(latest(results))
     made = make_report(loaded)
     target = output or loaded.path / "report.html"
@@ -83,7 +82,6 @@ def plot(results: Path, trial: str | None, every: bool, phases: bool, as_json: b
     drawn is named with the reason.
     """
     from edgebench.report.figures.gallery import WrittenFigures, draw_all, draw_trial
-    from edgebench.results.results import latest, load
 
     loaded = load(latest(results))
     if trial is None:

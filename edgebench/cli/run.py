@@ -34,9 +34,14 @@ from edgebench.cli.output import (
     shown_path,
     typed_path,
 )
+from edgebench.cli.show import print_sweep
 from edgebench.errors import FleetError, SweepIncompleteError, UsageError
 from edgebench.processes import caller_identity, find_program
 from edgebench.records import LIMIT_WORDS
+from edgebench.results.facts import sweep_facts
+from edgebench.results.results import load
+from edgebench.results.sweep_reader import read_sweep
+from edgebench.safe_files import open_file, remove_file
 from edgebench.text import AS_IS, format_duration, format_size, joined_words, printable
 
 if TYPE_CHECKING:
@@ -141,8 +146,6 @@ def _write(file: Path, text: str) -> None:
     Raises:
         UsageError: meanwhile there is one.
     """
-    from edgebench.safe_files import open_file, remove_file
-
     try:
         fd = open_file(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     except FileExistsError:
@@ -189,8 +192,6 @@ def run(
     It may be interrupted at any time: the same command resumes it. All errors in SCENARIO are
     printed at once, before anything runs.
     """
-    from edgebench.cli.progress import shown_progress
-    from edgebench.run.sweep.sweep import SweepOptions, run_sweep
     from edgebench.scenario.new_scenario import with_storage
     from edgebench.scenario.scenario import load_scenario
 
@@ -201,8 +202,7 @@ def run(
         flags = "".join(f" --{name} {value}" for name, value in given.items() if value)
         print_dry_run(loaded, f"edgebench run {shlex.quote(scenario)}{flags}", as_json)
         return
-    with shown_progress(verbose) as progress:
-        summary = run_sweep(loaded, SweepOptions(results, device, fresh), progress)
+    summary = run_shown(loaded, results, verbose, device=device, fresh=fresh)
     print_summary(summary, verbose, as_json)
     refuse_unexpected(summary)
 
@@ -294,11 +294,6 @@ def _limits(seen: Preview) -> Iterator[tuple[str, list[str]]]:
 
 def print_summary(summary: SweepSummary, verbose: bool, as_json: bool) -> None:
     """Print the answer, where the trials are, and what to type next."""
-    from edgebench.cli.show import print_sweep
-    from edgebench.results.facts import sweep_facts
-    from edgebench.results.results import load
-    from edgebench.results.sweep_reader import read_sweep
-
     if as_json:
         sweep = read_sweep(summary.folder)
         workloads = sweep_facts(sweep).workloads
@@ -310,6 +305,17 @@ def print_summary(summary: SweepSummary, verbose: bool, as_json: bool) -> None:
     print_sweep(load(summary.folder), verbose=verbose, took=took)
     print_lines([f"results: {shown_path(summary.folder)}"])
     print_next(f"edgebench report {typed_path(summary.folder)}")
+
+
+def run_shown(
+    scenario: Scenario, results: Path, verbose: bool = False, **options: Any
+) -> SweepSummary:
+    """Run the scenario's sweep while progress is shown; ``options`` are those of a sweep."""
+    from edgebench.cli.progress import shown_progress
+    from edgebench.run.sweep.sweep import SweepOptions, run_sweep
+
+    with shown_progress(verbose) as progress:
+        return run_sweep(scenario, SweepOptions(results, **options), progress)
 
 
 def refuse_unexpected(summary: SweepSummary) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgebench.analysis.layer_costs import layer_cost_tables
 from edgebench.answers.limits import (
     WorkloadAnswer,
     answer_headline,
@@ -34,7 +35,11 @@ from edgebench.cli.output import (
 )
 from edgebench.errors import EdgebenchError, ResultsError, UsageError
 from edgebench.installation import need
+from edgebench.report.builder import table_lines
 from edgebench.results.columns import FRACTIONS, trials_csv
+from edgebench.results.derived import write_file
+from edgebench.results.facts import WorkloadFacts, sweep_facts
+from edgebench.results.results import Results, Sweep, latest, load
 from edgebench.results.workload_key import brief_names
 from edgebench.text import csv_cell
 
@@ -42,8 +47,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from edgebench.analysis.studies.tables import StudyTable
-    from edgebench.results.facts import WorkloadFacts
-    from edgebench.results.results import Results, Sweep
 
 
 @click.command()
@@ -56,9 +59,6 @@ def show(results: Path, study: bool, verbose: bool, as_json: bool) -> None:
 
     It also works on a sweep that is running, was interrupted or is damaged.
     """
-    from edgebench.results.facts import sweep_facts
-    from edgebench.results.results import latest, load
-
     loaded = load(latest(results))
     if study:
         print_studies(loaded, verbose, as_json)
@@ -104,8 +104,6 @@ _MOST_BLAMED = 3
 
 def print_sweep(loaded: Results, *, verbose: bool = False, took: str = "") -> None:
     """Print a sweep's answer. ``took``: stands at the end of the headline of a single workload."""
-    from edgebench.results.facts import sweep_facts
-
     # The layers' events, which are read below, may be kept elsewhere: that is no doubt.
     sweep, warnings = loaded.sweeps[0], list(loaded.warnings)
     found = sweep_facts(sweep).workloads
@@ -156,8 +154,6 @@ def _blamed(loaded: Results, found: tuple[WorkloadFacts, ...]) -> Mapping[str, s
     if not any(one.slowed for one in found):
         return {}
     try:
-        from edgebench.analysis.layer_costs import layer_cost_tables
-
         tables, _ = layer_cost_tables(loaded)
     except (EdgebenchError, ModuleNotFoundError):
         return {}
@@ -262,8 +258,6 @@ def export(
     A missing value is empty in CSV and null in JSON and Parquet. markdown has the tables of limits
     of the newest sweep, for a README.
     """
-    from edgebench.results.results import load
-
     suffix = output.suffix[1:].lower() if output else ""
     kind = kind or _SUFFIXES.get(suffix, "csv")
     if kind == "parquet" and output is None:
@@ -292,8 +286,6 @@ def _deliver(
     warnings: list[str], data: bytes, what: str, follows: str, output: Path | None
 ) -> None:
     """Print it, or write it to the file and say so."""
-    from edgebench.results.derived import write_file
-
     print_warnings(warnings, "edgebench show --verbose")
     if output is None:
         click.echo(data, nl=False)
@@ -305,11 +297,6 @@ def _deliver(
 
 def _points(results: Path) -> tuple[Results, str]:
     """Return the newest sweep, and its tables of limits in Markdown."""
-    from edgebench.answers.limits import limits_table, workload_answer
-    from edgebench.report.builder import table_lines
-    from edgebench.results.facts import sweep_facts
-    from edgebench.results.results import latest, load
-
     loaded = load(latest(results))
     found = sweep_facts(loaded.sweeps[0]).workloads
     names = brief_names(one.name for one in found)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.analysis.compare import NAMES, value_text
+from edgebench.analysis.layer_costs import layer_cost_tables
 from edgebench.answers.limits import (
     advice_headline,
     advice_table,
@@ -21,12 +22,15 @@ from edgebench.answers.limits import (
     overview_table,
     workload_answer,
 )
+from edgebench.answers.models import fits_table
 from edgebench.answers.table import GAP, Table
 from edgebench.answers.trials import sweep_warnings, warning_lines, warnings_of
 from edgebench.errors import ResultsError
 from edgebench.installation import need
 from edgebench.results.derived import kept_advice, write_derived, write_file
 from edgebench.results.facts import WorkloadFacts, sweep_facts
+from edgebench.results.results import Results
+from edgebench.results.sweep_reader import Sweep
 from edgebench.results.times import START
 from edgebench.results.workload_key import brief_names
 from edgebench.text import THROUGHPUT, format_limit, format_size, printable
@@ -103,8 +107,6 @@ def make_report(results: Results) -> Report:
         ResultsError: these are several sweeps.
         MachineError: pandas is not installed.
     """
-    from edgebench.analysis.layer_costs import layer_cost_tables
-    from edgebench.answers.models import fits_table
     from edgebench.slowdown.curves import curves, fit_all
     from edgebench.version import __version__
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from edgebench.cli import cli
-from edgebench.cli.minimum import _FolderProgress, _time_words
+from edgebench.cli.minimum import _SearchProgress
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.search.minimum import search_of
 
@@ -130,7 +129,7 @@ def test_a_long_search_says_so_after_its_first_trial(
     reports: list[str] = []
     names = ("stage", "trial", "moved", "planned", "finished")
     shown = SimpleNamespace(report=reports.append, **dict.fromkeys(names, lambda *_: None))
-    progress = _FolderProgress(shown, partial(_time_words, search_of(subject, given).asked))
+    progress = _SearchProgress(shown, search_of(subject, given).asked)
     record = TrialRecord("0", "p", 0, 0, {}, LimitSetting(), "ok", "", wall_s=seconds)
     for _ in range(2):
         progress.finished(record)
