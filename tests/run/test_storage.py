@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.cgroups import storage as disk_storage
 from edgebench.cgroups.files import DiskLimit
 from edgebench.cgroups.leftovers import clear_leftovers, state_folder
 from edgebench.cgroups.parent import ParentCgroup
+from edgebench.cgroups.storage import prove_storage
 from edgebench.cgroups.swap import SwapState
 from edgebench.errors import CgroupError, MachineError
 from edgebench.measures.machine.system_files import (
@@ -229,14 +229,14 @@ def test_the_runtime_s_disk_may_be_slower(
     in_memory: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the disk in memory reaches and the machine's doesn't: noted; refused without it."""
-    storage, usual = in_memory.setup.storage, disk_storage.prove_storage
+    storage, usual = in_memory.setup.storage, prove_storage
 
     def proved(parent: ParentCgroup, limit: DiskLimit, file: Path, otherwise: str) -> object:
         if limit.name.startswith("loop"):
             return usual(parent, limit, file, otherwise)
         raise CgroupError("the disk is slower than declared", remedy=otherwise)
 
-    monkeypatch.setattr(disk_storage, "prove_storage", proved)
+    monkeypatch.setattr("edgebench.run.trial.session.prove_storage", proved)
     places = StoragePlaces((), (Path(sys.prefix),))
     held = storage.hold("read=30MB/s,disk=ram", places)
     assert held.report
