@@ -34,13 +34,10 @@ IDENTITY = {"name": "cuda", "title": "a GPU", "total_bytes": 1 << 30, "limit_byt
 
 
 def event(**data: Any) -> dict[str, Any]:
-    """As a worker writes it."""
     return {"event": "accelerator", "t_ns": 1, **data}
 
 
 class Memory:
-    """Tells one reading after the other, the last one again and again."""
-
     source = "made up"
 
     def __init__(self, *readings: dict[int, int] | Exception) -> None:
@@ -48,20 +45,16 @@ class Memory:
         self.closed = False
 
     def read(self) -> dict[int, int]:
-        """The next one."""
         told = self._readings.pop(0) if len(self._readings) > 1 else self._readings[0]
         if isinstance(told, Exception):
             raise told
         return told
 
     def close(self) -> None:
-        """Remember it."""
         self.closed = True
 
 
 def watched(memory: ProcessMemory | Exception, folder: Path, pids: tuple[int, ...] = (7,)) -> Any:
-    """The readings of a reader that looked five times."""
-
     def opened(_: SystemFiles) -> ProcessMemory:
         if isinstance(memory, Exception):
             raise memory
@@ -89,7 +82,6 @@ def test_a_record_has_what_was_told():
 
 
 def read_back(report: AcceleratorReport) -> AcceleratorReport:
-    """What a line of records has of it."""
     return msgspec.json.decode(msgspec.json.encode(report), type=AcceleratorReport)
 
 

@@ -63,7 +63,6 @@ def search(
     lossy: bool = False,
     prepared_s: float = 0.0,
 ) -> Searched:
-    """Run the planner to its end; each time it is asked twice, and must say the same."""
     unlimited, limited = both_points(scenario)
     candidates, _ = candidates_of(unlimited, limited, lossy=lossy)
     began_s = time.monotonic() - prepared_s

@@ -53,8 +53,6 @@ def even(_: float) -> float:
 
 @dataclass
 class Changed(World):
-    """A world of which a function changes each record."""
-
     change: Callable[[TrialRecord], TrialRecord] = lambda record: record
 
     def make(self, planned: PlannedTrial) -> TrialRecord:
@@ -62,7 +60,6 @@ class Changed(World):
 
 
 def brackets(world: World, rules: SearchRules) -> tuple[LimitBracket, LimitBracket]:
-    """Search; return the bracket of what finishes, and that of the limit to give."""
     planner = LimitSearch(world.points, rules)
     world.explore(planner)
     tried = planner.tried(world.planned, world.records)

@@ -17,19 +17,15 @@ HOSTILE = b"\x1b]0;owned\x07\x1b[2J\xc2\x9b31m\r\x9b\tbar\n\xe2\x80\xaeend\n"
 
 
 class _Stream(io.TextIOWrapper):
-    """A stream of UTF-8 that may be a terminal."""
-
     def __init__(self, is_terminal: bool) -> None:
         super().__init__(io.BytesIO(), encoding="utf-8", newline="")
         self._is_terminal = is_terminal
 
     def isatty(self) -> bool:
-        """As it was asked for."""
         return self._is_terminal
 
 
 def echoed(pieces: Iterable[bytes], *, terminal: bool) -> bytes:
-    """What arrives of such output."""
     stream = _Stream(terminal)
     echo = echo_to(stream)
     for piece in pieces:

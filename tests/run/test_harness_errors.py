@@ -32,7 +32,6 @@ Break = Callable[..., None]
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Break:
-    """Let the harness fail at the trials of these numbers, counted from 1."""
     made = trial._recorded_trials
     count = 0
 
@@ -53,7 +52,6 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Break:
 
 
 def call(*words: str) -> tuple[str, BaseException | None]:
-    """What a verb printed, and the error that it ended with."""
     done = CliRunner().invoke(cli, words, standalone_mode=False)
     return done.stdout, done.exception
 

@@ -34,7 +34,6 @@ _LINGERS = (
 
 
 def seen(session: Session, folder: Path, *command: str, **settings: object) -> TrialRecord:
-    """The record of a trial without a limit."""
     made = {"kind": "command", "command": [*_PYTHON, *command], **settings}
     request = TrialRequest("0001", "p001", 0, 0, made, LimitSetting(), 60)
     record = run_trial(session.setup, request, TrialFiles.scratch(folder))
@@ -73,7 +72,6 @@ def test_shared_memory_that_stays_is_counted(session: Session, tmp_path: Path) -
 
 
 def test_a_name_that_is_no_text_is_shown_all_the_same(session: Session, tmp_path: Path) -> None:
-    """A process may call itself by any bytes."""
     name = "open('/proc/self/comm', 'wb').write(b'\\xff\\xfe')\nos.setsid()\n"
     record = seen(session, tmp_path, _LINGERS.replace("os.setsid()\n", name))
     assert record.outside.names == ["\ufffd\ufffd"]

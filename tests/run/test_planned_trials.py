@@ -14,7 +14,6 @@ WHOLE = {"trial": "0001", "point_id": "p001", "block": 0, "repeat": 0}
 
 
 def read(plan: object) -> Any:
-    """The plan in the folder of a scenario with one point and one strategy."""
     return planned_trials(plan, Path("sweep"), {"p001"}, ["massif"])
 
 

@@ -1,38 +1,43 @@
-"""The workload's process seen from outside: drained, capped, timed out, told apart."""
+"""The workload's process seen from outside: drained, capped, timed out; its last events kept."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from edgebench.results.live_file import EventTail
 from edgebench.run.trial.process import (
     OUTPUT_CAP_BYTES,
     Pipe,
     ProcessEnd,
     WorkloadProcess,
 )
+from edgebench.spans import finished_spans, unfinished_spans
+from edgebench.workloads.events import RecordBuffer, SpanPlace, Spent, lines_of
+from tests.chance import given_time
+from tests.own_path import python_path
 
 
 @pytest.fixture
-def watched() -> Iterator[WorkloadProcess]:
-    """A fresh watched process, its pipes closed afterwards."""
-    watched = WorkloadProcess()
-    yield watched
-    watched.close()
+def watched(tmp_path: Path) -> Iterator[WorkloadProcess]:
+    with closing(WorkloadProcess(events_copy=tmp_path / "events.jsonl")) as watched:
+        yield watched
 
 
-def run(watched: WorkloadProcess, code: str, timeout_s: float | None = 20) -> ProcessEnd:
-    """Run Python code as the workload; its event descriptor is in EVENTS."""
-    env = {**os.environ, "EVENTS": str(watched.events.write_fd)}
-    command = [sys.executable, "-I", "-S", "-c", "import os, sys, time\n" + code]
+def run(watched: WorkloadProcess, code: str, timeout_s: float = 60) -> ProcessEnd:
+    """Run Python code as the workload; its descriptors are in EVENTS and RECORDS."""
+    fds = watched.events.write_fd, watched.records.fd
+    env = {**os.environ, "PYTHONPATH": python_path()}
     return watched.run(
-        command,
-        env=env,
-        pass_fds=(watched.events.write_fd,),
+        [sys.executable, "-c", "import os, sys, time\n" + code],
+        env=env | {"EVENTS": str(fds[0]), "RECORDS": str(fds[1])},
+        pass_fds=fds,
         timeout_s=timeout_s,
         end=lambda _: None,
     )
@@ -107,7 +112,6 @@ def test_garbage_among_events_is_counted_and_left_out(watched: WorkloadProcess) 
 
 @pytest.mark.process
 def test_a_workload_that_closes_its_descriptors_is_waited_for(watched: WorkloadProcess) -> None:
-    """Closed pipes do not pass for the end of the process."""
     ended = run(watched, "os.closerange(1, 64); time.sleep(0.4); os._exit(3)")
     assert ended.returncode == 3
     assert ended.wall_s >= 0.4
@@ -154,3 +158,99 @@ def test_what_is_shown_to_who_watches_is_bounded(tmp_path: Path) -> None:
     finally:
         pipe.close()
     assert (tmp_path / "copy").stat().st_size == 2000
+
+
+#: A recorder as a worker has it, and a round under way with one layer done and one begun.
+RECORD = """
+from edgebench.workloads.recorder import NO_DESCRIPTORS, Recorder
+events, records = int(os.environ["EVENTS"]), int(os.environ["RECORDS"])
+recorder = Recorder({**NO_DESCRIPTORS, "events": events, "records": records})
+recorder.note(begun=True)
+recorder.span("round", round=0).__enter__()
+with recorder.span("load", round=0, network="alexnet", layer=15, name="features.12"):
+    pass
+recorder.span("load", round=0, network="alexnet", layer=16, name="classifier.1").__enter__()
+"""
+
+
+def about(events: list[dict[str, Any]]) -> tuple[list[str | None], list[str | None]]:
+    return (
+        [span.name for span in finished_spans(events)],
+        [start["name"] for start in unfinished_spans(events)],
+    )
+
+
+@pytest.mark.process
+def test_a_worker_killed_in_a_round_loses_no_span(watched: WorkloadProcess) -> None:
+    """SIGKILL leaves it no moment to write: the layer that it was in is known, and those before."""
+    assert run(watched, RECORD + "os.kill(os.getpid(), 9)").returncode == -9
+    events, bad = watched.event_list()
+    assert bad == 0
+    assert about(events) == (["features.12"], [None, "classifier.1"])
+
+
+@pytest.mark.process
+def test_a_worker_killed_while_it_writes_repeats_nothing(watched: WorkloadProcess) -> None:
+    """Lines that were written and are still pending are there once; a torn one is whole."""
+    tear = (
+        "whole = b''.join(recorder._records.chunks())\n"
+        "os.write(events, whole[: len(whole) // 2])\nos.kill(os.getpid(), 9)"
+    )
+    assert run(watched, RECORD + tear).returncode == -9
+    events, bad = watched.event_list()
+    assert bad == 1
+    assert about(events) == (["features.12"], [None, "classifier.1"])
+    assert len(events) == 1 + 4
+
+
+@pytest.mark.process
+def test_who_watches_sees_a_long_round_under_way(tmp_path: Path) -> None:
+    """The open layer shows before the worker writes; what it writes later shows nothing twice."""
+
+    def check(held_s: float) -> None:
+        file = tmp_path / f"{held_s}.jsonl"
+        tail, seen = EventTail(file, 0), []
+
+        def look(_: bytes) -> None:
+            tail.poll()
+            seen.append([span.name for span in tail.open])
+
+        with closing(WorkloadProcess(look, events_copy=file)) as watched:
+            wait = f"time.sleep({5 * held_s}); print('x', flush=True); time.sleep({held_s})\n"
+            again = f"recorder.flush(); time.sleep({held_s}); print('x', flush=True)"
+            assert run(watched, RECORD + wait + again).returncode == 0
+            tail.poll()
+            assert seen[0] == seen[-1] == [None, "classifier.1"]
+            assert [span.span.name for span in tail.ended] == ["features.12"]
+            assert len(watched.event_list()[0]) == 1 + 4
+
+    given_time(check, (0.2, 1.0, 4.0))
+
+
+def test_a_damaged_record_is_the_end_of_the_lines() -> None:
+    """A worker may write anything there: what was before it is read, and reading ends."""
+    made = RecordBuffer(None)
+    place, spent = SpanPlace("load", None, None, 3, "x" * 9000), Spent(1, 2, 3, 4)
+    made.start(5, place, 0, (None, 7), 11)
+    made.end(5, 12, (8, None), None, spent)
+    whole = b"".join(made.chunks())
+    assert len(whole.splitlines()) == 2
+    assert b'"usage_bytes": null, "swap_bytes": 7' in whole
+    assert b'"peak_bytes": null' in whole
+    memory = bytes(made._memory[: made._end])
+    for broken in (memory[:-1], memory[: -11 * 8] + b"\xff" * 88, memory[: -11 * 8] + bytes(88)):
+        assert len(list(lines_of(broken))) == 1
+    assert list(lines_of(b"")) == []
+
+
+@pytest.mark.process
+@pytest.mark.promise("A worker can't make the harness crash by cutting the memory that they share.")
+def test_the_memory_can_not_be_cut_short(watched: WorkloadProcess) -> None:
+    """Less of it would end the harness with SIGBUS; neither can it be made larger."""
+    cut = (
+        "for size in (0, 1 << 30):\n"
+        " try: os.ftruncate(int(os.environ['RECORDS']), size)\n"
+        " except PermissionError: pass\n else: os._exit(3)"
+    )
+    assert run(watched, cut).returncode == 0
+    assert watched.records.lines() == []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,79 @@ def test_what_is_given_is_no_slower_where_a_file_is_read_again(tmp_path: Path):
     assert found.give_bytes is not None
     assert 50 * MIB < found.give_bytes <= found.needs_bytes + 2 * MIB
     assert found.needs_bytes > 62 * MIB
+
+
+def ask(folder: Path, *flags: str) -> tuple[str, str]:
+    words = ["minimum", "--json", "--confirm", "0", *flags, "--", sys.executable, "prog.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "edgebench", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 4), done.stderr
+    return json.loads(done.stdout)["folder"], done.stderr
+
+
+def test_the_finished_search_is_shown_again(tmp_path: Path):
+    program = tmp_path / "prog.py"
+    program.write_text("kept = bytearray(23 << 20)\n")
+    hour_ago = time.time() - 3600
+    os.utime(program, (hour_ago, hour_ago))
+    first, _ = ask(tmp_path)
+    again, said = ask(tmp_path)
+    assert again == first
+    assert "--fresh: a new search" in said
+    assert ask(tmp_path, "--fresh")[0] != first
+    newest = ask(tmp_path)[0]
+    assert newest != first
+    assert ask(tmp_path, "--within", "90M")[0] not in (first, newest)
+    program.write_text("kept = bytearray(31 << 20)\n")
+    assert ask(tmp_path)[0] not in (first, newest)
+
+
+#: Keeps every line of its input.
+KEEP = "import sys; kept = sys.stdin.readlines(); print(len(kept), 'lines')"
+PROGRAM = [sys.executable, "-c", KEEP]
+
+
+def run(verb: str, folder: Path, *flags: str, **about: object) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "edgebench", verb, *flags, "--", *PROGRAM]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, **about)
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "prompts.txt"
+    path.write_text("a line of it\n" * 1_000_003)
+    return path
+
+
+def test_each_trial_reads_the_file_from_its_beginning(lines: Path):
+    needs = []
+    for verb, flags in (("measure", ("--json",)), ("minimum", ("--json", "--confirm", "1"))):
+        with lines.open() as file:
+            done = run(verb, lines.parent, *flags, stdin=file)
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+        needs.append(answer["demand_bytes"] if verb == "measure" else max(answer["needs_bytes"]))
+    assert all(need > 55 * MIB for need in needs)
+    assert needs[0] == pytest.approx(needs[1], rel=0.05)
+
+
+@pytest.mark.parametrize("verb", ["measure", "minimum", "advise"])
+def test_a_pipe_with_data_is_refused_with_what_to_type(verb: str, tmp_path: Path):
+    """A second trial would read nothing; the message has a line that works."""
+    flags = ("--memory", "90M") if verb == "advise" else ()
+    done = run(verb, tmp_path, *flags, input="a line\n")
+    assert done.returncode == 2, done.stderr
+    assert "its standard input is a pipe" in done.stderr
+    typed = " ".join(["edgebench", verb, *flags, "--", "sh -c 'PRODUCER | "])
+    assert typed in done.stderr
+
+
+def test_an_empty_pipe_is_no_input(tmp_path: Path):
+    done = run("measure", tmp_path, "--json", input="")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["outcome"] == "ok"

@@ -73,7 +73,6 @@ SEEN = Measured(
 
 
 def record(**changed: Any) -> Any:
-    """The record of what was seen, with changes."""
     return record_of(REQUEST, replace(SEEN, **changed), "2026-01-01T00:00:00.000+00:00", 4.5)
 
 

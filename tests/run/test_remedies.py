@@ -102,7 +102,6 @@ def test_a_batch_is_cut_into_equal_parts():
 
 @pytest.mark.parametrize("memory", ["75%", "max", "nonsense"])
 def test_a_limit_is_a_size(memory: str):
-    """Anything else is refused before the first trial."""
     with pytest.raises(UsageError):
         both_points(advised_scenario(("true",), memory, {}))
 

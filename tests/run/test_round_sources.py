@@ -9,15 +9,16 @@ import pytest
 from edgebench.cgroups.swap import SwapState
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.records import RoundCounts
+from edgebench.run.trial.launch import KINDS, GoneError, launch
 from edgebench.run.trial.record import RoundSources, round_sources
 from edgebench.workloads.events import ONLY_SWAP, VMSTAT
+from edgebench.workloads.recorder import NO_DESCRIPTORS
 
 HEAD = "Filename\tType\tSize\tUsed\tPriority\n"
 OWN, OTHER = Path("/var/tmp/own/edgebench-swap"), Path("/swap.img")
 
 
 def machine(root: Path, *areas: Path) -> SystemFiles:
-    """A machine with these swap areas."""
     (root / "proc").mkdir(parents=True)
     lines = "".join(f"{area} file 1024 0 -2\n" for area in areas)
     (root / "proc/swaps").write_text(HEAD + lines)
@@ -25,7 +26,6 @@ def machine(root: Path, *areas: Path) -> SystemFiles:
 
 
 def event(**counts: int | None) -> dict[str, object]:
-    """A worker's event of round 0."""
     kept = {"in_bytes": None, "swap_in_bytes": None, "out_bytes": None, "major_faults": 3}
     return {"event": "counts", "t_ns": 1, "round": 0, **kept, **counts}
 
@@ -101,3 +101,18 @@ def test_a_worker_may_write_anything(tmp_path: Path) -> None:
     assert RoundSources().counts([event(in_bytes=-4)]) == [RoundCounts(0, None, major_faults=3)]
     missing = RoundSources().recorded([RoundCounts(0)], 0).missing
     assert "/proc/PID/io" in missing["round_in_bytes"]
+
+
+@pytest.mark.promise("A scenario's variables are on no command line, which all users can read.")
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"function"}))
+def test_variables_are_on_no_command_line(kind: str) -> None:
+    settings = {"kind": kind, "command": ["true"], "networks": ["lenet"], "env": {"TOKEN": "s3cr"}}
+    start = launch(settings, NO_DESCRIPTORS)
+    assert start.env == {"TOKEN": "s3cr"}
+    assert not any("s3cr" in word or "TOKEN" in word for word in start.argv)
+
+
+def test_a_file_that_is_gone_fails_the_trial_in_words(tmp_path: Path) -> None:
+    settings = {"kind": "command", "command": ["true"], "files": [str(tmp_path / "gone")]}
+    with pytest.raises(GoneError, match="is gone"):
+        launch(settings, NO_DESCRIPTORS)

@@ -50,7 +50,6 @@ LIMITS = WalkedLimits(POINTS, 400 * MIB, target=0.03)
 
 
 def span(number: int, begin_s: float, took_s: float, peak_mib: int) -> list[dict[str, Any]]:
-    """A round's events."""
     start = {"event": "start", "id": number, "phase": "round", "round": number}
     end = {"event": "end", "id": number, "usage_bytes": 5 * MIB, "peak_bytes": peak_mib * MIB}
     return [
@@ -82,7 +81,6 @@ def step(
 def walked(
     folder: Path, *steps: WalkStep, limits: WalkedLimits = LIMITS, **seen: Any
 ) -> list[TrialRecord]:
-    """The records of a walk with these steps."""
     about = {"knee": None, "refused": None, "huge_bytes": 0, "outcome": "ok"} | seen
     found = WorkingSet(60 * MIB, 20 * MIB, 15 * MIB, 5 * MIB, 900 * MIB)
     control: Any = SimpleNamespace(
@@ -212,7 +210,6 @@ def test_what_a_visit_comes_to_is_of_its_last_rounds() -> None:
 def test_the_pace_of_a_program_is_of_one_unit_where_these_are_counted(
     values: dict[str, Any], pace: float | None
 ) -> None:
-    """Eight a second take an eighth each."""
     reads = {"throughput": True} if "throughput_per_s" in values else {}
     made = record(phases=[], wall_s=7.0, settings={"kind": "command", **reads}, **values)
     assert pace_of_program(made) == pace
@@ -277,7 +274,6 @@ def test_a_walk_after_a_kill_stays_above_it() -> None:
 
 
 def hot(folder: Path, usage: int, swap: int | None, is_memsw: bool = False) -> HotFiles:
-    """A cgroup's files with these numbers."""
     for name, number in (("usage", usage), ("swap", swap)):
         (folder / name).write_text(f"{number}\n")
     return HotFiles(
@@ -308,7 +304,6 @@ def test_room_is_beyond_what_is_used(tmp_path: Path) -> None:
 
 
 def test_the_cgroups_swap_is_told_on_both_versions(tmp_path: Path) -> None:
-    """Version 1 counts memory and swap together."""
     assert group_swap(hot(tmp_path, 64 * MIB, 90 * MIB, is_memsw=True))() == 26 * MIB
     assert group_swap(hot(tmp_path, 64 * MIB, 90 * MIB))() == 90 * MIB
     assert group_swap(hot(tmp_path, 64 * MIB, None))() is None

@@ -29,7 +29,6 @@ interval = "1ms"
 
 
 def scenario(folder: Path, interval: str) -> Scenario:
-    """One unlimited point and one limited."""
     file = folder / "s.toml"
     file.write_text(SCENARIO.format(interval=interval))
     return load_scenario(file)
@@ -37,7 +36,6 @@ def scenario(folder: Path, interval: str) -> Scenario:
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """A real sweep of it with an interval."""
     folder = tmp_path_factory.mktemp("asked")
     made = scenario(folder, 'stat_interval = "5ms"')
     return load(run_sweep(made, SweepOptions(folder, "here"), Quiet()).folder)

@@ -46,7 +46,6 @@ READ = (
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
-    """The real setup, where disks can be held."""
     with open_session() as session:
         try:
             whole_disk(SystemFiles(), SWAP_FILES)
@@ -57,7 +56,6 @@ def session() -> Iterator[Session]:
 
 
 def trial(session: Session, folder: Path, words: list[str], storage: str) -> TrialRecord:
-    """A trial of Python code whose disks are held."""
     command = [sys.executable, "-I", "-S", "-c", *words]
     settings = {"kind": "command", "command": command}
     limits = LimitSetting(storage=storage)
@@ -172,7 +170,6 @@ def test_nothing_is_left_of_a_killed_harness(tmp_path: Path) -> None:
 
 
 def _until_held(pid: int) -> list[Path]:
-    """The folders of the harness's trial, once its process is in them."""
     deadline = time.monotonic() + 200
     while time.monotonic() < deadline:
         found = cgroups_named(f"edgebench-{pid}-0000")

@@ -37,15 +37,12 @@ class Group:
 
     @property
     def swapped(self) -> int:
-        """What doesn't fit below its limit."""
         return max(0, self.wants - self.limit)
 
     def used(self) -> int:
-        """What it is charged for."""
         return min(self.wants, self.limit) + self.files
 
     def read(self) -> Compressed:
-        """What its swap holds and takes."""
         held = self.swapped + self.copies
         return Compressed(held, round(self.share * held))
 
@@ -58,14 +55,12 @@ class Group:
         return size
 
     def kill(self) -> None:
-        """It is gone."""
         self.killed = True
 
 
 def charged(
     group: Group, not_charged: str | None = None, steps: int = 200, doubt: str = ""
 ) -> SwapCharge:
-    """After so many readings."""
     charge = SwapCharge(
         SwapRam(group.read, doubt),
         None if not_charged else LIMIT,
@@ -141,7 +136,6 @@ def test_a_walk_leaves_its_limits_alone_and_says_so() -> None:
 
 
 def machine(root: Path, files: dict[str, str]) -> None:
-    """Write the machine's files."""
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)

@@ -90,7 +90,6 @@ def test_where_areas_cant_be_read_nothing_is_guessed(tmp_path: Path):
 
 
 def _swapped_by(cgroup: Cgroup, own: Path) -> SwapReadings:
-    """What is seen of a process that swaps in the cgroup, if this is its own area."""
     cgroup.set_limits(Limits(memory_bytes=32 * MIB))
     command = join_command(cgroup, [sys.executable, "-I", "-S", "-c", _FILL], None, None)
     reader = SwapReader(own, read_swap_areas, group_swap(cgroup.hot_files()))

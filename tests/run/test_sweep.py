@@ -35,14 +35,12 @@ swap = "none"
 
 @pytest.fixture
 def scenario(tmp_path: Path) -> Path:
-    """A scenario of six trials that take some 50 ms each."""
     path = tmp_path / "tiny.toml"
     path.write_text(SCENARIO.format(python=sys.executable))
     return path
 
 
 def records(root: Path) -> list[dict[str, Any]]:
-    """All lines of the one sweep below this folder."""
     (file,) = root.glob("results/*/*/trials.jsonl")
     return [json.loads(line) for line in file.read_text().splitlines()]
 
@@ -81,7 +79,6 @@ def test_a_sweep_records_every_trial_once_and_is_not_taken_up_again(
 
 
 def test_a_second_start_beside_the_first_is_refused(scenario: Path, tmp_path: Path) -> None:
-    """Two harnesses never write to one results folder."""
     slow = "import time; time.sleep(15); b = bytearray"
     scenario.write_text(scenario.read_text().replace("b = bytearray", slow))
     first = subprocess.Popen(

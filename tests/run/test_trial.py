@@ -33,7 +33,6 @@ TOUCH = (
 
 @pytest.fixture
 def files(tmp_path: Path) -> TrialFiles:
-    """Where this test's trial leaves its files."""
     return TrialFiles(tmp_path / "s.npz", tmp_path / "e.jsonl.gz", tmp_path / "log", tmp_path)
 
 
@@ -44,7 +43,6 @@ def trial(
     memory_mib: int | None = None,
     timeout_s: float = 60,
 ) -> TrialRecord:
-    """A trial of Python code under a limit, without swap."""
     settings = {
         "kind": "command",
         "command": [sys.executable, "-I", "-S", "-c", code],

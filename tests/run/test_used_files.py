@@ -43,7 +43,6 @@ time.sleep(float(os.environ.get("HELD_S", 0.3)))
 
 @pytest.fixture
 def weights(tmp_path: Path) -> Path:
-    """A file on the disk that lies in the page cache, charged to the test."""
     file = tmp_path / "model.bin"
     file.write_bytes(os.urandom(MIB) * (WEIGHTS // MIB))
     file.chmod(0o644)
@@ -67,7 +66,6 @@ def evictable(file: Path) -> bool:
 
 
 def cached(file: Path) -> int:
-    """What of the file is in the page cache."""
     with file.open("rb") as opened:
         found = cached_bytes(opened.fileno())
         assert found is not None
@@ -88,7 +86,6 @@ def run(
     limit: int | None = None,
     held_s: float = 0.3,
 ) -> TrialRecord:
-    """A trial of a shell's child."""
     command = ["sh", "-c", f"{sys.executable} -I -S -c '{code}'; true"]
     env = {"MODEL": str(weights), "HELD_S": str(held_s)}
     settings = {"kind": "command", "command": command, "env": env}
@@ -218,7 +215,6 @@ def test_files_that_a_command_names(tmp_path: Path) -> None:
 def late_report(
     maxrss: int, *, is_mapped: bool, took_s: float = 0.0
 ) -> tuple[FilesReport | None, dict[str, str]]:
-    """Of a trial whose last sample saw less of its file than GNU time."""
     file = Path("/srv/model.bin")
     mapped = frozenset([file] if is_mapped else [])
     counters = Counters(peak_bytes=2 * WEIGHTS, file_bytes=WEIGHTS, shmem_bytes=0)

@@ -27,7 +27,6 @@ OPEN_LOAD: list[dict[str, Any]] = [
 
 
 def ended(returncode: int, timed_out: bool = False, stopped: bool = False) -> ProcessEnd:
-    """A process that ended so after one second."""
     return ProcessEnd(returncode, timed_out, started_ns=0, wall_s=1.0, stopped=stopped)
 
 

@@ -40,7 +40,6 @@ starts = ["150%"]
 
 
 def results_of(folder: Path, text: str) -> Results:
-    """What a scenario came to, as a person would run it."""
     scenario = folder / "tiny.toml"
     scenario.write_text(text)
     done = call("run", scenario, folder=folder)
