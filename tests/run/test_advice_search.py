@@ -151,14 +151,6 @@ def test_when_a_trial_has_lost(plain_s: float, tried: dict[str, float], stopped_
     assert found.planner._stop_s(PLAIN, SCREENING) is None
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_where_nothing_helps_nothing_wins(seed: int):
-    found = search(world_of(seed, noise=0.03))
-    for name in found.confirmed:
-        logs = found.planner.logs(name, CONFIRMING, 1000)
-        assert sum(logs) / len(logs) > -0.06
-
-
 def test_killed_even_plain():
     fit = {"mmap-threshold", "arena-max"}
     found = search(lambda name, limited: None if limited and name not in fit else 1.0)

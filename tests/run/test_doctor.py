@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections import namedtuple
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner, Result
 
 from edgebench.cgroups.parent import Finding
+from edgebench.cli import cli
+from edgebench.errors import MachineError, NotFitError
 from edgebench.measures.machine.environment import capture
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.run.doctor import (
@@ -62,50 +64,32 @@ def test_doctor_finds_this_machine_fit():
     assert "next: edgebench run" in done.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("--json",)])
-def test_an_unfit_machine_is_told_why(
-    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    from edgebench import cli
-
-    finding = Finding("memory controller", False, "off", "boot with it")
-
-    def results() -> list[CheckResult]:
-        return [finding_result(finding)]
-
-    monkeypatch.setattr("edgebench.run.doctor.check_machine", results)
-    monkeypatch.setattr(sys, "argv", ["edgebench", "doctor", *words])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    told = capsys.readouterr()
-    assert stop.value.code == 5
-    assert "memory controller" in told.err
-    if words:
-        assert json.loads(told.out)["fit"] is False
-        assert json.loads(told.out)["checks"][0]["remedy"] == "boot with it"
-    else:
-        assert "  no    memory controller: off\n        boot with it\n" in told.out
+def printed(monkeypatch: pytest.MonkeyPatch, results: list[CheckResult], *flags: str) -> Result:
+    """What the verb prints of these results."""
+    monkeypatch.setattr("edgebench.run.doctor.check_machine", lambda: results)
+    return CliRunner().invoke(cli, ["doctor", *flags], standalone_mode=False)
 
 
-def test_only_what_is_not_ok_is_printed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    from edgebench import cli
+def test_an_unfit_machine_is_told_why(monkeypatch: pytest.MonkeyPatch):
+    results = [finding_result(Finding("memory controller", False, "off", "boot with it"))]
+    told = printed(monkeypatch, results)
+    assert isinstance(told.exception, NotFitError)
+    assert told.exception.exit_code == 5
+    assert "memory controller" in str(told.exception)
+    assert "  no    memory controller: off\n        boot with it\n" in told.stdout
+    answer = json.loads(printed(monkeypatch, results, "--json").stdout)
+    assert (answer["fit"], answer["checks"][0]["remedy"]) == (False, "boot with it")
 
+
+def test_only_what_is_not_ok_is_printed(monkeypatch: pytest.MonkeyPatch):
     results = [
         CheckResult("swap", "ok", "a swap file can be made"),
         CheckResult("torch", "absent", "not installed"),
         CheckResult("disk under weights", "warn", "read-ahead 8192 KiB", "echo 128"),
         CheckResult("disk under swap files", "warn", "read-ahead 8192 KiB", "echo 128"),
     ]
-    monkeypatch.setattr("edgebench.run.doctor.check_machine", lambda: results)
-    shown = []
-    for words in ((), ("--verbose",)):
-        monkeypatch.setattr(sys, "argv", ["edgebench", "doctor", *words])
-        with pytest.raises(SystemExit):
-            cli.main()
-        shown.append(capsys.readouterr().out)
-    brief, verbose = shown
+    brief = printed(monkeypatch, results).stdout
+    verbose = printed(monkeypatch, results, "--verbose").stdout
     assert "warn  disk under weights, disk under swap files: read-ahead" in brief
     assert brief.count("echo 128") == 1
     assert brief.startswith("  ok    swap (1 of 4 checks)\n")
@@ -137,7 +121,6 @@ Usage = namedtuple("Usage", ["total", "used", "free"])
 
 
 def test_a_machine_without_gnu_time_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    from edgebench.errors import MachineError
 
     def missing() -> Path:
         raise MachineError("no GNU time here", remedy="apt-get install time")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +13,8 @@ from edgebench.answers.trials import reason_words
 from edgebench.errors import MachineError
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.trial import outcome
-from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session, open_session
-from edgebench.run.trial.trial import TrialFiles, run_trial
+from tests.run.made_trials import python_trial
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.swap]
 MIB = 1 << 20
@@ -44,10 +42,8 @@ def session() -> Iterator[Session]:
 
 def killed(session: Session, folder: Path, code: str) -> TrialRecord:
     """A trial of code that doesn't fit 64 MiB, with the session's swap."""
-    files = TrialFiles(folder / "s.npz", folder / "e.jsonl.gz", folder / "log", folder)
-    settings = {"kind": "command", "command": [sys.executable, "-I", "-S", "-c", code]}
     limits = LimitSetting("64M", 64 * MIB, session.swap.state.kind, SWAP)
-    record = run_trial(session.setup, TrialRequest("0001", "p1", 0, 0, settings, limits, 60), files)
+    record = python_trial(session.setup, folder, code, limits=limits)
     assert record.outcome == "oom-killed", record.reason
     return record
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import sys
 import uuid
 from pathlib import Path
 
 import pytest
 
-from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.trial.record import TrialRequest
+from edgebench.records import TrialRecord
 from edgebench.run.trial.session import Session
-from edgebench.run.trial.trial import TrialFiles, run_trial
 from tests.chance import given_time
+from tests.run.made_trials import python_trial
 
 pytestmark = pytest.mark.own_cgroup
 MIB = 1 << 20
-_PYTHON = [sys.executable, "-I", "-S", "-c"]
 _IN_MEMORY = Path("/dev/shm")
 #: Starts what outlives it: a process in a session of its own, which takes 60 MiB and waits.
 _LINGERS = (
@@ -33,10 +30,8 @@ _LINGERS = (
 )
 
 
-def seen(session: Session, folder: Path, *command: str, **settings: object) -> TrialRecord:
-    made = {"kind": "command", "command": [*_PYTHON, *command], **settings}
-    request = TrialRequest("0001", "p001", 0, 0, made, LimitSetting(), 60)
-    record = run_trial(session.setup, request, TrialFiles.scratch(folder))
+def seen(session: Session, folder: Path, code: str, **settings: object) -> TrialRecord:
+    record = python_trial(session.setup, folder, code, **settings)
     assert record.outcome == "ok", record.reason
     assert record.outside is not None
     return record

@@ -83,23 +83,6 @@ def test_with_swap_it_finds_where_it_gets_slow_within_a_minute():
     assert max(one.wall_s for one in records.values()) <= 15.0
 
 
-def test_with_enough_swap_a_kill_is_searched_only_on_request():
-    def world(mib: float | None, _: int) -> float | None:
-        if mib and mib < 20:
-            return None
-        return 1.0 * max(1.0, 300 / mib) if mib else 1.0
-
-    found = {}
-    for killed in (False, True):
-        given = {"slowdown": 2.0, "killed": killed, "swap": "2G", "budget": "1h"}
-        planner, planned, records = search(world, [412], **given)
-        tried = planner.tried(planned, records)
-        assert given_bracket(tried, 2.0).is_known_to(PRECISION)
-        found[killed] = min(one.limit_bytes for one in tried)
-        assert planner.open_question(planned, records) == []
-    assert found[False] > 100 * MIB > found[True]
-
-
 @pytest.mark.parametrize("budget_s", [8, 20, 45, 120])
 @pytest.mark.parametrize("slowdown", [None, 4.0])
 def test_a_given_budget_is_kept(budget_s: int, slowdown: float | None):

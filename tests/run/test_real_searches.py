@@ -8,7 +8,9 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,15 +91,21 @@ def test_what_is_given_is_no_slower_where_a_file_is_read_again(tmp_path: Path):
     assert found.needs_bytes > 62 * MIB
 
 
+#: Keeps every line of its input.
+KEEP = "import sys; kept = sys.stdin.readlines(); print(len(kept), 'lines')"
+PROGRAM = [sys.executable, "-c", KEEP]
+
+
+def run(
+    verb: str, folder: Path, *flags: str, program: Sequence[str] = PROGRAM, **about: Any
+) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "edgebench", verb, *flags, "--", *program]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, **about)
+
+
 def ask(folder: Path, *flags: str) -> tuple[str, str]:
-    words = ["minimum", "--json", "--confirm", "0", *flags, "--", sys.executable, "prog.py"]
-    done = subprocess.run(
-        [sys.executable, "-m", "edgebench", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    program = sys.executable, "prog.py"
+    done = run("minimum", folder, "--json", "--confirm", "0", *flags, program=program)
     assert done.returncode in (0, 4), done.stderr
     return json.loads(done.stdout)["folder"], done.stderr
 
@@ -119,28 +127,12 @@ def test_the_finished_search_is_shown_again(tmp_path: Path):
     assert ask(tmp_path)[0] not in (first, newest)
 
 
-#: Keeps every line of its input.
-KEEP = "import sys; kept = sys.stdin.readlines(); print(len(kept), 'lines')"
-PROGRAM = [sys.executable, "-c", KEEP]
-
-
-def run(verb: str, folder: Path, *flags: str, **about: object) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "edgebench", verb, *flags, "--", *PROGRAM]
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, **about)
-
-
-@pytest.fixture
-def lines(tmp_path: Path) -> Path:
-    path = tmp_path / "prompts.txt"
-    path.write_text("a line of it\n" * 1_000_003)
-    return path
-
-
-def test_each_trial_reads_the_file_from_its_beginning(lines: Path):
-    needs = []
+def test_each_trial_reads_the_file_from_its_beginning(tmp_path: Path):
+    lines, needs = tmp_path / "prompts.txt", []
+    lines.write_text("a line of it\n" * 1_000_003)
     for verb, flags in (("measure", ("--json",)), ("minimum", ("--json", "--confirm", "1"))):
         with lines.open() as file:
-            done = run(verb, lines.parent, *flags, stdin=file)
+            done = run(verb, tmp_path, *flags, stdin=file)
         assert done.returncode == 0, done.stderr
         answer = json.loads(done.stdout)
         needs.append(answer["demand_bytes"] if verb == "measure" else max(answer["needs_bytes"]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 from dataclasses import replace as changed
 from pathlib import Path
@@ -14,8 +13,6 @@ from made_records import MIB, counts, record, rounds
 from scenario.planner_worlds import points_of
 
 from edgebench.cgroups.interface import HotFiles, Limits
-from edgebench.cgroups.swap import Compressed, SwapRam
-from edgebench.errors import CgroupError
 from edgebench.need import KneeBracket
 from edgebench.records import Doubt, FilesReport, PhaseSum, TrialRecord, WalkReport, WorkingSet
 from edgebench.results.layout import parse_objects
@@ -25,7 +22,7 @@ from edgebench.run.search.search import (
     pace_of_rounds,
 )
 from edgebench.run.trial.command import asked_limits
-from edgebench.run.trial.controllers import LimitAtBase, SwapCharge
+from edgebench.run.trial.controllers import LimitAtBase
 from edgebench.run.trial.outcome import SystemSwap
 from edgebench.run.trial.process import NO_NUMBER, OutputRate
 from edgebench.run.trial.readers import group_swap
@@ -315,89 +312,6 @@ def test_the_machines_swap_is_told_in_bytes(
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nSwapTotal: 2048 kB\nSwapFree: 512 kB\n")
     monkeypatch.setattr("edgebench.run.trial.outcome._MEMINFO", tmp_path / "meminfo")
     assert SystemSwap.now() == SystemSwap(2 * MIB, MIB // 2)
-
-
-def test_the_limit_is_lowered_by_what_swap_takes_and_raised_again() -> None:
-    """Of 200 MiB 60 lie in zram as 15; then 90 as 24 and 20 as 5, of which others' are none."""
-    held = [(60, 15, 150), (90, 24, 150), (20, 5, 100)]
-    moved: list[float] = []
-    now = [0, 0, 0]
-
-    def move(size: int) -> int:
-        moved.append(size / MIB)
-        return size
-
-    charge = SwapCharge(
-        SwapRam(lambda: Compressed(now[0] * MIB, now[1] * MIB)),
-        200 * MIB,
-        move=move,
-        used=lambda: now[2] * MIB,
-        files=lambda: 0,
-        swapped=lambda: now[0] * MIB,
-        kill=lambda: None,
-    )
-    for reading in held:
-        now[:] = reading
-        charge.step()
-    assert moved == [185, 176, 195]
-    report = charge.report()
-    assert report is not None
-    assert (report.peak_bytes, report.limit_least_bytes) == (24 * MIB, 176 * MIB)
-
-
-def scripted(
-    readings: list[tuple[int, int, int]], refuses: list[bool]
-) -> tuple[SwapCharge, list[bool]]:
-    """A charge of 200 MiB at each reading (held, taken, used; MiB), where moves may be refused."""
-    kills, now, answers = [False], iter(readings), iter(refuses)
-    at = [0, 0, 0]
-
-    def move(size: int) -> int:
-        if next(answers, False):
-            raise CgroupError("busy") from OSError(errno.EBUSY, "busy")
-        return size
-
-    def read() -> Compressed:
-        at[:] = next(now)
-        return Compressed(at[0] * MIB, at[1] * MIB)
-
-    charge = SwapCharge(
-        SwapRam(read),
-        200 * MIB,
-        move=move,
-        used=lambda: at[2] * MIB,
-        files=lambda: 0,
-        swapped=lambda: at[0] * MIB,
-        kill=lambda: kills.__setitem__(0, True),
-    )
-    return charge, kills
-
-
-@pytest.mark.parametrize(
-    ("lost", "killed"), [("111", False), ("1111", True), ("1110111", False), ("11101111", True)]
-)
-def test_only_readings_in_a_row_show_that_nothing_is_left(lost: str, killed: bool) -> None:
-    """Four of them, of data that don't compress; one that fits begins anew."""
-    readings = [(300, 300, 150) if one == "1" else (10, 5, 100) for one in lost]
-    charge, kills = scripted(readings, [])
-    for _ in readings:
-        charge.step()
-    assert kills == [killed]
-
-
-@pytest.mark.parametrize(
-    ("refused", "killed"), [([49], False), ([50], True), ([49, 49], False), ([49, 50], True)]
-)
-def test_only_refusals_in_a_row_show_that_nothing_can_be_reclaimed(
-    refused: list[int], killed: bool
-) -> None:
-    """Fifty, while it is above the limit; a limit that was moved begins anew."""
-    refuses = [answer for count in refused for answer in (*[True] * count, False)][:-1]
-    # 200 MiB used and 10 in swap: each time the limit is to be moved.
-    charge, kills = scripted([(10, 10, 200)] * 100, refuses)
-    for _ in refuses:
-        charge.step()
-    assert kills == [killed]
 
 
 # What was asked, seen and printed

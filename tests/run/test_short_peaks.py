@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
 from edgebench.need import need_of
-from edgebench.records import LimitSetting
-from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session
-from edgebench.run.trial.trial import TrialFiles, run_trial
 from tests.chance import given_time
+from tests.run.made_trials import python_trial
 
 MIB = 1 << 20
 #: A small interpreter and GNU time need more than the first and less than the second.
@@ -82,10 +79,8 @@ def test_a_short_peak_is_needed(
     (tmp_path / "read.bin").write_bytes(os.urandom(MIB) * 64)
 
     def check(held_s: float) -> None:
-        command = [sys.executable, "-I", "-S", "-c", code.replace("HELD_S", str(held_s))]
-        settings = {"kind": "command", "command": command, "cwd": str(tmp_path)}
-        request = TrialRequest("0001", "p1", 0, 0, settings, LimitSetting(label="max"), 60.0)
-        record = run_trial(session.setup, request, TrialFiles.scratch(tmp_path))
+        held = code.replace("HELD_S", str(held_s))
+        record = python_trial(session.setup, tmp_path, held, cwd=str(tmp_path))
         need = need_of(record)
         assert need is not None, (record.outcome, record.reason, record.missing)
         assert LEAST < need.total_bytes - known < most

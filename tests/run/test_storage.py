@@ -26,11 +26,10 @@ from edgebench.measures.machine.system_files import (
     whole_disk,
 )
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session, StoragePlaces, open_session, swap_areas, weights_of
-from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.text import AS_IS
 from tests.chance import cgroups_named
+from tests.run.made_trials import python_trial
 
 MIB = 1 << 20
 _SHARED = Path("/dev/shm")
@@ -55,16 +54,6 @@ def session() -> Iterator[Session]:
         yield session
 
 
-def trial(session: Session, folder: Path, words: list[str], storage: str) -> TrialRecord:
-    command = [sys.executable, "-I", "-S", "-c", *words]
-    settings = {"kind": "command", "command": command}
-    limits = LimitSetting(storage=storage)
-    files = TrialFiles(folder / "s.npz", folder / "e.gz", folder / "log", folder)
-    return run_trial(
-        session.setup, TrialRequest("0001", "p1", 0, 0, settings, limits, 120.0), files
-    )
-
-
 @pytest.mark.own_cgroup
 @pytest.mark.root
 def test_a_trial_has_the_storage_that_its_record_says(session: Session, tmp_path: Path) -> None:
@@ -72,7 +61,8 @@ def test_a_trial_has_the_storage_that_its_record_says(session: Session, tmp_path
     file = tmp_path / "weights"
     file.write_bytes(os.urandom(8 * MIB))
     os.sync()
-    record = trial(session, tmp_path, [READ, str(file)], "read=10MB/s")
+    limits = LimitSetting(storage="read=10MB/s")
+    record = python_trial(session.setup, tmp_path, READ, str(file), limits=limits)
     assert record.outcome == "ok", record.reason
     # A burst may pass before the kernel holds the rest.
     assert float((tmp_path / "log").read_text()) > 0.4
@@ -86,7 +76,7 @@ def test_a_trial_has_the_storage_that_its_record_says(session: Session, tmp_path
 
 @pytest.mark.own_cgroup
 @pytest.mark.root
-def test_weights_on_no_disk_are_refused(session: Session) -> None:
+def test_weights_on_no_disk_are_refused_and_what_else_is_not_held_is_said(session: Session) -> None:
     """A tmpfs has no speed to hold; no trial is made as if it had."""
     if not _SHARED.is_mount():
         pytest.skip("no tmpfs at /dev/shm")
@@ -96,13 +86,6 @@ def test_weights_on_no_disk_are_refused(session: Session) -> None:
     assert "--storage as-is" in refused.value.remedy
     with pytest.raises(MachineError, match=r"there is no disk to hold: .*tmpfs"):
         session.setup.storage.hold("read=10MB/s", StoragePlaces((), (_SHARED,)))
-
-
-@pytest.mark.own_cgroup
-@pytest.mark.root
-def test_what_is_not_held_is_said(session: Session) -> None:
-    if not _SHARED.is_mount():
-        pytest.skip("no tmpfs at /dev/shm")
     places = StoragePlaces((SWAP_FILES,), (_SHARED,))
     report = session.setup.storage.hold("read=10MB/s", places).report
     assert report is not None
@@ -211,7 +194,8 @@ def test_a_disk_in_memory_is_held_and_recorded(in_memory: Session, tmp_path: Pat
     assert [limit.number for limit in held.limits] == [swap["number"], machine["number"]]
     proved = [one for one in held.report.proof if one["disk"] == swap["name"]]
     assert [one["pattern"] for one in proved] == ["sequential", "random"]
-    record = trial(in_memory, tmp_path, [READ, str(copied / "layer")], "read=20MB/s,disk=ram")
+    limits = LimitSetting(storage="read=20MB/s,disk=ram")
+    record = python_trial(in_memory.setup, tmp_path, READ, str(copied / "layer"), limits=limits)
     assert record.outcome == "ok", record.reason
     # A burst may pass before the kernel holds the rest.
     assert float((tmp_path / "log").read_text()) > 0.2

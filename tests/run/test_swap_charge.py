@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,14 +24,12 @@ LIMIT = 228 * MIB
 class Group:
     """A made-up trial that wants so much memory, of which each page compresses to a share.
 
-    ``stuck``: what the kernel can't reclaim below. What lies beyond the limit is swapped at once.
-    ``copies``: pages that are back, but still in its swap.
+    What lies beyond the limit is swapped at once. ``copies`` are back, but still in its swap.
     """
 
     wants: int
     share: float
     files: int = 0
-    stuck: int = 0
     copies: int = 0
     limit: int = LIMIT
     killed: bool = False
@@ -48,9 +47,6 @@ class Group:
 
     def move(self, size: int) -> int:
         """As version 1 does."""
-        if size < self.stuck:
-            cause = OSError(errno.EBUSY, "busy")
-            raise CgroupError("busy") from cause
         self.limit = size
         return size
 
@@ -58,12 +54,43 @@ class Group:
         self.killed = True
 
 
+class Scripted:
+    """Held, taken and used at each reading, MiB, whatever its limit; some moves are refused."""
+
+    def __init__(
+        self, readings: Iterable[tuple[int, int, int]], refuses: Iterable[bool] = ()
+    ) -> None:
+        self._readings, self._refuses = iter(readings), iter(refuses)
+        self.files, self.killed, self.moved = 0, False, list[float]()
+
+    def read(self) -> Compressed:
+        held, taken, used = (size * MIB for size in next(self._readings))
+        self.swapped, self._used = held, used
+        return Compressed(held, taken)
+
+    def used(self) -> int:
+        return self._used
+
+    def move(self, size: int) -> int:
+        if next(self._refuses, False):
+            raise CgroupError("busy") from OSError(errno.EBUSY, "busy")
+        self.moved.append(size / MIB)
+        return size
+
+    def kill(self) -> None:
+        self.killed = True
+
+
 def charged(
-    group: Group, not_charged: str | None = None, steps: int = 200, doubt: str = ""
+    group: Group | Scripted,
+    not_charged: str | None = None,
+    steps: int = 200,
+    doubt: str = "",
+    limit: int = LIMIT,
 ) -> SwapCharge:
     charge = SwapCharge(
         SwapRam(group.read, doubt),
-        None if not_charged else LIMIT,
+        None if not_charged else limit,
         move=group.move,
         used=group.used,
         files=lambda: group.files,
@@ -105,6 +132,39 @@ def test_what_does_not_fit_on_the_board_is_killed(wants: int, share: float, kill
     report = charged(group).report()
     assert report is not None
     assert group.killed == report.ran_out == killed
+
+
+def test_the_limit_is_lowered_by_what_swap_takes_and_raised_again() -> None:
+    """Of 200 MiB 60 lie in zram as 15; then 90 as 24 and 20 as 5."""
+    group = Scripted([(60, 15, 150), (90, 24, 150), (20, 5, 100)])
+    report = charged(group, steps=3, limit=200 * MIB).report()
+    assert group.moved == [185, 176, 195]
+    assert report is not None
+    assert (report.peak_bytes, report.limit_least_bytes) == (24 * MIB, 176 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("lost", "killed"), [("111", False), ("1111", True), ("1110111", False), ("11101111", True)]
+)
+def test_only_readings_in_a_row_show_that_nothing_is_left(lost: str, killed: bool) -> None:
+    """Four of them, of data that don't compress; one that fits begins anew."""
+    group = Scripted((300, 300, 150) if one == "1" else (10, 5, 100) for one in lost)
+    charged(group, steps=len(lost), limit=200 * MIB)
+    assert group.killed == killed
+
+
+@pytest.mark.parametrize(
+    ("refused", "killed"), [([49], False), ([50], True), ([49, 49], False), ([49, 50], True)]
+)
+def test_only_refusals_in_a_row_show_that_nothing_can_be_reclaimed(
+    refused: list[int], killed: bool
+) -> None:
+    """Fifty, while it is above the limit; a limit that was moved begins anew."""
+    refuses = [answer for count in refused for answer in (*[True] * count, False)][:-1]
+    # 200 MiB used and 10 in swap: each time the limit is to be moved.
+    group = Scripted([(10, 10, 200)] * 100, refuses)
+    charged(group, steps=len(refuses), limit=200 * MIB)
+    assert group.killed == killed
 
 
 def test_copies_of_pages_that_are_back_count_nothing() -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.chance import cgroups_named
-from tests.own_path import call, python_path
+from tests.own_path import call
 
 pytestmark = pytest.mark.own_cgroup
 
@@ -76,25 +73,3 @@ def test_a_sweep_records_every_trial_once_and_is_not_taken_up_again(
     assert set(leftovers()) <= before
     assert call("run", scenario, folder=tmp_path).returncode == 0
     assert len(list(tmp_path.glob("results/*/*/complete.json"))) == 2
-
-
-def test_a_second_start_beside_the_first_is_refused(scenario: Path, tmp_path: Path) -> None:
-    slow = "import time; time.sleep(15); b = bytearray"
-    scenario.write_text(scenario.read_text().replace("b = bytearray", slow))
-    first = subprocess.Popen(
-        [sys.executable, "-m", "edgebench", "run", str(scenario)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": python_path()},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        deadline = time.monotonic() + 200
-        while not list(tmp_path.glob("results/*/*/trials.jsonl")) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        second = call("run", scenario, folder=tmp_path)
-        assert second.returncode == 1
-        assert "Traceback" not in second.stderr
-    finally:
-        first.terminate()
-        first.wait(200)

@@ -21,7 +21,7 @@ from edgebench.run.trial.session import Session
 from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.run.trial.trial import _limits_of as limits_of
 from tests.chance import cgroups_named, given_time
-from tests.own_path import python_path
+from tests.run.made_trials import python_trial
 
 pytestmark = pytest.mark.own_cgroup
 MIB = 1 << 20
@@ -31,37 +31,24 @@ TOUCH = (
 )
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> TrialFiles:
-    return TrialFiles(tmp_path / "s.npz", tmp_path / "e.jsonl.gz", tmp_path / "log", tmp_path)
-
-
 def trial(
     session: Session,
-    files: TrialFiles,
+    folder: Path,
     code: str,
     memory_mib: int | None = None,
     timeout_s: float = 60,
 ) -> TrialRecord:
-    settings = {
-        "kind": "command",
-        "command": [sys.executable, "-I", "-S", "-c", code],
-        "env": {"PYTHONPATH": python_path()},
-    }
-    limits = LimitSetting(
-        label=f"{memory_mib}M", memory_bytes=memory_mib * MIB if memory_mib else None
-    )
-    request = TrialRequest("0001", "p1", 0, 0, settings, limits, timeout_s)
-    return run_trial(session.setup, request, files)
+    limits = LimitSetting(f"{memory_mib}M", memory_mib * MIB) if memory_mib else LimitSetting()
+    return python_trial(session.setup, folder, code, limits=limits, timeout_s=timeout_s)
 
 
 @pytest.mark.v2_core
 @pytest.mark.quick
-def test_a_known_allocation_shows_in_every_measure(session: Session, files: TrialFiles) -> None:
+def test_a_known_allocation_shows_in_every_measure(session: Session, tmp_path: Path) -> None:
     """Kernel, sampler and GNU time all see 100 MiB that were touched; the rest is Python's own."""
 
     def check(held_s: float) -> None:
-        record = trial(session, files, TOUCH.format(mib=100, s=held_s))
+        record = trial(session, tmp_path, TOUCH.format(mib=100, s=held_s))
         assert record.outcome == "ok"
         for peak in (record.peak_bytes, record.sampled_peak_bytes, record.gnu_time_maxrss_bytes):
             assert peak is not None
@@ -92,11 +79,11 @@ else:
 
 
 @pytest.mark.quick
-def test_memory_that_processes_share_counts_once(session: Session, files: TrialFiles) -> None:
+def test_memory_that_processes_share_counts_once(session: Session, tmp_path: Path) -> None:
     """Demand is no more than the kernel's peak and swap; libraries stand beside it."""
 
     def check(held_s: float) -> None:
-        record = trial(session, files, SHARE.replace("HELD_S", str(held_s)))
+        record = trial(session, tmp_path, SHARE.replace("HELD_S", str(held_s)))
         assert record.outcome == "ok"
         assert record.demand_bytes is not None
         assert record.peak_bytes is not None
@@ -110,9 +97,9 @@ def test_memory_that_processes_share_counts_once(session: Session, files: TrialF
 @pytest.mark.v2_core
 @pytest.mark.quick
 def test_a_limit_below_demand_without_swap_is_a_recorded_kill(
-    session: Session, files: TrialFiles
+    session: Session, tmp_path: Path
 ) -> None:
-    record = trial(session, files, TOUCH.format(mib=200, s=0), memory_mib=64)
+    record = trial(session, tmp_path, TOUCH.format(mib=200, s=0), memory_mib=64)
     assert record.outcome == "oom-killed"
     assert record.oom_kills
     assert record.limit_bytes == 64 * MIB
@@ -127,9 +114,10 @@ def test_a_limit_below_demand_without_swap_is_a_recorded_kill(
 
 @pytest.mark.quick
 def test_what_was_seen_of_a_trial_is_in_its_record_and_its_files(
-    session: Session, files: TrialFiles
+    session: Session, tmp_path: Path
 ) -> None:
-    live = files.work / "live"
+    files = TrialFiles.scratch(tmp_path)
+    live = tmp_path / "live"
     code = f"print('rate 12.5 a second', flush=True); {TOUCH.format(mib=20, s=0.1)}"
     settings = {
         "kind": "command",
@@ -186,12 +174,12 @@ LOSING_A_CHILD = {
     "child of `multiprocessing` or of a shell that continued."
 )
 @pytest.mark.parametrize("kind", LOSING_A_CHILD)
-def test_a_killed_child_is_no_success(session: Session, files: TrialFiles, kind: str) -> None:
+def test_a_killed_child_is_no_success(session: Session, tmp_path: Path, kind: str) -> None:
     """The kernel kills a child, the command goes on and ends well: killed, and both are told.
 
     Where the kernel kills a cgroup as a whole (version 2), the command is killed as well.
     """
-    record = trial(session, files, LOSING_A_CHILD[kind], memory_mib=100)
+    record = trial(session, tmp_path, LOSING_A_CHILD[kind], memory_mib=100)
     assert record.outcome == "oom-killed"
     assert record.oom_kills
     if record.exit_code == 0:
@@ -209,7 +197,7 @@ def test_a_killed_child_is_no_success(session: Session, files: TrialFiles, kind:
     "child of `multiprocessing` or of a shell that continued."
 )
 @pytest.mark.root
-def test_a_kill_in_a_cgroup_below_counts(session: Session, files: TrialFiles) -> None:
+def test_a_kill_in_a_cgroup_below_counts(session: Session, tmp_path: Path) -> None:
     memory = session.setup.parent.bases["memory"] / f"edgebench-{os.getpid()}-0001"
     inner = TOUCH.format(mib=300, s=0)
     code = (
@@ -221,7 +209,7 @@ def test_a_kill_in_a_cgroup_below_counts(session: Session, files: TrialFiles) ->
         f"    os.execv(sys.executable, [sys.executable, '-I', '-S', '-c', {inner!r}])\n"
         "os.waitpid(pid, 0)"
     )
-    record = trial(session, files, code, memory_mib=100)
+    record = trial(session, tmp_path, code, memory_mib=100)
     assert record.outcome == "oom-killed", record.reason
     assert record.oom_kills
     assert not memory.exists()
@@ -230,7 +218,7 @@ def test_a_kill_in_a_cgroup_below_counts(session: Session, files: TrialFiles) ->
 @pytest.mark.v2_core
 @pytest.mark.promise("A workload that changes its own limit is noticed, and the answer says so.")
 @pytest.mark.root
-def test_a_limit_that_was_changed_is_said(session: Session, files: TrialFiles) -> None:
+def test_a_limit_that_was_changed_is_said(session: Session, tmp_path: Path) -> None:
     memory = session.setup.parent.bases["memory"] / f"edgebench-{os.getpid()}-0001"
     names = ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes", "memory.max")
     code = (
@@ -239,15 +227,13 @@ def test_a_limit_that_was_changed_is_said(session: Session, files: TrialFiles) -
         " if file.exists():\n"
         "  file.write_text('max' if name == 'memory.max' else '-1')\n"
     )
-    record = trial(session, files, code, memory_mib=64)
+    record = trial(session, tmp_path, code, memory_mib=64)
     assert record.outcome == "ok", record.reason
     assert record.broken_limits[0] == Doubt("limit_changed", {"from_bytes": 64 * MIB}, ["memory"])
-    assert trial(session, files, "pass", memory_mib=64).broken_limits == []
+    assert trial(session, tmp_path, "pass", memory_mib=64).broken_limits == []
 
 
-def test_a_hanging_workload_times_out_and_leaves_nothing(
-    session: Session, files: TrialFiles
-) -> None:
+def test_a_hanging_workload_times_out_and_leaves_nothing(session: Session, tmp_path: Path) -> None:
     code = (
         "import subprocess, sys, time\n"
         "subprocess.Popen(['sleep', '4242'], start_new_session=True); time.sleep(60)"
@@ -255,7 +241,7 @@ def test_a_hanging_workload_times_out_and_leaves_nothing(
     # This process may keep one that a test of another module made.
     name = f"edgebench-{os.getpid()}-*"
     before = cgroups_named(name)
-    record = trial(session, files, code, timeout_s=0.8)
+    record = trial(session, tmp_path, code, timeout_s=0.8)
     assert record.outcome == "timeout"
     running = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
     assert ["sleep", "4242"] not in running
@@ -275,15 +261,13 @@ def test_what_is_asked_is_what_is_set() -> None:
 
 @pytest.mark.v2_core
 @pytest.mark.quick
-def test_a_throttled_trial_tells_no_demand(session: Session, files: TrialFiles) -> None:
+def test_a_throttled_trial_tells_no_demand(session: Session, tmp_path: Path) -> None:
     limits = LimitSetting(memory_high="100M", memory_high_bytes=100 * MIB)
-    settings = {"kind": "command", "command": [sys.executable, "-I", "-S", "-c", "pass"]}
-    request = TrialRequest("0001", "p1", 0, 0, settings, limits, 60)
     if session.setup.parent.version == 1:
         with pytest.raises(CgroupError, match="memory_high needs cgroup version 2"):
-            run_trial(session.setup, request, files)
+            python_trial(session.setup, tmp_path, "pass", limits=limits)
         return
-    record = run_trial(session.setup, request, files)
+    record = python_trial(session.setup, tmp_path, "pass", limits=limits)
     assert (record.outcome, record.saturated, record.limit_bytes) == ("ok", False, None)
     assert (record.limits.memory_high, record.limits.memory_high_bytes) == ("100M", 100 * MIB)
     assert record.missing["demand_bytes"] == "demand shows only without a limit"

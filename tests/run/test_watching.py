@@ -179,21 +179,3 @@ def test_without_a_limit_and_in_own_trials_the_statistics_are_sampled(
         assert stat["anon_bytes"].max() >= 50 * MIB
 
     given_time(check, (0.3, 10.0))
-
-
-def test_version_1_counts_what_is_mounted_beside_memory_as_memory(tmp_path: Path) -> None:
-    """Of controllers mounted together all accounting files are left out, else only memory.stat."""
-    from edgebench.cgroups.v1 import V1Cgroup
-
-    def flushing(cpu: str) -> tuple[str, ...]:
-        folders = {"memory": tmp_path / cpu / "memory", "cpuacct": tmp_path / cpu / cpu}
-        for folder in folders.values():
-            folder.mkdir(parents=True, exist_ok=True)
-        (folders["memory"] / "memory.swappiness").write_text("60")
-        for name in ("memory.usage_in_bytes", "memory.stat"):
-            (folders["memory"] / name).write_text("0")
-        (folders["cpuacct"] / "cpuacct.usage").write_text("0")
-        return V1Cgroup(folders, lambda: None).hot_files().flushing
-
-    assert flushing("cpuacct") == ("stat",)
-    assert flushing("memory") == ("stat", "cpu")
