@@ -29,7 +29,7 @@ TASKS = {
     "prepare": "edgebench.layers.pipeline:manifest",
     "prepare-files": "edgebench.workloads.engines.file_preparation:manifest_of_files",
     "describe": "edgebench.layers.pipeline:describe_layers",
-    "code-of-trainings": "edgebench.workloads.training.own_code:describe_code",
+    "code-of-trainings": "edgebench.workloads.training.loop:describe_code",
     "describe-data": "edgebench.workloads.training.data_sources:describe_data",
 }
 #: The last words of a program whose import failed.

@@ -10,7 +10,7 @@ from torch import nn
 
 from edgebench.errors import WorkloadError
 from edgebench.workloads.training.names import TrainedPart, parse_part
-from edgebench.workloads.training.pytorch.networks import PartialTraining
+from edgebench.workloads.training.pytorch_networks import PartialTraining
 
 pytestmark = pytest.mark.torch
 

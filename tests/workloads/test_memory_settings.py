@@ -25,7 +25,7 @@ from tests.own_path import python_path
 #: the next one: enough for Python to begin a full collection by itself.
 CYCLES = """
 import sys
-from edgebench.workloads.training.pytorch.network import TorchNetwork
+from edgebench.workloads.training.pytorch import TorchNetwork
 from edgebench.workloads.worker import main
 
 plain, kept = TorchNetwork.forward, []

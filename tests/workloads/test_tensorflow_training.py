@@ -15,11 +15,15 @@ from edgebench.results.results import load
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.scenario.scenario import scenario_of
 from edgebench.workloads.training.loop import Problem
+from edgebench.workloads.training.pytorch import TorchNetwork
 from edgebench.workloads.training.pytorch import build as build_torch
-from edgebench.workloads.training.pytorch.network import TorchNetwork
-from edgebench.workloads.training.pytorch.networks import build_network as torch_network
-from edgebench.workloads.training.tensorflow import build
-from edgebench.workloads.training.tensorflow.network import TensorflowNetwork, _means, keras_network
+from edgebench.workloads.training.pytorch_networks import build_network as torch_network
+from edgebench.workloads.training.tensorflow_network import (
+    TensorflowNetwork,
+    _means,
+    build,
+    keras_network,
+)
 from tests.quiet import Quiet
 
 keras = pytest.importorskip("keras")

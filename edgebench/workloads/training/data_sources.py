@@ -19,8 +19,16 @@ import numpy.typing as npt
 from edgebench.errors import MachineError, WorkloadError
 from edgebench.layers.references import OwnFunction
 from edgebench.text import choice_hint
-from edgebench.workloads.training.names import DATA_SETS, DATA_SHAPES, SYNTHETIC, VISION_FILES
-from edgebench.workloads.training.own_code import DATA_HOW
+from edgebench.workloads.training.names import (
+    DATA_HOW,
+    DATA_SETS,
+    DATA_SHAPES,
+    NETWORK,
+    SYNTHETIC,
+    VISION_FILES,
+    own_data,
+    own_reference,
+)
 
 #: ``uint8``; of the user's own data any numbers.
 Images = npt.NDArray[Any]
@@ -42,6 +50,10 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def batch(self, rows: Rows, edge: int | None) -> tuple[Images, npt.NDArray[Any]]:
+        """Return the images of these rows, brought to that edge, and their labels."""
+        return widened(self.images[rows], edge), self.labels[rows]
 
 
 @dataclass(frozen=True)
@@ -105,6 +117,34 @@ def widened(images: Images, edge: int | None) -> Images:
     height, width = images.shape[2:]
     rows, columns = (np.arange(edge) * side // edge for side in (height, width))
     return images[:, :, rows[:, None], columns]
+
+
+def data_for(settings: dict[str, Any]) -> DataSet:
+    """Load the data of a training.
+
+    Raises:
+        WorkloadError: they can't be had, or don't fit the network or what is asked of it.
+    """
+    if function := own_data(settings):
+        data = load_own(function)
+        if own_reference(settings, NETWORK) is None:
+            check_for_known_network(settings["network"], data)
+    else:
+        data = load_data(
+            settings["data"],
+            Path(settings["data_folder"] or ""),
+            shape=tuple(map(int, settings["shape"].split("x"))),
+            classes=settings["classes"],
+            examples=settings["examples"],
+            seed=settings["seed"],
+        )
+    if settings["evaluate"] and not len(data.test):
+        raise WorkloadError(
+            "accuracy is measured on a test part, and the data have none",
+            where=settings["data"],
+            remedy="return (inputs, targets, test inputs, test targets), or leave evaluate out",
+        )
+    return data
 
 
 def describe_data(request: Mapping[str, Any]) -> dict[str, Any]:

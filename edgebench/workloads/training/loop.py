@@ -6,6 +6,7 @@ framework's tensors are opaque to it.
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -15,11 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.references import refuse_changed_files
+from edgebench.layers.disk import digest
+from edgebench.layers.references import own_files, refuse_changed_files
 from edgebench.workloads.memory_settings import collected_rounds, heap_trimmer
 from edgebench.workloads.recorder import Phases, Recorder
-from edgebench.workloads.training.names import BACKENDS, GRAPH
-from edgebench.workloads.training.own_code import NETWORK, own_data, own_reference
+from edgebench.workloads.training.names import (
+    BACKENDS,
+    GRAPH,
+    NETWORK,
+    own_data,
+    own_loss,
+    own_reference,
+)
 
 if TYPE_CHECKING:
     # NumPy belongs to the import phase.
@@ -110,18 +118,16 @@ class CompiledNetwork(TrainedNetwork, Protocol):
         """Go forward, backward and update: the mean loss, and how many labels were right."""
 
 
+#: Builds the network with its first parameters, drawn from the seed, and raises WorkloadError where
+#: it can't be had for such a problem.
+BuildNetwork: TypeAlias = Callable[[Settings, Problem, Recorder], TrainedNetwork]
+
+
 class Backend(Protocol):
-    """One framework: usually a module, listed in ``BACKENDS`` of the names."""
+    """One framework: a module, listed in ``BACKENDS`` of the names."""
 
-    def import_runtime(self, settings: Settings, recorder: Recorder) -> None:
+    def import_runtime(self, settings: Settings, recorder: Recorder) -> BuildNetwork:
         """Import all the code that training needs, so that it counts as base."""
-
-    def build(self, settings: Settings, problem: Problem, recorder: Recorder) -> TrainedNetwork:
-        """Build the network with its first parameters, drawn from the seed.
-
-        Raises:
-            WorkloadError: the network can't be had for such a problem.
-        """
 
 
 def run_training(settings: dict[str, Any], recorder: Recorder) -> None:
@@ -157,20 +163,20 @@ def prepared(settings: dict[str, Any], recorder: Recorder) -> TrainingLoop:
     Raises:
         WorkloadError, MachineError: as :func:`run_training`.
     """
-    backend = cast("Backend", import_module(BACKENDS[settings["framework"]]))
     with recorder.span("import"):
-        backend.import_runtime(settings, recorder)
+        backend = cast("Backend", import_module(BACKENDS[settings["framework"]]))
+        build = backend.import_runtime(settings, recorder)
         # All it needs, so that its code counts as base.
-        from edgebench.workloads.training.data_sources import steps_of
+        from edgebench.workloads.training.data_sources import data_for, steps_of
 
         if function := own_data(settings):
             function.import_code()
     with recorder.span("init"):
-        data = _data(settings)
+        data = data_for(settings)
         edge = settings["image"]
         shape = data.shape if edge is None else (data.shape[0], edge, edge)
         problem = Problem(shape, data.classes, data.brightest)
-        trained = backend.build(settings, problem, recorder)
+        trained = build(settings, problem, recorder)
         refuse_changed_files(settings.get("code", {}), settings["network"])
     orders = steps_of(
         len(data.train),
@@ -182,35 +188,6 @@ def prepared(settings: dict[str, Any], recorder: Recorder) -> TrainingLoop:
     )
     trim = heap_trimmer(settings)
     return TrainingLoop(settings, recorder, data, trained, orders, trim=trim)
-
-
-def _data(settings: dict[str, Any]) -> DataSet:
-    from edgebench.workloads.training.data_sources import (
-        check_for_known_network,
-        load_data,
-        load_own,
-    )
-
-    if function := own_data(settings):
-        data = load_own(function)
-        if own_reference(settings, NETWORK) is None:
-            check_for_known_network(settings["network"], data)
-    else:
-        data = load_data(
-            settings["data"],
-            Path(settings["data_folder"] or ""),
-            shape=tuple(map(int, settings["shape"].split("x"))),
-            classes=settings["classes"],
-            examples=settings["examples"],
-            seed=settings["seed"],
-        )
-    if settings["evaluate"] and not len(data.test):
-        raise WorkloadError(
-            "accuracy is measured on a test part, and the data have none",
-            where=settings["data"],
-            remedy="return (inputs, targets, test inputs, test targets), or leave evaluate out",
-        )
-    return data
 
 
 @dataclass
@@ -291,10 +268,7 @@ class TrainingLoop:
         self.held = self.trained.held_bytes()
 
     def _batch(self, examples: Examples, rows: Rows) -> Any:
-        from edgebench.workloads.training.data_sources import widened
-
-        images = widened(examples.images[rows], self.settings["image"])
-        return self.trained.batch(images, examples.labels[rows])
+        return self.trained.batch(*examples.batch(rows, self.settings["image"]))
 
     def accuracy(self) -> float:
         """Measure the share of the test part's labels that it gets right."""
@@ -318,3 +292,35 @@ class TrainingLoop:
 
 def _sum(right: int | None, more: int | None) -> int | None:
     return None if right is None or more is None else right + more
+
+
+def describe_code(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe trainings' own code: ``code``, file → digest, and ``content``, a hash of it all.
+
+    The request: ``workloads``, settings of trainings. Each network is built once, on ``meta`` if
+    its constructor allows it; a loss or data is found, and not called.
+
+    Raises:
+        WorkloadError: something can't be imported, found or built.
+    """
+    # Lazy: the worker imports this module, and OpenSSL would count among its base.
+    import hashlib
+
+    about: set[str] = set()
+    files: set[Path] = set()
+    for settings in request["workloads"]:
+        for reference in settings["references"].values():
+            about.add(json.dumps([reference["kind"], reference["target"], reference["arguments"]]))
+        for function in filter(None, (own_loss(settings), own_data(settings))):
+            function.function()
+        if reference := own_reference(settings, NETWORK):
+            from edgebench.layers.sources import empty_network, network_source
+
+            source = network_source(reference)
+            empty_network(source, settings["seed"])
+            files.update(source.files())
+            about.add(source.version())
+    files.update(own_files())
+    code = {str(file): digest(file) for file in sorted(files)}
+    everything = json.dumps([sorted(about), sorted(code.values())])
+    return {"code": code, "content": hashlib.sha256(everything.encode()).hexdigest()}

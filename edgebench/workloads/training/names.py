@@ -1,4 +1,4 @@
-"""Names of what trainings are made of: frameworks, networks, optimizers, data sets, trained parts.
+"""Names of what trainings are made of, and which settings name code of the user's own.
 
 No torch is imported. As in Agarwal et al., "Performance Analysis of Machine Learning Model Training
 on Low Power Devices", a part that is drawn by chance is drawn again at each step.
@@ -7,9 +7,11 @@ on Low Power Devices", a part that is drawn by chance is drawn again at each ste
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from edgebench.layers.references import NETWORKS
+from edgebench.layers.references import NETWORKS, ModelReference, OwnFunction
 
 PYTORCH, TENSORFLOW = "pytorch", "tensorflow"
 #: Framework → the module that is its backend, imported when a training needs it.
@@ -117,3 +119,34 @@ def checked_part(text: str) -> str:
     """
     parse_part(text)
     return text
+
+
+NETWORK, LOSS, DATA = "network", "loss", "data"
+#: What a loss is called with, by position.
+LOSS_ARGUMENTS = ("outputs", "targets")
+LOSS_HOW = (
+    "name a function of outputs and targets that returns the mean loss of the batch: "
+    'loss = "file.py:function"'
+)
+DATA_HOW = (
+    "name a function that returns NumPy arrays, (inputs, targets) or "
+    '(inputs, targets, test inputs, test targets): data = "file.py:function"'
+)
+
+
+def own_reference(settings: Mapping[str, Any], key: str) -> ModelReference | None:
+    """Return what the user named as network, loss or data, if it is code of their own."""
+    reference = settings.get("references", {}).get(settings.get(key))
+    return ModelReference.from_json(reference) if reference else None
+
+
+def own_loss(settings: Mapping[str, Any]) -> OwnFunction | None:
+    """Return the user's loss, if there is one."""
+    reference = own_reference(settings, LOSS)
+    return OwnFunction(reference, LOSS_HOW, LOSS_ARGUMENTS) if reference else None
+
+
+def own_data(settings: Mapping[str, Any]) -> OwnFunction | None:
+    """Return the user's function that returns the data, if there is one."""
+    reference = own_reference(settings, DATA)
+    return OwnFunction(reference, DATA_HOW) if reference else None

@@ -1,4 +1,7 @@
-"""A PyTorch network under training."""
+"""PyTorch as a backend of training, and a network under training in it.
+
+It is imported in the import phase, and torch with it.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,12 @@ from torch.nn import functional
 from edgebench.errors import WorkloadError
 from edgebench.layers.accelerator import is_memory_error
 from edgebench.layers.references import OwnFunction
+from edgebench.layers.sources import NetworkSource, network_source
+from edgebench.workloads.accelerator_phases import start_accelerator
+from edgebench.workloads.engines.torch import import_torch
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.training.loop import (
+    BuildNetwork,
     CountOfRight,
     Images,
     Labels,
@@ -24,9 +31,22 @@ from edgebench.workloads.training.loop import (
     Settings,
     counted_later,
 )
-from edgebench.workloads.training.names import MOMENTUM
-from edgebench.workloads.training.own_code import LOSS_HOW, NETWORK, own_loss, own_reference
-from edgebench.workloads.training.pytorch.networks import channels_read, partial_training
+from edgebench.workloads.training.names import (
+    LOSS_HOW,
+    MOMENTUM,
+    NETWORK,
+    NOTHING,
+    OWN,
+    own_loss,
+    own_reference,
+)
+from edgebench.workloads.training.pytorch_networks import (
+    build_network,
+    channels_read,
+    checkpoint_blocks,
+    partial_training,
+    start_from,
+)
 
 #: From outputs and targets to the batch's mean loss.
 Loss = Callable[[Any, torch.Tensor], torch.Tensor]
@@ -337,3 +357,44 @@ def make_optimizer(
     if name == "adagrad":
         return optim.Adagrad(parameters, lr=rate)
     return optim.SGD(parameters, lr=rate, momentum=MOMENTUM if name == "momentum" else 0.0)
+
+
+def _own_network(settings: Settings) -> NetworkSource | None:
+    reference = own_reference(settings, NETWORK)
+    return network_source(reference) if reference else None
+
+
+def import_runtime(settings: Settings, recorder: Recorder) -> BuildNetwork:
+    """Import torchvision where the network is built from it, and the user's own code."""
+    network = settings["network"]
+    source = _own_network(settings)
+    known: tuple[str, ...] = () if source or network in OWN else (network,)
+    import_torch(recorder, known, settings["threads"], settings.get("interop_threads"))
+    if source:
+        source.import_code()
+    if loss := own_loss(settings):
+        loss.import_code()
+    start_accelerator(settings, recorder)
+    # What torch imports by itself when its first optimizer is made.
+    make_optimizer(settings["optimizer"], 1.0, [nn.Parameter(torch.zeros(1))])
+    return build
+
+
+def build(settings: Settings, problem: Problem, recorder: Recorder) -> TorchNetwork:
+    """Build the network with its optimizer, equal for equal seeds.
+
+    Raises:
+        WorkloadError: the network can't be had for such images, or has no such part to train.
+    """
+    torch.manual_seed(settings["seed"])
+    source = _own_network(settings)
+    network = source.construct(weights=True) if source else build_network(settings, problem)
+    network.train(settings["trained"] != NOTHING)
+    start_from(network, settings)
+    if settings["precision"] == "bfloat16":
+        network.to(torch.bfloat16)
+    if settings["checkpointing"]:
+        checkpoint_blocks(network)
+    if recorder.accelerator is not None:
+        recorder.accelerator.accelerator.move_network(network)
+    return TorchNetwork(network, settings, problem, recorder)

@@ -267,3 +267,15 @@ def _right(scores: Any, labels: Any) -> Any:
 
 def _bytes(tensors: Iterable[Any]) -> int:
     return sum(int(np.prod(tensor.shape)) * tf.as_dtype(tensor.dtype).size for tensor in tensors)
+
+
+def build(settings: Settings, problem: Problem, recorder: object) -> TensorflowNetwork:
+    """Build the network with its optimizer, equal for equal seeds.
+
+    Raises:
+        WorkloadError: the network can't be had for such images.
+    """
+    keras.utils.set_random_seed(settings["seed"])
+    network = keras_network(settings["network"], problem)
+    kind = CompiledTensorflowNetwork if settings["compiled"] else TensorflowNetwork
+    return kind(network, settings, problem)
