@@ -12,7 +12,7 @@ from own_training import Regressor, squares, table
 from training_making import settings, trained
 
 from edgebench.errors import EdgebenchError, WorkloadError
-from edgebench.workloads.training.names import describe_code
+from edgebench.workloads.training.loop import describe_code
 
 pytestmark = pytest.mark.torch
 
