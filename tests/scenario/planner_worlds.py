@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -31,11 +30,10 @@ def points_of(shares: list[int], networks: tuple[str, ...] = ("net",)) -> list[P
 
 @dataclass
 class World:
-    """Trials take ``slowdown(share)`` seconds, times lognormal noise; killed below an edge."""
+    """Trials take ``slowdown(share)`` seconds; killed below an edge."""
 
     points: list[Point]
     slowdown: Callable[[float], float]
-    noise: float = 0.0
     killed_below: float = 0.0
     records: dict[str, TrialRecord] = field(default_factory=dict)
     planned: list[PlannedTrial] = field(default_factory=list)
@@ -53,8 +51,7 @@ class World:
         (point,) = (point for point in self.points if point.id == planned.point_id)
         limits = limits_of(point, DEMAND)
         share = math.inf if limits.memory_bytes is None else limits.memory_bytes / DEMAND
-        chance = random.Random(f"{point.id} {planned.repeat}")
-        seconds = self.slowdown(share) * math.exp(chance.gauss(0, self.noise))
+        seconds = self.slowdown(share)
         killed = share < self.killed_below
         return TrialRecord(
             trial=planned.trial,

@@ -1,14 +1,27 @@
-"""Scenario files: what is read, what is refused, and in which words."""
+"""Scenario files: what is read, what is refused, and in which words; and every shown example."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from scenario_making import COMMAND, INFERENCE, TRAINING, load_text, refusal, with_key
+from pydantic import BaseModel
+from scenario_making import COMMAND, CONVOLUTION, INFERENCE, TRAINING, load_text, refusal, with_key
 
-from edgebench.errors import ScenarioError, WorkloadError
-from edgebench.scenario.scenario import load_scenario
+from edgebench.errors import ScenarioError, UsageError, WorkloadError
+from edgebench.scenario.flags import TYPED
+from edgebench.scenario.limits import LimitAxes
+from edgebench.scenario.new_scenario import layer_scenario
+from edgebench.scenario.scenario import (
+    BackgroundKeys,
+    MemoryKeys,
+    SamplerKeys,
+    Scenario,
+    load_scenario,
+)
+from edgebench.scenario.training import TrainingWorkload
+from edgebench.scenario.workloads import CommandWorkload, ConvolutionWorkload, InferenceWorkload
 
 
 def test_a_scenario_is_read_with_defaults(tmp_path: Path) -> None:
@@ -39,15 +52,12 @@ def test_a_scenario_is_read_with_defaults(tmp_path: Path) -> None:
         ("workload", 'network = ["lenet", "lenet"]', "workload.network", "is listed twice"),
         ("workload", 'pipeline = ["lenet"]', "workload", "can't both be given"),
         ("workload", 'schedule = "linaer"', "workload.schedule", "did you mean 'linear'?"),
-        ("workload", 'loader = "map"', "workload.loader", "did you mean 'mmap'?"),
         ("workload", 'kind = "inferense"', "workload.kind", "did you mean 'inference'?"),
         ("workload", 'cpmmand = ["a"]', "workload.cpmmand", "the keys here are kind, network"),
         ("workload", 'checkpoint = "x.pt"', "workload.checkpoint", "should be a table"),
         ("workload", 'checkpoint = {lenet = "no.pt"}', "workload.checkpoint.lenet", "no file"),
-        ("limits", "cores = 0", "limits.cores", "greater than or equal to 1"),
         ("limits", 'memry = "1G"', "limits.memry", "did you mean 'memory'?"),
         ("limits", "target = 0.1", "limits", 'write plan = "walk"'),
-        ("sampler", 'interval = "1us"', "sampler.interval", "0.0001"),
         ("sampler", 'stat_interval = "0.5ms"', "sampler", "stat_interval is shorter than interval"),
     ],
 )
@@ -114,37 +124,28 @@ def test_what_is_no_toml_says_where(tmp_path: Path, text: str) -> None:
     assert "given.toml" in told
 
 
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
-    """Bytes that are no UTF-8 are said to be that."""
-    file = tmp_path / "given.toml"
-    file.write_bytes(b"name = '\xff'")
-    with pytest.raises(ScenarioError, match="not UTF-8"):
-        load_scenario(file)
+def test_a_file_that_can_t_be_read(tmp_path: Path) -> None:
+    (tmp_path / "given.toml").write_bytes(b"name = '\xff'")
+    for name, says in (
+        (tmp_path / "given.toml", "not UTF-8"),
+        (tmp_path / "givne.toml", r"did you mean '.*given\.toml'"),
+        (tmp_path, "is a folder"),
+        ("quickstrat", "did you mean 'quickstart'"),
+    ):
+        with pytest.raises(ScenarioError, match=says):
+            load_scenario(name)
 
 
-def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "given.toml").write_text(INFERENCE)
-    with pytest.raises(ScenarioError, match=r"did you mean '.*given\.toml'"):
-        load_scenario(tmp_path / "givne.toml")
-    with pytest.raises(ScenarioError, match="is a folder"):
-        load_scenario(tmp_path)
-    with pytest.raises(ScenarioError, match="did you mean 'quickstart'"):
-        load_scenario("quickstrat")
-
-
-def test_a_checkpoint_is_looked_for_beside_the_scenario(tmp_path: Path) -> None:
-    (tmp_path / "own.pt").write_bytes(b"")
-    text = with_key(INFERENCE, "workload", 'checkpoint = {lenet = "own.pt"}')
-    (first, *_) = load_text(tmp_path, text).workload.settings(1)
+def test_a_checkpoint_beside_the_scenario_must_fit_the_workload(tmp_path: Path) -> None:
+    for name in ("own.pt", "own.zip"):
+        (tmp_path / name).write_bytes(b"")
+    own, other, wrong = (
+        with_key(INFERENCE, "workload", f"checkpoint = {{{pair}}}")
+        for pair in ('lenet = "own.pt"', 'lenett = "own.pt"', 'lenet = "own.zip"')
+    )
+    (first, *_) = load_text(tmp_path, own).workload.settings(1)
     assert first["checkpoint"] == {"lenet": str(tmp_path / "own.pt")}
-
-
-def test_a_checkpoint_must_fit_the_workload(tmp_path: Path) -> None:
-    (tmp_path / "own.pt").write_bytes(b"")
-    (tmp_path / "own.zip").write_bytes(b"")
-    other = with_key(INFERENCE, "workload", 'checkpoint = {lenett = "own.pt"}')
     assert "did you mean 'lenet'?" in refusal(tmp_path, other)
-    wrong = with_key(INFERENCE, "workload", 'checkpoint = {lenet = "own.zip"}')
     assert ".safetensors or .pt" in refusal(tmp_path, wrong)
 
 
@@ -186,3 +187,108 @@ def test_what_a_checkpoint_holds_is_part_of_the_meaning(tmp_path: Path, text: st
     file.unlink()
     with pytest.raises(WorkloadError, match="can't be read"):
         scenario.fingerprint()
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "scenarios.md").read_text()
+TABLES: dict[str, type[BaseModel]] = {
+    "": Scenario,
+    "workload": InferenceWorkload,
+    "limits": LimitAxes,
+    "sampler": SamplerKeys,
+    "memory": MemoryKeys,
+    "around": BackgroundKeys,
+}
+#: Kinds of workload besides inference, each with a scenario that its keys fit into.
+KINDS: list[tuple[type[BaseModel], str]] = [
+    (CommandWorkload, COMMAND),
+    (ConvolutionWorkload, CONVOLUTION),
+    (TrainingWorkload, TRAINING),
+]
+#: What is no key of a table by itself; tests of its own hold its examples.
+INNER = (
+    *("checkpoint", "shape", "from", "to", "steps", "spacing", "size", "kind", "target", "starts"),
+    "accelerator_memory",
+)
+#: Options of engines: they go with a network in a file that the engine executes.
+ENGINE_OPTIONS = {
+    **dict.fromkeys(("arena", "memory_pattern", "optimization", "prepacking"), "model.onnx"),
+    "node_times": "model.onnx",
+    "xnnpack": "model.tflite",
+    **dict.fromkeys(("onednn", "xla"), "model.keras"),
+}
+
+
+def example_text(folder: Path, name: str, text: str) -> str:
+    """A scenario in which a workload's key has a meaning, with the files it names."""
+    for file in ("model.onnx", "model.tflite", "model.keras", "model.gguf", "prompts.txt"):
+        (folder / file).touch()
+    if name == "compiled":
+        text = with_key(text, "workload", 'network = "basic_cnn"')
+        return with_key(text, "workload", 'framework = "tensorflow"')
+    if name == "prompt":
+        return with_key(text, "workload", "new_tokens = 4")
+    both = 'network = ["alexnet", "lenet"]\n'
+    if name == "pipeline":
+        return text.replace(both, "")
+    return text.replace(both, f'network = "{ENGINE_OPTIONS.get(name, "lenet")}"\n')
+
+
+def test_every_example_is_valid(tmp_path: Path) -> None:
+    shown = [(table, model, INFERENCE) for table, model in TABLES.items()]
+    for table, model, text in [*shown, *(("workload", kind, text) for kind, text in KINDS)]:
+        for field, info in model.model_fields.items():
+            # A shape goes with data = "synthetic" alone; and those of other kinds of plan.
+            if field in ("shape", "search") or (text is INFERENCE and field in INNER):
+                continue
+            name = info.alias or field
+            for example in info.examples or ():
+                own = example_text(tmp_path, name, text)
+                load_text(tmp_path, with_key(own, table, f"{name} = {example}"))
+
+
+def test_shown_scenarios_are_valid(tmp_path: Path) -> None:
+    for shown in re.findall(r"```toml\n(.+?)```", PAGE, re.DOTALL):
+        if "schema" in shown:
+            assert load_text(tmp_path, shown).name
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (
+            {"schedule": "stream", "memory": ["60%"]},
+            'the schedule "stream" reads mapped weights; write --loader mmap',
+        ),
+        (
+            {"schedule": "stream", "loader": "mmap", "memory": ["60%"], "plan": "walk"},
+            'in a walk the limit moves, and the schedule "stream" goes by one; leave --plan out',
+        ),
+        (
+            {"plan": "walk"},
+            "a walk needs limits to go to; write --memory 80% --memory 60% --memory 40%",
+        ),
+        ({"memory": ["40%"], "swap": "zram"}, '--swap: it needs a size; write "zram:2G"'),
+        ({"memory": ["40%", "nonsense"]}, "--memory: 'nonsense' is not a size"),
+        (
+            {"image": 64, "input": "float32 1x3x64x64"},
+            "--input and --image can't both be given; leave one out",
+        ),
+    ],
+)
+def test_a_refused_flag_is_worded_as_it_is_typed(asked: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        layer_scenario("alexnet", **asked)  # type: ignore[arg-type]
+    assert refused.value.what.startswith(words)
+    assert "\n" not in refused.value.what
+
+
+def test_every_flag_stands_for_a_key_of_some_scenario() -> None:
+    """A key that is renamed in scenarios can't be forgotten here."""
+    tables = {"limits": Scenario.model_fields["limits"].annotation}
+    known = {*Scenario.model_fields, *(i.alias for i in Scenario.model_fields.values())}
+    known |= {f"limits.{key}" for key in tables["limits"].model_fields}  # type: ignore[union-attr]
+    workloads = Scenario.model_fields["workload"].annotation
+    kinds = [kind.__origin__ for kind in workloads.__args__]  # type: ignore[union-attr]
+    known |= {f"workload.{key}" for kind in kinds for key in kind.model_fields}
+    known |= {f"workload.{i.alias}" for kind in kinds for i in kind.model_fields.values()}
+    assert set(TYPED) <= known

@@ -1,4 +1,4 @@
-"""Points and their plan: complete, stable, and with demand measured before it is needed."""
+"""Plans: their points, in blocks and stable; fresh trials beside walks; and draws."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ import mmap
 from collections import Counter
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import to_builtins
-from scenario_making import COMMAND, INFERENCE, load_text, with_key
+from scenario_making import COMMAND, INFERENCE, load_text, refusal, with_key
 
+from edgebench.cli.run import run
+from edgebench.errors import ScenarioError
 from edgebench.records import LimitSetting
-from edgebench.scenario.points import Point, limits_of, plan, points, showing_demand
+from edgebench.scenario.new_scenario import layer_scenario
+from edgebench.scenario.points import Point, limits_of, plan, planner_of, points, showing_demand
+from edgebench.scenario.scenario import Scenario, load_scenario
 from edgebench.text import parse_share, parse_size
 
 LABELS = st.lists(st.sampled_from(["90%", "75%", "50%", "64M", "1G"]), unique=True)
@@ -36,7 +42,9 @@ def any_points(draw: st.DrawFn) -> list[Point]:
 
 @settings(max_examples=25)
 @given(any_points(), st.integers(1, 5), st.integers(0, 2**32 - 1))
-def test_every_point_once_in_every_block(made: list[Point], repeats: int, seed: int) -> None:
+def test_every_point_once_in_every_block_and_the_same_from_a_seed(
+    made: list[Point], repeats: int, seed: int
+) -> None:
     planned = plan(made, repeats, seed)
     assert Counter(trial.point_id for trial in planned) == {p.id: repeats for p in made}
     pairs = {(trial.point_id, trial.block) for trial in planned}
@@ -44,17 +52,9 @@ def test_every_point_once_in_every_block(made: list[Point], repeats: int, seed: 
     assert [trial.trial for trial in planned] == sorted(trial.trial for trial in planned)
     assert [trial.block for trial in planned] == sorted(trial.block for trial in planned)
     assert all(trial.repeat == trial.block for trial in planned)
-
-
-@settings(max_examples=25)
-@given(any_points(), st.integers(1, 4), st.integers(0, 2**32 - 1))
-def test_the_same_seed_gives_the_same_plan(made: list[Point], repeats: int, seed: int) -> None:
-    planned = plan(made, repeats, seed)
     assert planned == plan(list(made), repeats, seed)
-    longer = plan(made, repeats + 1, seed)
-    assert [(t.point_id, t.block) for t in longer[: len(planned)]] == [
-        (t.point_id, t.block) for t in planned
-    ]
+    longer = plan(made, repeats + 1, seed)[: len(planned)]
+    assert [(t.point_id, t.block) for t in longer] == [(t.point_id, t.block) for t in planned]
 
 
 @settings(max_examples=25)
@@ -120,3 +120,132 @@ def test_a_throttle_may_be_a_share_of_demand() -> None:
     assert limits_of(throttled, 64 << 20).memory_high_bytes == 32 << 20
     assert not throttled.unlimited
     assert showing_demand(made) == {"p1"}
+
+
+WALK = """
+schema = 1
+name = "walked"
+repeats = 2
+[workload]
+kind = "inference"
+network = ["lenet", "alexnet"]
+[limits]
+memory = ["80%", "60%"]
+plan = "walk"
+target = 0.1
+"""
+
+
+def loaded(folder: Path, more: str = "", plan: str | None = None) -> Scenario:
+    path = folder / "walked.toml"
+    path.write_text(WALK + more)
+    return load_scenario(path, plan)
+
+
+def trials(scenario: Scenario) -> list[tuple[str, bool]]:
+    made = {point.id: point for point in points(scenario)}
+    planner = planner_of(scenario, list(made.values()))
+    first = planner.first()
+    both = [*first, *planner.further(first, {})]
+    return sorted((made[one.point_id].limits.label, one.walk) for one in both)
+
+
+def test_fresh_trials_stand_beside_walks_where_starts_says(tmp_path: Path) -> None:
+    free = [("max", False)] * 2 + [("max", True)] * 4
+    at_all = [("60%", False)] * 2 + [("80%", False)] * 2 + free
+    assert trials(loaded(tmp_path)) == at_all
+    scenario = loaded(tmp_path, 'starts = ["60%"]')
+    assert trials(scenario) == [("60%", False)] * 2 + free
+    done = CliRunner().invoke(run, [str(tmp_path / "walked.toml"), "--json", "--dry-run"])
+    seen = json.loads(done.stdout)
+    assert (seen["trials"], seen["walks"]) == (8, 4)
+
+
+def test_starts_name_limits_of_the_scenario(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="none of memory's: 80%, 60%"):
+        loaded(tmp_path, 'starts = ["50%"]')
+
+
+def test_another_plan_is_one_flag_away(tmp_path: Path) -> None:
+    own, other = loaded(tmp_path), loaded(tmp_path, 'starts = ["60%"]', "grid")
+    assert trials(other) == sorted(
+        [(label, False) for label in ("max", "80%", "60%") for _ in range(4)]
+    )
+    assert other.text.startswith("# Run with --plan grid, not with the plan below.\n")
+    assert other.fingerprint() != own.fingerprint()
+    assert other.limits.target is other.limits.starts is None
+    done = CliRunner().invoke(run, [str(tmp_path / "walked.toml"), "--plan", "grid", "--dry-run"])
+    assert f"edgebench run {tmp_path / 'walked.toml'} --plan grid" in done.stderr.replace("\n", "")
+
+
+def test_layers_are_walked_once_or_tried_three_times() -> None:
+    walked = layer_scenario("lenet", ("60%",), plan="walk")
+    assert (walked.limits.plan, walked.repeats) == ("walk", 1)
+    tried = layer_scenario("lenet", ("60%",))
+    assert (tried.limits.plan, tried.repeats) == ("grid", 3)
+    assert layer_scenario("lenet", ("60%",), plan="walk", repeats=2).repeats == 2
+
+
+SEARCH = """\
+schema = 1
+name = "tiny"
+seed = 3
+[workload]
+kind = "convolution"
+kernel = 3
+batch = [1, 2]
+[search]
+draws = 6
+[search.axes]
+kernel = {low = 1, high = 11}
+channels = {low = 4, high = 64, scale = "log"}
+image = {choices = [32, 64]}
+"""
+
+
+def settings_of(scenario: Scenario) -> list[tuple[int, int, int]]:
+    """What was drawn for each point of batch 1."""
+    made = [point.settings for point in points(scenario) if point.settings["batch"] == 1]
+    return [(s["kernel"], s["channels"], s["image"]) for s in made]
+
+
+def test_draws_are_points_like_any_other(tmp_path: Path):
+    scenario = load_text(tmp_path, SEARCH)
+    made = [point.settings for point in points(scenario)]
+    assert [(s["draw"], s["batch"]) for s in made] == [(d, b) for d in range(6) for b in (1, 2)]
+    drawn = settings_of(scenario)
+    assert all(1 <= k <= 11 and 4 <= c <= 64 and i in (32, 64) for k, c, i in drawn)
+    assert len(set(drawn)) > 3
+
+
+def test_the_seed_decides_the_draws(tmp_path: Path):
+    first, again = load_text(tmp_path, SEARCH), load_text(tmp_path, SEARCH)
+    other = load_text(tmp_path, SEARCH.replace("seed = 3", "seed = 4"))
+    assert settings_of(first) == settings_of(again) != settings_of(other)
+    assert first.fingerprint() == again.fingerprint() != other.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong", "says"),
+    [
+        ("kernel = {low = 1", "kernle = {low = 1", "did you mean 'kernel'"),
+        ("low = 1, high = 11", "low = 11, high = 1", "low 11 is not below high 1"),
+        ("low = 4, high = 64", "low = 0, high = 64", "no logarithm"),
+        ("[32, 64]", "[]", "empty list"),
+        ("high = 11", "high = 500", "kernel"),
+        ("draws = 6", "draws = 0", "greater than or equal to 1"),
+        ('scale = "log"', 'scale = "lag"', "did you mean 'log'"),
+    ],
+)
+def test_what_can_not_be_drawn_is_refused(tmp_path: Path, given: str, wrong: str, says: str):
+    assert says in refusal(tmp_path, SEARCH.replace(given, wrong))
+
+
+def test_a_background_is_an_axis(tmp_path: Path):
+    text = COMMAND + '[around]\nbackground = ["none", "64M"]\nsystem_memory = ["5s", "100ms"]\n'
+    made = [point.settings for point in points(load_text(tmp_path, text))]
+    assert list(dict.fromkeys(s["background_bytes"] for s in made)) == [0, 64 << 20]
+    assert all(s["system_intervals_s"] == [5.0, 0.1] for s in made)
+    for value in ('"much"', '"max"', "true"):
+        told = refusal(tmp_path, COMMAND + f"[around]\nbackground = {value}\n")
+        assert "around.background" in told

@@ -1,37 +1,51 @@
-"""Which limits a walk visits, in worlds where the bytes that rounds read are known."""
+"""Walks: which limits one visits where the bytes that rounds read are known, and after kills."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
+from scenario.planner_worlds import MIB, World, points_of
 
 from edgebench.need import KneeBracket
-from edgebench.run.walk.walk import MOST_LIMITS, Visit, Visited, _between, _near, walk
+from edgebench.records import NOT_REACHED, TrialRecord, WalkReport, WorkingSet
+from edgebench.run.walk.control import NOT_MARKED
+from edgebench.run.walk.walk import (
+    MOST_LIMITS,
+    Visit,
+    Visited,
+    _between,
+    _near,
+    killed_limit,
+    points_after_kill,
+    walk,
+)
+from edgebench.scenario.points import MOST_AGAIN, PlannedTrial, WalkPlanner
 
-MIB = 1 << 20
 LIMITS = [500 * MIB, 400 * MIB, 300 * MIB, 200 * MIB]
 
 
 def walked(
     reads: Callable[[float], float],
     target: float = 0.03,
-    limits: list[int] = LIMITS,
     killed: dict[int, Visited] | None = None,
     unlimited: float = 0.0,
+    see: Callable[[Visit, float], Visited] = lambda visit, read_mib: Visited(
+        1.0, round(read_mib * MIB)
+    ),
 ) -> tuple[list[Visit], KneeBracket | None]:
     """All visits of a walk where a round reads so many MiB at a limit in MiB, and its knee."""
-    above = [size for size in limits if size > max(killed or {0: None})]
+    above = [size for size in LIMITS if size > max(killed or {0: None})]
     steps = walk(above, target, MIB // 4, killed)
     visits = [next(steps)]
     try:
         while True:
             size = visits[-1].memory_bytes
-            read = unlimited if size is None else reads(size / MIB)
-            visits.append(steps.send(Visited(1.0, round(read * MIB))))
+            visits.append(steps.send(see(visits[-1], reads(size / MIB) if size else unlimited)))
     except StopIteration as end:
         return visits, end.value
 
@@ -101,14 +115,11 @@ def test_it_goes_up_until_both_ways_agree() -> None:
 
 
 def test_what_is_read_on_the_way_up_is_followed() -> None:
-    steps = walk(LIMITS, 0.5, MIB // 4)
-    visits = [next(steps)]
-    with contextlib.suppress(StopIteration):
-        while True:
-            here = visits[-1]
-            more = here.direction == "up" and here.memory_bytes != 500 * MIB
-            visits.append(steps.send(Visited(1.0, more * 50 * MIB)))
-    assert ways(visits, "up") == [300, 400, 500]
+    def see(visit: Visit, read_mib: float) -> Visited:
+        more = visit.direction == "up" and visit.memory_bytes != 500 * MIB
+        return Visited(1.0, more * 50 * MIB)
+
+    assert ways(walked(step(0), 0.5, see=see)[0], "up") == [300, 400, 500]
 
 
 def test_what_reads_nothing_again_is_not_looked_at() -> None:
@@ -119,11 +130,7 @@ def test_what_reads_nothing_again_is_not_looked_at() -> None:
 
 
 def test_where_nothing_is_counted_the_scenarios_limits_are_all() -> None:
-    steps = walk(LIMITS, 0.03, MIB // 4)
-    visits = [next(steps)]
-    with contextlib.suppress(StopIteration):
-        while True:
-            visits.append(steps.send(Visited(1.0)))
+    visits, _ = walked(step(0), see=lambda visit, read_mib: Visited(1.0))
     assert [(visit.memory_bytes or 0) // MIB for visit in visits] == [0, 500, 400, 300, 200, 0]
 
 
@@ -174,3 +181,120 @@ def test_the_closer_look_is_in_the_middle_of_the_widest_gap(
 )
 def test_two_ways_read_the_same_but_for_a_tenth(one: float, other: float, near: bool) -> None:
     assert _near(int(one * MIB), int(other * MIB)) is near
+
+
+POINTS = points_of([60, 20], ("small", "large"))
+SMALL, LARGE = (point.id for point in POINTS if point.unlimited)
+PLANNER = WalkPlanner(POINTS, 1, 1, starts=[])
+#: A plan of one workload, and its walk.
+ALONE = WalkPlanner(POINTS[:3], 1, 1, starts=[])
+WALK = PlannedTrial("0002", POINTS[0].id, 1, 0, walk=True)
+
+
+def explored(
+    killed: dict[str, int], direction: str = "down", planner: WalkPlanner = PLANNER
+) -> list[PlannedTrial]:
+    """All that is planned where so many walks of a point are killed at a further limit."""
+    world = World(POINTS, lambda share: 1.0)
+    left = dict(killed)
+    more = planner.first()
+    while more:
+        world.planned += more
+        for one in more:
+            made = world.make(one)
+            if one.walk:
+                dies = left.get(one.point_id, 0) > 0 and not one.unlimited
+                left[one.point_id] = left.get(one.point_id, 0) - 1
+                made = seen(replace(made, walk=WalkReport(one.trial, 0)), to_the_end=not dies)
+                last = replace(
+                    made,
+                    trial=f"{one.trial}-01",
+                    outcome="oom-killed" if dies else "ok",
+                    direction=direction,
+                    walk=WalkReport(one.trial, 1),
+                )
+                world.records[last.trial] = last
+            world.records[one.trial] = made
+        more = planner.further(world.planned, world.records)
+    return world.planned
+
+
+def seen(first: TrialRecord, to_the_end: bool) -> TrialRecord:
+    if to_the_end:
+        return replace(first, working_set=WorkingSet(*range(5)))
+    return replace(first, missing={"working_set": NOT_REACHED})
+
+
+def walks_of(
+    planned: list[PlannedTrial], point: str, *, unlimited: bool = False
+) -> list[PlannedTrial]:
+    return [
+        trial
+        for trial in planned
+        if trial.walk and trial.point_id == point and trial.unlimited is unlimited
+    ]
+
+
+def test_a_killed_walk_is_followed_by_another_of_the_same_workload() -> None:
+    planned = explored({LARGE: 1})
+    assert len(walks_of(planned, SMALL)) == 1
+    assert [one.repeat for one in walks_of(planned, LARGE)] == [0, 1]
+    assert len({one.trial for one in planned}) == len(planned)
+
+
+def test_walks_that_are_killed_again_and_again_come_to_an_end() -> None:
+    assert len(walks_of(explored({LARGE: 9}), LARGE)) == 1 + MOST_AGAIN
+    thrice = WalkPlanner(POINTS, 3, 1, starts=[])
+    assert len(walks_of(explored({LARGE: 9}, planner=thrice), LARGE)) == 3 + MOST_AGAIN
+
+
+def test_a_kill_on_the_way_up_asks_for_no_other_walk() -> None:
+    assert len(walks_of(explored({SMALL: 1}, direction="up"), SMALL)) == 1
+
+
+def test_where_no_walk_came_to_its_end_one_stays_without_a_limit() -> None:
+    for direction, killed in (("down", 9), ("up", 1)):
+        planned = explored({SMALL: killed}, direction=direction)
+        assert walks_of(planned, SMALL, unlimited=True) == planned[-1:]
+
+
+def test_what_another_process_would_not_show_asks_for_none() -> None:
+    first = replace(World(POINTS, lambda share: 1.0).make(WALK), walk=WalkReport(WALK.trial, 0))
+    unseen = seen(first, to_the_end=False)
+    assert [one.unlimited for one in ALONE.further([WALK], {WALK.trial: unseen})] == [True]
+    for made in (
+        replace(unseen, outcome="failed"),
+        replace(unseen, missing={"working_set": NOT_MARKED}),
+        replace(unseen, walk=None, outcome="harness-error"),
+    ):
+        assert ALONE.further([WALK], {WALK.trial: made}) == []
+
+
+def test_the_largest_limit_that_killed_counts_though_no_scenario_names_it() -> None:
+    own = POINTS[:3]
+    world = World(own, lambda share: 1.0)
+    record = world.make(PlannedTrial("0001", own[0].id, 0, 0))
+
+    def killed(point: str, limit_bytes: int) -> TrialRecord:
+        ended = replace(record, point=point, limit_bytes=limit_bytes, outcome="oom-killed")
+        return replace(ended, walk=WalkReport("0002", 1))
+
+    records = [killed(own[2].id, 80 * MIB), killed(f"{own[0].id}-{99 * MIB}", 99 * MIB)]
+    assert set(killed_limit(own, records)) == {99 * MIB}
+    start = replace(killed(own[1].id, 120 * MIB), walk=None)
+    assert set(killed_limit(own, [*records, start])) == {99 * MIB}
+    assert killed_limit(own, [record]) == {}
+
+
+def test_after_a_closer_look_was_killed_the_next_walk_begins_above_it() -> None:
+    own = POINTS[:3]
+    made = World(own, lambda share: 1.0).make(PlannedTrial("0001", own[0].id, 0, 0))
+
+    def walked(point: str, limit_mib: int, **changes: Any) -> TrialRecord:
+        visit = replace(made, point=point, limit_bytes=limit_mib * MIB, direction="down")
+        return replace(visit, walk=WalkReport("0002", 1), **changes)
+
+    finished = [walked(own[1].id, 240), walked(own[2].id, 80)]
+    killed = walked(f"{own[0].id}-{99 * MIB}", 99, outcome="oom-killed")
+    assert points_after_kill(own, [*finished, killed]) == (own[0], own[1])
+    assert points_after_kill(own, finished) == (own[0], own[2])

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from serving import Served, serving
 
-from edgebench.errors import ScenarioError
 from edgebench.scenario.scenario import load_scenario
 from edgebench.serve.form import FormFiles, check_form, form_tables
 from edgebench.workloads.training.names import VISION_FILES
@@ -24,10 +23,6 @@ GOOD: dict[str, Any] = {
 }
 
 
-def tables() -> dict[str, Any]:
-    return form_tables(FormFiles())
-
-
 def check(sent: dict[str, Any]) -> dict[str, Any]:
     return check_form(sent, FormFiles())
 
@@ -37,7 +32,7 @@ def sent(**changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_only_safe_types_are_shown():
-    made = tables()
+    made = form_tables(FormFiles())
     groups = [*made["workload"].values(), *(t for n, t in made.items() if n != "workload")]
     keys = [key for group in groups for key in group]
     assert {key["type"] for key in keys} <= SAFE
@@ -56,21 +51,11 @@ def test_a_right_form_becomes_the_same_scenario(tmp_path: Path):
     assert scenario.limits.memory_labels() == ("max", "75%", "150M")
 
 
-def test_faults_are_those_of_check(tmp_path: Path):
+def test_faults_are_those_of_a_scenario():
     bad = sent(workload={"network": ["alexnett"]}, limits={"memory": ["75%", "lots"]})
-    told = check(bad)["faults"]
-    assert {fault["key"] for fault in told} == {"workload.network", "limits.memory[1]"} or {
-        fault["key"] for fault in told
-    } == {"workload.network[0]", "limits.memory[1]"}
-    file = tmp_path / "s.toml"
-    file.write_text(
-        'schema = 1\nname = "x"\n[workload]\nkind = "inference"\nnetwork = ["alexnett"]\n'
-        '[limits]\nmemory = ["75%", "lots"]\nswap = "1G"\n'
-    )
-    with pytest.raises(ScenarioError) as refused:
-        load_scenario(file)
-    for fault in told:
-        assert fault["says"] in str(refused.value)
+    told = {fault["key"].partition("[")[0]: fault["says"] for fault in check(bad)["faults"]}
+    assert told["workload.network"] == "no network 'alexnett'; did you mean 'alexnet'?"
+    assert told["limits.memory"].startswith("'lots' is not a size")
 
 
 @pytest.mark.parametrize(
@@ -103,11 +88,9 @@ def test_the_server_answers_the_same(tmp_path: Path):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("body", [[], "x", 1, None])
-def test_nonsense_is_answered_in_words(served: Served, body: Any):
-    answer = served.post("/api/check", body)
-    assert answer.status in (200, 422)
-    assert "Traceback" not in answer.body.decode()
+def test_nonsense_is_answered_in_words(served: Served):
+    answer = served.post("/api/check", "x")
+    assert (answer.status, answer.data["error"]["what"]) == (422, "what was sent is not a form")
 
 
 @pytest.fixture
@@ -125,7 +108,7 @@ def test_files_of_the_servers_folder_are_offered_by_name(with_files: FormFiles):
     assert "mnist" in keys["data"]["choices"]
     assert not {"cifar10", "fashion-mnist"} & set(keys["data"]["choices"])
     assert str(with_files.folder) not in str(keys)
-    none = {key["name"]: key for key in tables()["workload"]["training"]}
+    none = {key["name"]: key for key in form_tables(FormFiles())["workload"]["training"]}
     assert "start" not in none
     assert "digits" in none["data"]["choices"]
     assert "mnist" not in none["data"]["choices"]
@@ -152,8 +135,7 @@ def test_no_other_file_can_be_named(with_files: FormFiles, name: Any):
 
 @pytest.fixture
 def with_code(tmp_path: Path) -> FormFiles:
-    folder = tmp_path / "permitted"
-    folder.mkdir()
+    (folder := tmp_path / "permitted").mkdir()
     (folder / "nets.py").write_text("raise SystemExit('it was imported')")
     (folder / "model.onnx").touch()
     (tmp_path / "outside.py").touch()

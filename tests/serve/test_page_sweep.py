@@ -1,21 +1,24 @@
-"""The sweep that was started from the page: run as a process of its own, stopped, found again."""
+"""The running sweep: as a process of its own that the page started, and its live stream."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from serving import page_sweep_of, serving, wait_for
+from serving import Served, page_sweep_of, serving, wait_for
 
 from edgebench import processes
 from edgebench.errors import ResultsError, UnsafePathError
-from edgebench.serve.live import PageSweep, StartedSweep, page_folder
+from edgebench.serve.live import MOST_BROWSERS, PageSweep, StartedSweep, page_folder
 
 SCENARIO = (
     'schema = 1\nname = "nap"\nrepeats = 1\n[workload]\nkind = "command"\ncommand = ["true"]\n'
@@ -183,3 +186,75 @@ def test_the_folder_is_for_its_user_alone(tmp_path: Path, go_on: Path, monkeypat
     page_sweep.folder.parent.chmod(0o777)
     with pytest.raises(UnsafePathError, match="other users can write"):
         page_sweep_of(tmp_path / "state" / "x")
+
+
+#: Holds memory, later than the 50 ms of a first point, until a file is there, then fails.
+HOLD = """
+schema = 1
+name = "hold"
+repeats = 1
+[workload]
+kind = "command"
+command = ["python3", "-I", "-S", "-c", '''
+import os, time
+time.sleep(0.3)
+held = b"x" * 60_000_000
+while not os.path.exists("GO-ON"): time.sleep(0.02)
+raise SystemExit(3)''']
+"""
+
+
+@pytest.mark.process
+def test_each_second_the_machine_is_told_to_so_many_browsers(fresh: Served):
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(fresh.stream()) for _ in range(MOST_BROWSERS)]
+        for events in streams:
+            kind, state = next(events)
+            assert (kind, state["sweep"]) == ("state", None)
+            assert state["system"][-1][1] == psutil.virtual_memory().total
+        assert fresh.get("/api/live").status == 503
+        assert next(streams[0])[0] == "system"
+    wait_for(lambda: fresh.live.browsers == 0)
+
+
+def follow(server: Served, until: Any) -> list[tuple[str, Any]]:
+    seen = []
+    with server.stream() as events:
+        for event in events:
+            seen.append(event)
+            if until(*event):
+                return seen
+    return seen
+
+
+@pytest.mark.own_cgroup
+def test_a_sweep_from_a_terminal_is_seen_and_a_reload_loses_nothing(fresh: Served, tmp_path: Path):
+    scenario, go_on = tmp_path / "hold.toml", tmp_path / "go-on"
+    scenario.write_text(HOLD.replace("GO-ON", str(go_on)))
+    words = [sys.executable, "-m", "edgebench", "run", str(scenario), "--results"]
+    run = subprocess.Popen(
+        [*words, str(fresh.root)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+
+        def high(kind: str, data: Any) -> bool:
+            return kind == "update" and (data["now"].get("usage_bytes") or 0) > 60_000_000
+
+        first = follow(fresh, high)
+        kind, state = follow(fresh, lambda *_: True)[0]
+        assert kind == "state"
+        points = state["trial"]["points"]
+        assert points[0][2] < 60_000_000 < points[-1][2]
+        assert state["sweep"]["running"]
+        assert {"trial", "progress"} <= {name for name, _ in first}
+        go_on.touch()
+        last = follow(
+            fresh,
+            lambda k, d: k in ("progress", "state") and bool((d["sweep"] or {}).get("complete")),
+        )
+        assert last[-1][1]["sweep"]["outcomes"] == {"failed": 1}
+        _, state = follow(fresh, lambda *_: True)[0]
+        assert "exit" in state["sweep"]["reasons"][0]
+    finally:
+        go_on.touch()
+        run.wait(120)

@@ -1,21 +1,28 @@
-"""What the page shows of finished sweeps: samples thinned out, rows, CSV, damage said as such."""
+"""Results as the page shows them: the newest sweep's answer, rows, CSV; damage said as such."""
 
 from __future__ import annotations
 
 import csv
 import fcntl
 import io
+import json
 import os
+import random
+import re
 import shutil
+import subprocess
+import sys
+from array import array
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import pytest
 from made_sweep import Shape, make
-from sampled import write_samples
 from serving import Served, serving
 
+from edgebench.cgroups.sampler_process import FAST_COLUMNS
 from edgebench.errors import ResultsError
 from edgebench.results.layout import (
     ADVICE,
@@ -29,7 +36,21 @@ from edgebench.results.layout import (
 )
 from edgebench.results.results import load
 from edgebench.serve import history
+from edgebench.serve.app import STATIC, HelperProcess
+from edgebench.serve.helper_process import sweep_answer
 from edgebench.serve.history import fast_points, stat_points
+
+
+def write_samples(path: Path, rows: int) -> array[int]:
+    chance = random.Random(5)
+    usage = array("q", (chance.randrange(10**6, 10**9) for _ in range(rows)))
+    fast = np.zeros(rows, dtype=[(name, "<i8") for name in FAST_COLUMNS])
+    fast["t_ns"] = np.arange(rows) * 10**6 + 10**12
+    fast["usage_bytes"] = usage
+    fast["swap_bytes"] = -1
+    stat = np.zeros(max(1, rows // 10), dtype=[("t_ns", "<i8"), ("anon_bytes", "<i8")])
+    np.savez_compressed(path, fast=fast, stat=stat)
+    return usage
 
 
 @pytest.mark.parametrize("rows", [1, 999, 1000, 1001, 100_000])
@@ -56,21 +77,16 @@ def test_real_samples_are_read_as_numpy_reads_them(with_sweep: Served):
     assert stat["columns"][1:] == [name for name in load(path).stat("0001") if name != "t_ns"]
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "garbage", "no table", "objects"])
+@pytest.mark.parametrize("damage", ["cut", "garbage", "no table", "objects"])
 def test_damaged_samples_are_said_to_be_so(tmp_path: Path, damage: str):
     file = tmp_path / "s.npz"
     write_samples(file, 5000)
     whole = file.read_bytes()
-    if damage == "cut":
-        file.write_bytes(whole[: len(whole) // 2])
-    elif damage == "empty":
-        file.write_bytes(b"")
-    elif damage == "garbage":
-        file.write_bytes(bytes(len(whole)))
-    elif damage == "no table":
-        np.savez(file, other=np.zeros(3))
+    if damage in ("cut", "garbage"):
+        file.write_bytes(whole[: len(whole) // 2] if damage == "cut" else bytes(len(whole)))
     else:
-        np.savez(file, fast=np.array([{}], dtype=object))
+        tables = {"no table": {"other": np.zeros(3)}, "objects": {"fast": np.array([{}], object)}}
+        np.savez(file, **tables[damage])
     with pytest.raises(ResultsError, match="damaged samples"):
         fast_points(file)
 
@@ -79,30 +95,20 @@ def test_damaged_samples_are_said_to_be_so(tmp_path: Path, damage: str):
 def test_sweeps_and_trials_with_their_settings(with_sweep: Served):
     (sweep,) = with_sweep.get("/api/sweeps").data["sweeps"]
     assert (sweep["state"], sweep["networks"]) == ("complete", ["alexnet", "lenet"])
-    rows = with_sweep.get(f"/api/trials?sweep={quote(sweep['sweep'])}").data["trials"]
+    name = quote(sweep["sweep"])
+    rows = with_sweep.get(f"/api/trials?sweep={name}").data["trials"]
     assert len(rows) == 20
     assert {row["network"] for row in rows} == {"alexnet", "lenet"}
     assert {row["limit"] for row in rows} == {"max", "150M", "100M", "75M", "50M"}
-
-
-@pytest.mark.process
-def test_a_trial_in_full(with_sweep: Served):
-    name = with_sweep.get("/api/sweeps").data["sweeps"][0]["sweep"]
-    data = with_sweep.get(f"/api/trial?sweep={quote(name)}&trial=0001").data
+    answer = with_sweep.get(f"/api/trials.csv?sweep={name}")
+    assert answer.headers["content-disposition"].startswith("attachment")
+    table = list(csv.DictReader(io.StringIO(answer.body.decode())))
+    assert [row["network"] for row in table] == [row["network"] for row in rows]
+    data = with_sweep.get(f"/api/trial?sweep={name}&trial=0001").data
     assert data["row"]["outcome"] == "ok"
     assert data["fast"]["rows"]
     assert {"load", "first"} <= {span["phase"] for span in data["spans"]}
     assert data["warnings"] == []
-
-
-@pytest.mark.process
-def test_csv_has_every_trial(with_sweep: Served):
-    name = with_sweep.get("/api/sweeps").data["sweeps"][0]["sweep"]
-    answer = with_sweep.get(f"/api/trials.csv?sweep={quote(name)}")
-    assert answer.headers["content-disposition"].startswith("attachment")
-    rows = list(csv.DictReader(io.StringIO(answer.body.decode())))
-    assert len(rows) == 20
-    assert rows[0]["network"] == "alexnet"
 
 
 def test_a_formula_in_a_text_stays_a_text(tmp_path: Path):
@@ -119,25 +125,6 @@ def test_no_name_leads_elsewhere(with_sweep: Served, name: str):
         assert with_sweep.get(path + quote(name)).status == 422
     answer = with_sweep.get(f"/api/trial?sweep={quote(name)}&trial=..%2F0001")
     assert answer.status == 422
-
-
-@pytest.mark.process
-def test_broken_results_are_shown_as_such(tmp_path: Path):
-    whole = make(tmp_path, Shape(repeats=1))
-    newer = whole.with_name("20270101T000000Z-newer-000000")
-    shutil.copytree(whole, newer)
-    (newer / "resolved.json").write_text('{"schema": 99}')
-    with (whole / "trials.jsonl").open("ab") as file:
-        file.write(b'{"schema": 1, "tri')
-    (whole / "samples" / "0001.npz").unlink()
-    (whole / "events" / "0001.jsonl.gz").write_bytes(b"no gzip")
-    with serving(tmp_path) as served:
-        first, second = served.get("/api/sweeps").data["sweeps"]
-        assert "schema 99" in first["error"]
-        assert "torn" in second["warnings"][0]
-        data = served.get(f"/api/trial?sweep={quote(second['sweep'])}&trial=0001").data
-        assert data["row"]["outcome"] == "ok"
-        assert len(data["warnings"]) == 2
 
 
 @pytest.mark.promise(
@@ -204,3 +191,80 @@ def test_what_cannot_be_predicted_says_why(tmp_path: Path):
         answer = served.get(f"/api/predictions?sweep={quote(name)}")
         assert "only unlimited trials" in answer.data["why_not"]
         assert answer.data["workloads"][0]["prediction"] is None
+
+
+@pytest.mark.process
+def test_the_newest_sweep_is_answered_in_the_reports_tables(with_sweep: Served):
+    found = with_sweep.get("/api/answer").data
+    assert found["name"] == found["sweeps"][0]
+    assert [one["brief"] for one in found["workloads"]] == ["alexnet", "lenet"]
+    first = found["workloads"][0]
+    assert first["tiles"]["needs"] == "200 MiB"
+    assert first["table"]["columns"][:2] == ["limit", "ok"]
+    assert first["table"]["rows"][0][0] == "none"
+    limits = [point["limit_bytes"] for point in first["points"]]
+    assert limits[0] is None
+    assert limits[1:] == sorted(limits[1:], reverse=True)
+    low, median, high = first["points"][-1]["slowdowns"]["total"]
+    assert 1 < low <= median <= high
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from edgebench.serve.helper_process import sweep_answer;"
+        "sweep_answer(pathlib.Path(sys.argv[1]))",
+        "import edgebench.serve.app",
+    ],
+)
+def test_neither_the_server_nor_an_answer_needs_a_large_library(tmp_path: Path, code: str):
+    path = make(tmp_path, Shape(repeats=1, with_files=False))
+    large = {"numpy", "pandas", "scipy", "torch", "pydantic", "rich"}
+    shown = f"import sys, pathlib; {code}; print(sorted({large} & set(sys.modules)))"
+    words = [sys.executable, "-c", shown, str(path)]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.process
+def test_a_newer_sweep_that_cannot_be_read_hides_no_older_one(tmp_path: Path):
+    whole = make(tmp_path, Shape(repeats=1, with_files=False))
+    newer = whole.with_name("20990101T000000Z-newer-000000")
+    newer.mkdir()
+    (newer / "trials.jsonl").write_text(json.dumps({"schema": 99}) + "\n")
+    (newer / "resolved.json").write_text('{"schema": 99}')
+    with serving(tmp_path) as served:
+        found = served.get("/api/answer").data
+        assert found["name"] == f"{whole.parent.name}/{whole.name}"
+        assert len(found["sweeps"]) == 2
+        asked = served.get(f"/api/answer?sweep={quote(found['sweeps'][0])}")
+        assert asked.status == 422
+        assert "schema 99" in asked.data["error"]["what"]
+
+
+def test_an_answer_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = make(tmp_path, Shape(repeats=1, with_files=False))
+    asked: list[str] = []
+
+    async def counted(self: HelperProcess, about: str, **details: Any) -> bytes:
+        asked.append(about)
+        made = sweep_answer(Path(details["sweep"])) if about == "answer" else {}
+        return json.dumps(made).encode()
+
+    monkeypatch.setattr(HelperProcess, "ask", counted)
+    with serving(tmp_path) as served:
+        before = served.get("/api/answer").data
+        assert served.get("/api/answer").data == before
+        assert asked.count("answer") == 1
+        lines = (path / "trials.jsonl").read_text().splitlines(keepends=True)
+        (path / "trials.jsonl").write_text("".join(lines[:-1]))
+        assert served.get("/api/answer").data["done"] == before["done"] - 1
+        assert asked.count("answer") == 2
+
+
+@pytest.mark.process
+def test_every_module_of_the_page_is_asked_for_at_once(served: Served):
+    """Modules that import each other would else arrive one after the other, and the paint late."""
+    page = served.get("/").body.decode()
+    asked = set(re.findall(r'(?:modulepreload" href|script src)="js/([a-z_]+\.js)"', page))
+    assert asked == {path.name for path in (STATIC / "js").glob("*.js")}

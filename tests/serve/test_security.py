@@ -10,7 +10,7 @@ import pytest
 from serving import TOKEN, Served, page_sweep_of
 from starlette.routing import Mount, Route
 
-from edgebench.serve.app import STATIC, is_loopback, knows_host, make_app
+from edgebench.serve.app import STATIC, knows_host, make_app
 
 FILES = [
     path
@@ -118,14 +118,6 @@ def test_no_route_opens_without_the_token(with_sweep: Served, method: str, path:
     for word in ("Bearer", "token"):
         answer = ask(with_sweep, method, path, Authorization=f"{word} {TOKEN}")
         assert answer.status in (200, 422)
-
-
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("lan", False)],
-)
-def test_what_is_loopback(host: str, loopback: bool):
-    assert is_loopback(host) is loopback
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

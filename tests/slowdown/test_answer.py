@@ -14,7 +14,13 @@ from edgebench.boards import parse_storage
 from edgebench.results.miss_curve import MissCurve as Counted
 from edgebench.results.miss_curve import MissPoint
 from edgebench.results.times import Ratio, Spread
-from edgebench.slowdown.answer import Answer, MeasuredLimit, WorkloadAnswers, killed_for_memory
+from edgebench.slowdown.answer import (
+    Answer,
+    MeasuredLimit,
+    PhaseTime,
+    WorkloadAnswers,
+    killed_for_memory,
+)
 from edgebench.slowdown.computed import Computed, ComputedPhase, Room
 from edgebench.slowdown.curves import CannotPredictError, Curve
 from edgebench.slowdown.prediction import Predictor, QueriedWorkload
@@ -57,6 +63,12 @@ def answers(room: Room | None = None) -> WorkloadAnswers:
     return WorkloadAnswers((asked,), measured(), 100.0 * MIB, room, not_computed)
 
 
+def total_of(found: Answer) -> PhaseTime:
+    total = found.phase("total")
+    assert total
+    return total
+
+
 def answer(size: float, label: str = "") -> Answer:
     return answers().at(size * MIB, label)
 
@@ -64,8 +76,7 @@ def answer(size: float, label: str = "") -> Answer:
 @pytest.mark.parametrize(("size", "slowdown"), [(50, 26.0), (60.1, 1.43), (80, 1.01)])
 def test_what_was_measured_is_not_predicted(size: float, slowdown: float) -> None:
     found = answer(size)
-    total = found.phase("total")
-    assert total is not None
+    total = total_of(found)
     assert (found.source, total.slowdown) == (Source.MEASURED, slowdown)
     assert total.slowdown_high == pytest.approx(slowdown * 1.1)
     assert found.finished == TRIED[round(size)][0]
@@ -90,9 +101,7 @@ def test_repeats_are_the_interval_where_no_ratio_is_known() -> None:
     bare = replace(made._limited[2], ratios={}, times_s={"total": Spread(6.0, 4.8, 7.2, 3)})
     once = replace(made._limited[3], ratios={}, times_s={"total": Spread(6.0, 6.0, 6.0, 1)})
     made._limited[2:] = [bare, once]
-    time, alone = (made.at(size * MIB).phase("total") for size in (60, 80))
-    assert time is not None
-    assert alone is not None
+    time, alone = (total_of(made.at(size * MIB)) for size in (60, 80))
     ends = (time.low_s, time.high_s, time.slowdown_low, time.slowdown_high)
     assert (time.seconds, time.slowdown, *ends) == pytest.approx((6.0, 3.0, 4.8, 7.2, 2.4, 3.6))
     assert (alone.low_s, alone.high_s, alone.slowdown_low, alone.slowdown_high) == (None,) * 4
@@ -108,8 +117,7 @@ def test_kills_are_for_memory_below_the_tightest_limit_that_finished() -> None:
 def test_at_a_cliff_without_points_the_answer_is_both_sides() -> None:
     """1.43 or 26 times, between 50 and 60 MiB: no middle that no trial would take."""
     found = answer(55)
-    total = found.phase("total")
-    assert total is not None
+    total = total_of(found)
     assert (found.source, found.tighter_bytes, found.wider_bytes) == (
         *(Source.BETWEEN, 50 * MIB, 60 * MIB),
     )
@@ -119,8 +127,7 @@ def test_at_a_cliff_without_points_the_answer_is_both_sides() -> None:
 
 def test_between_limits_that_are_alike_the_neighbours_bound() -> None:
     found = answer(70)
-    total = found.phase("total")
-    assert total is not None
+    total = total_of(found)
     assert total.slowdown is not None
     assert found.source is Source.BETWEEN
     assert 1.01 < total.slowdown < 1.43
@@ -132,8 +139,7 @@ def test_above_all_that_a_free_trial_used_nothing_is_slower() -> None:
     """A limit that is never met slows nothing."""
     made = answers()
     made._measured[-1] = replace(made._measured[-1], peak_bytes=131 * MIB)  # type: ignore[index]
-    total = made.at(132 * MIB).phase("total")
-    assert total is not None
+    total = total_of(made.at(132 * MIB))
     assert (total.seconds, total.slowdown) == (1.0, 1.0)
 
 
@@ -142,8 +148,7 @@ def test_below_the_tightest_limit_seconds_are_a_lower_bound() -> None:
     tight._limited[:] = [one for one in tight._limited if one.finished]
     tight._measured = [one for one in tight._measured if one.finished]
     found = tight.at(45 * MIB)
-    total = found.phase("total")
-    assert total is not None
+    total = total_of(found)
     assert (total.at_least, total.seconds, found.outcome) == (True, 26.0, "ok")
 
 
@@ -209,12 +214,11 @@ def test_counted_bytes_tell_of_another_storage() -> None:
 def test_counted_bytes_tell_where_the_cliff_is() -> None:
     """Between 100 and 400 MiB nothing was timed, but at 200 MiB nothing is read again."""
     asked = curve({100: 22.0, 380: 4.0})
-    spread = {100: 22.0, 380: 4.0}
+    times = {100: 22.0, 380: 4.0}
+    spreads = {mib: {"total": Spread(s, s, s, 1)} for mib, s in times.items()}
     limits = [
-        MeasuredLimit(
-            f"{mib}M", mib * MIB, 1, 1, "", {"total": Spread(s, s, s, 1)}, {"total": Ratio(s / 4)}
-        )
-        for mib, s in spread.items()
+        MeasuredLimit(f"{mib}M", mib * MIB, 1, 1, "", spreads[mib], {"total": Ratio(s / 4)})
+        for mib, s in times.items()
     ]
     known = {("None", "w"): limits}
     said = counted({100: 900, 190: 0, 380: 0})

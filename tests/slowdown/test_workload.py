@@ -11,7 +11,6 @@ from made_workloads import MIB, WEIGHTS, curve, device, rows
 
 from edgebench.errors import ResultsError
 from edgebench.slowdown.computed import (
-    Room,
     layers_of,
     mapped_bytes,
     needs_of_others,
@@ -100,14 +99,6 @@ def test_time_of_a_network_that_never_ran() -> None:
     assert min(rates) <= said <= max(rates)
     with pytest.raises(CannotPredictError, match="no unlimited trial"):
         seconds_of_others(asked, "start", device(ran))
-
-
-def test_a_margin_on_both_sides_of_the_need() -> None:
-    """A need of 200 MiB beside 50 of swap, known to 3 %: 156 is enough, 144 is not."""
-    room = Room(200.0 * MIB, 50.0 * MIB, 0.03)
-    assert [room.finishes(mib * MIB) for mib in (157, 150, 143)] == [True, None, False]
-    assert room.least_bytes == 150 * MIB
-    assert Room(200.0 * MIB, 900.0 * MIB, 0.03).least_bytes == 0
 
 
 def test_mapped_weights_need_no_swap() -> None:
