@@ -4,11 +4,6 @@ In the cache of weights each network has a folder, with one file for each part. 
 random weights from a seed, which don't compress: zeros would flatter zram. Their scale keeps the
 activations finite. Whatever a constructor computes (index tables) is kept. Other networks have the
 weights of their own constructor, and any may have those of a checkpoint.
-
-Weights may have fewer bits in memory than in their files. ``bfloat16`` and ``float16``: all
-numbers. ``int8``: the weights of linear layers are integers of one byte (dynamic quantisation),
-with a scale for each output. Activations become integers in each execution, by the range that each
-input has then. PyTorch's own tensors of such numbers are deprecated; its product of integers stays.
 """
 
 from __future__ import annotations
@@ -22,10 +17,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from torch import nn
 from torch.utils._pytree import tree_map_only
 
 from edgebench.errors import WorkloadError
@@ -49,6 +43,8 @@ from edgebench.layers.network import (
     SharedFile,
     map_sample,
     named_tensors,
+    some_values,
+    tensor_bytes,
 )
 from edgebench.layers.references import ADMISSION, GENERATE, INT8, STREAM, refuse_changed_files
 from edgebench.layers.schedules import (
@@ -63,16 +59,16 @@ from edgebench.layers.schedules import (
     Spans,
 )
 from edgebench.layers.sources import NetworkSource, empty_network, network_source, seeded_network
-from edgebench.layers.stream import Stream
+from edgebench.layers.stream import MemoryRoom, Stream, can_swap
 from edgebench.layers.tensor_files import (
     LOADERS,
-    Tensors,
-    copy,
-    in_own_mapping,
+    int8_loader,
+    loaded_bytes,
     loader_in,
     map_file,
     map_read_only,
     read_checkpoint,
+    with_int8,
     write_tensors,
 )
 from edgebench.safe_files import created, make_folder, remove_folder, rename, write
@@ -346,67 +342,8 @@ def _sizes(rows: list[LayerTableRow], network: ExaminedNetwork) -> dict[str, Any
     }
 
 
-_LARGEST = 127
-
-
-class Int8Linear(nn.Module):
-    """In place of a linear layer, with the same names of tensors; ``scale`` comes with the weight.
-
-    A weight that is tied to another layer's stays as it is.
-    """
-
-    scale: torch.Tensor
-
-    def __init__(self, linear: nn.Linear) -> None:
-        super().__init__()
-        self.weight, self.bias = linear.weight, linear.bias
-        # Registered, so that it goes with the weight: they share one mapping.
-        self.register_buffer("scale", torch.empty(linear.out_features, device="meta"))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """As a linear layer's."""
-        if self.weight.dtype is not torch.int8:
-            return nn.functional.linear(x, self.weight, self.bias)
-        rows = x.reshape(-1, x.shape[-1])
-        integers, scales = _in_bytes(rows)
-        outputs = torch._int_mm(integers, self.weight.t()).to(x.dtype) * scales * self.scale
-        if self.bias is not None:
-            outputs += self.bias
-        return outputs.reshape(*x.shape[:-1], -1)
-
-
-def with_int8(model: nn.Module) -> nn.Module:
-    """Replace the network's linear layers, but not those of a derived class."""
-    replaced: dict[nn.Module, Int8Linear] = {}
-    for name, module in list(model.named_modules(remove_duplicate=False)):
-        if name and type(module) is nn.Linear:
-            model.set_submodule(name, replaced.setdefault(module, Int8Linear(module)))
-    return model
-
-
-def int8_loader(model: nn.Module, files: Mapping[str, Path]) -> Callable[[Path], Tensors]:
-    """Return a loader that makes bytes of linear layers' weights; ``files``: part → its file."""
-    linear = {name for name, module in model.named_modules() if isinstance(module, Int8Linear)}
-    converted = {file for part, file in files.items() if part in linear}
-
-    def load(path: Path) -> Tensors:
-        if path not in converted:
-            return copy(path)
-        tensors = map_file(path)
-        # A tied weight is in another file.
-        if "weight" in tensors:
-            tensors["weight"], scales = _in_bytes(tensors["weight"])
-            tensors["scale"] = scales.reshape(-1)
-        return in_own_mapping(tensors, {name: tensor.dtype for name, tensor in tensors.items()})
-
-    return load
-
-
-def _in_bytes(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    scales = rows.abs().amax(1, keepdim=True).clamp(min=torch.finfo(rows.dtype).tiny) / _LARGEST
-    return (rows / scales).round().to(torch.int8), scales
-
-
+#: Numbers of the outputs that a trial keeps.
+_VALUES = 16
 SCHEDULES: dict[str, type[Schedule]] = {
     "linear": Linear,
     "bulk": Bulk,
@@ -485,3 +422,64 @@ def _layered(
         network_cut = cut_of(source, model, sample)
     files, shared = weight_files(folder), shared_files(folder)
     return LayeredNetwork(name, model, network_cut, files, loader, shared), sample
+
+
+class RoundsRecorder(Spans, Protocol):
+    """What rounds tell a worker's recorder beside spans."""
+
+    def note(self, **data: Any) -> None:
+        """Record anything else worth keeping."""
+
+    def gauge(self, name: str, read: Callable[[], int]) -> None:
+        """Have a strategy read this figure too, bytes."""
+
+    def free_bytes(self, limit_bytes: int | None) -> int | None:
+        """Subtract what is in use now from a limit."""
+
+
+class PipelineRounds:
+    """Rounds of a worker that load and execute a pipeline.
+
+    Args:
+        settings: as of :func:`build_pipeline`; ``limit_bytes``, ``swaps``.
+        recorder: of the worker.
+        accelerator: as of :func:`build_pipeline`.
+        after_round: called at the end of each round, within its time.
+
+    Raises:
+        WorkloadError: as :func:`build_pipeline`.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        recorder: RoundsRecorder,
+        accelerator: Accelerator | None,
+        after_round: Callable[[], None],
+    ) -> None:
+        recorder.gauge("weights_bytes", loaded_bytes)
+        limit = settings.get("limit_bytes")
+        if settings["schedule"] == ADMISSION:
+            free = recorder.free_bytes(limit)
+            recorder.note(free_bytes=free)
+            settings = {**settings, "free_bytes": free}
+        self._pipeline = build_pipeline(settings, recorder, accelerator)
+        self._recorder = recorder
+        self._values: list[float | None] = []
+        schedule = self._pipeline.schedule
+        schedule.after_round = after_round
+        if isinstance(schedule, Stream):
+            swaps = bool(settings.get("swaps")) and can_swap()
+            schedule.room = MemoryRoom(limit, swaps, lambda: recorder.free_bytes(limit))
+        if isinstance(schedule, Generate):
+            recorder.gauge("key_value_cache_bytes", schedule.cache_bytes)
+
+    def run(self, number: int) -> list[bytes]:
+        """Run one round; returns the bytes of each network's output."""
+        outputs = self._pipeline.schedule.run(self._pipeline.inputs, number)
+        self._values = some_values(outputs, _VALUES)
+        return [b"".join(tensor_bytes(output)) for output in outputs]
+
+    def close(self) -> None:
+        """Note some values of the last outputs, and what the schedule keeps of all rounds."""
+        self._recorder.note(output_values=self._values, **self._pipeline.schedule.notes())

@@ -8,6 +8,11 @@ A loader makes tensors of a file. ``copy`` reads into fresh anonymous memory, wh
 swapped. ``mmap`` maps the file: clean file pages, which the kernel drops and reads again. Both give
 a file one mapping of its own. It goes back to the kernel with the last tensor in it: an allocator
 would keep freed weights for later, and unloading would free nothing.
+
+Weights may have fewer bits in memory than in their files. ``bfloat16`` and ``float16``: all
+numbers. ``int8``: the weights of linear layers are integers of one byte (dynamic quantisation),
+with a scale for each output. Activations become integers in each execution, by the range that each
+input has then. PyTorch's own tensors of such numbers are deprecated; its product of integers stays.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.disk import settle
@@ -54,6 +60,8 @@ _BOTH = mmap.PROT_READ | mmap.PROT_WRITE
 #: The mappings that still hold a tensor.
 _LIVE: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 _LIVE_LOCK = threading.Lock()
+#: Weights of one byte are from its negative to this.
+_LARGEST = 127
 #: In PyTorch's message where a file holds more than tensors.
 _PICKLED = "Weights only load failed"
 _FORMATS = "give a .safetensors file, or a .pt file that holds a state dictionary only"
@@ -198,12 +206,12 @@ def loader_in(precision: torch.dtype) -> Callable[[Path], Tensors]:
     def load(path: Path) -> Tensors:
         stored = map_file(path)
         kinds = {k: precision if t.is_floating_point() else t.dtype for k, t in stored.items()}
-        return in_own_mapping(stored, kinds)
+        return _in_own_mapping(stored, kinds)
 
     return load
 
 
-def in_own_mapping(stored: Tensors, kinds: Mapping[str, torch.dtype]) -> Tensors:
+def _in_own_mapping(stored: Tensors, kinds: Mapping[str, torch.dtype]) -> Tensors:
     """Copy tensors into one piece of memory, which the kernel gets back with the last of them."""
     sizes = {k: t.numel() * kinds[k].itemsize for k, t in stored.items()}
     places, end = dict[str, int](), 0
@@ -221,6 +229,64 @@ def in_own_mapping(stored: Tensors, kinds: Mapping[str, torch.dtype]) -> Tensors
         else:
             copies[name] = tensor.to(kind)
     return copies
+
+
+class Int8Linear(nn.Module):
+    """In place of a linear layer, with the same names of tensors; ``scale`` comes with the weight.
+
+    A weight that is tied to another layer's stays as it is.
+    """
+
+    scale: torch.Tensor
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.weight, self.bias = linear.weight, linear.bias
+        # Registered, so that it goes with the weight: they share one mapping.
+        self.register_buffer("scale", torch.empty(linear.out_features, device="meta"))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """As a linear layer's."""
+        if self.weight.dtype is not torch.int8:
+            return nn.functional.linear(x, self.weight, self.bias)
+        rows = x.reshape(-1, x.shape[-1])
+        integers, scales = _in_bytes(rows)
+        outputs = torch._int_mm(integers, self.weight.t()).to(x.dtype) * scales * self.scale
+        if self.bias is not None:
+            outputs += self.bias
+        return outputs.reshape(*x.shape[:-1], -1)
+
+
+def with_int8(model: nn.Module) -> nn.Module:
+    """Replace the network's linear layers, but not those of a derived class."""
+    replaced: dict[nn.Module, Int8Linear] = {}
+    for name, module in list(model.named_modules(remove_duplicate=False)):
+        if name and type(module) is nn.Linear:
+            model.set_submodule(name, replaced.setdefault(module, Int8Linear(module)))
+    return model
+
+
+def int8_loader(model: nn.Module, files: Mapping[str, Path]) -> Callable[[Path], Tensors]:
+    """Return a loader that makes bytes of linear layers' weights; ``files``: part → its file."""
+    linear = {name for name, module in model.named_modules() if isinstance(module, Int8Linear)}
+    converted = {file for part, file in files.items() if part in linear}
+
+    def load(path: Path) -> Tensors:
+        if path not in converted:
+            return copy(path)
+        tensors = map_file(path)
+        # A tied weight is in another file.
+        if "weight" in tensors:
+            tensors["weight"], scales = _in_bytes(tensors["weight"])
+            tensors["scale"] = scales.reshape(-1)
+        return _in_own_mapping(tensors, {name: tensor.dtype for name, tensor in tensors.items()})
+
+    return load
+
+
+def _in_bytes(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    scales = rows.abs().amax(1, keepdim=True).clamp(min=torch.finfo(rows.dtype).tiny) / _LARGEST
+    return (rows / scales).round().to(torch.int8), scales
 
 
 def read_checkpoint(path: Path) -> dict[str, torch.Tensor]:

@@ -10,9 +10,9 @@ from layers_making import SpanLog
 from torch import nn
 
 from edgebench.layers.network import some_values
-from edgebench.layers.pipeline import Int8Linear, Pipeline, build_pipeline, manifest, with_int8
+from edgebench.layers.pipeline import Pipeline, build_pipeline, manifest
 from edgebench.layers.references import INT8, WEIGHT_PRECISIONS
-from edgebench.layers.tensor_files import loaded_bytes
+from edgebench.layers.tensor_files import Int8Linear, loaded_bytes, with_int8
 from edgebench.run.advise.planner import relative_distance
 
 pytestmark = pytest.mark.torch

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from edgebench.layers.references import ADMISSION, SCHEDULES
+from edgebench.layers.references import SCHEDULES, ModelReference
 from edgebench.workloads.accelerator_phases import start_accelerator
 from edgebench.workloads.engines.engine import Engine, Rounds, note_runtime
 from edgebench.workloads.memory_settings import heap_trimmer
-
-if TYPE_CHECKING:
-    from edgebench.layers.pipeline import Pipeline
-    from edgebench.workloads.recorder import Recorder
-
-#: Numbers of the outputs that a trial keeps.
-_VALUES = 16
+from edgebench.workloads.recorder import Recorder
 
 
 class Torch(Engine):
@@ -37,7 +31,6 @@ class Torch(Engine):
         known = networks and [name for name in networks if name not in references]
         import_torch(recorder, known, settings.get("threads"), settings.get("interop_threads"))
         if references:
-            from edgebench.layers.references import ModelReference
             from edgebench.layers.sources import network_source
 
             for reference in references.values():
@@ -48,46 +41,11 @@ class Torch(Engine):
 
     def open(self, settings: Mapping[str, Any], recorder: Recorder) -> Rounds:
         """Build the pipeline."""
-        from edgebench.layers.pipeline import build_pipeline
-        from edgebench.layers.schedules import Generate
-        from edgebench.layers.stream import MemoryRoom, Stream, can_swap
-        from edgebench.layers.tensor_files import loaded_bytes
+        from edgebench.layers.pipeline import PipelineRounds
 
-        recorder.gauge("weights_bytes", loaded_bytes)
-        limit = settings.get("limit_bytes")
-        if settings["schedule"] == ADMISSION:
-            free = recorder.free_bytes(limit)
-            recorder.note(free_bytes=free)
-            settings = {**settings, "free_bytes": free}
         follows = recorder.accelerator
-        pipeline = build_pipeline(settings, recorder, follows.accelerator if follows else None)
-        schedule = pipeline.schedule
-        schedule.after_round = heap_trimmer(settings)
-        if isinstance(schedule, Stream):
-            swaps = bool(settings.get("swaps")) and can_swap()
-            schedule.room = MemoryRoom(limit, swaps, lambda: recorder.free_bytes(limit))
-        if isinstance(schedule, Generate):
-            recorder.gauge("key_value_cache_bytes", schedule.cache_bytes)
-        return _PipelineRounds(pipeline, recorder)
-
-
-class _PipelineRounds:
-    """Rounds of a pipeline of layered networks."""
-
-    def __init__(self, pipeline: Pipeline, recorder: Recorder) -> None:
-        self._pipeline = pipeline
-        self._recorder = recorder
-        self._values: list[float | None] = []
-
-    def run(self, number: int) -> list[bytes]:
-        outputs = self._pipeline.schedule.run(self._pipeline.inputs, number)
-        from edgebench.layers.network import some_values, tensor_bytes
-
-        self._values = some_values(outputs, _VALUES)
-        return [b"".join(tensor_bytes(output)) for output in outputs]
-
-    def close(self) -> None:
-        self._recorder.note(output_values=self._values, **self._pipeline.schedule.notes())
+        accelerator = follows.accelerator if follows else None
+        return PipelineRounds(settings, recorder, accelerator, heap_trimmer(settings))
 
 
 def import_torch(
