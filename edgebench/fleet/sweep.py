@@ -72,11 +72,13 @@ from edgebench.results.folder import UNWRITABLE_REMEDY
 from edgebench.run.sweep.sweep import (
     PlannedSweep,
     RecordedTrials,
+    ScenarioTrials,
+    needs_demand,
     open_sweep_folder,
     planned_trials,
     unknown_demand,
 )
-from edgebench.run.sweep.trials import Progress, ScenarioTrials, needs_demand, open_trial_loop
+from edgebench.run.trial.command import Progress, open_trial_loop
 from edgebench.run.trial.trial import TrialFiles
 from edgebench.safe_files import (
     make_own_folder,

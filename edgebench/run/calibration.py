@@ -30,7 +30,7 @@ from edgebench.measures.machine.system_files import (
 from edgebench.processes import cache_folder, caller_identity
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.sweep.sweep import SweepOptions, run_sweep
-from edgebench.run.sweep.trials import Progress, TrialLoop, open_trial_loop
+from edgebench.run.trial.command import Progress, TrialLoop, open_trial_loop
 from edgebench.run.trial.controllers import ROOM
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import swap_areas
@@ -183,9 +183,14 @@ class Blocks:
                 )
                 for number, point in enumerate(points, start=len(self.records) + 1)
             )  # fmt: skip
-            self.loop.run(requests, self.make, lambda made: self.records.append(_finished(made)))
+            self.loop.run(requests, self._keep)
             took_s = time.monotonic() - since
             self.blocks += 1
+
+    def _keep(self, request: TrialRequest) -> TrialRecord:
+        record = _finished(self.make(request))
+        self.records.append(record)
+        return record
 
     def make(self, request: TrialRequest) -> TrialRecord:
         """Make a trial; again, but not for ever, if the kernel killed it though swap was free."""

@@ -40,7 +40,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     }
     folder = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("edgebench.run.sweep.trials.why_no_cuda", lambda: None)
+        patched.setattr("edgebench.run.sweep.sweep.why_no_cuda", lambda: None)
         return load(run_sweep(scenario_of(tables), SweepOptions(folder, "test"), Quiet()).folder)
 
 

@@ -16,7 +16,7 @@ from scenario_making import COMMAND, CONVOLUTION, INFERENCE, TRAINING, load_text
 from edgebench.boards import find_board
 from edgebench.errors import MachineError, ScenarioError
 from edgebench.records import LimitSetting
-from edgebench.run.sweep.trials import need_accelerators
+from edgebench.run.sweep.sweep import need_accelerators
 from edgebench.scenario.limits import LimitAxes, MemoryRange
 from edgebench.scenario.points import points, points_digest
 from edgebench.scenario.preview import preview, this_machine

@@ -39,8 +39,7 @@ from edgebench.run.search.search import (
     pace_of_rounds,
 )
 from edgebench.run.sweep.sweep import SweepOptions, planned_trials, run_sweep
-from edgebench.run.sweep.trials import Progress
-from edgebench.run.trial.command import check_command
+from edgebench.run.trial.command import Progress, check_command
 from edgebench.scenario.limits import GRID
 from edgebench.scenario.new_scenario import tried_scenario
 from edgebench.scenario.points import Point, libraries, points

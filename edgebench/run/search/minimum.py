@@ -27,8 +27,7 @@ from edgebench.run.search.search import (
     whole_s,
 )
 from edgebench.run.sweep.sweep import SweepOptions, planned_trials, run_sweep
-from edgebench.run.sweep.trials import Progress
-from edgebench.run.trial.command import check_command, command_words
+from edgebench.run.trial.command import Progress, check_command, command_words
 from edgebench.run.trial.process import NO_LINE, UNBUFFERED
 from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS, PROGRAM_KEYS
 from edgebench.scenario.new_scenario import tried_scenario

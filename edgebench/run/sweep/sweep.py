@@ -6,8 +6,8 @@ import contextlib
 import itertools
 import stat
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,35 +15,200 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import to_builtins
 
-from edgebench.errors import CgroupError, MachineError, ResultsError
-from edgebench.measures.machine.environment import device_name
-from edgebench.processes import find_program
+from edgebench.boards import parse_storage
+from edgebench.cgroups.parent import refused_limit
+from edgebench.errors import CgroupError, MachineError, ResultsError, UnsafePathError
+from edgebench.installation import need
+from edgebench.layers.references import CUDA
+from edgebench.measures.machine.environment import capture, device_name
+from edgebench.measures.machine.system_files import why_no_cuda
+from edgebench.measures.strategies import with_own_trial
+from edgebench.processes import cache_folder, find_program
 from edgebench.records import FINAL_OUTCOMES, Outcome, TrialRecord
 from edgebench.results.folder import ResultsFolder, find_sweep
 from edgebench.results.layout import DAMAGED_REMEDY, ENVIRONMENT, RESOLVED, read_json
 from edgebench.results.live_file import remove_live_trial
 from edgebench.results.sweep_reader import read_sweep
 from edgebench.results.workload_key import workload_label
-from edgebench.run.sweep.trials import (
-    Progress,
-    ScenarioTrials,
-    TrialLoop,
-    needs_demand,
-    open_trial_loop,
-)
-from edgebench.run.trial.record import TrialRequest
-from edgebench.run.trial.trial import TrialFiles
+from edgebench.run.trial.command import Progress, TrialLoop, open_trial_loop
+from edgebench.run.trial.record import TrialRequest, unmade_record
+from edgebench.run.trial.session import weights_of
+from edgebench.run.trial.trial import TrialFiles, run_trials
+from edgebench.run.walk.walk import WalkedLimits, workload_points
 from edgebench.safe_files import real_path, walk
 from edgebench.scenario.points import (
     PlannedTrial,
     Planner,
     Point,
+    asked_sizes,
     demand_of,
+    libraries,
+    limits_of,
     planner_of,
     points,
     points_digest,
+    runtime_of,
 )
 from edgebench.scenario.scenario import Scenario
+from edgebench.workloads.engines.engine import TORCH
+from edgebench.workloads.preparation import (
+    code_of_trainings,
+    prepare_files,
+    prepare_networks,
+)
+
+
+class ScenarioTrials:
+    """The trials of a scenario's points in one session.
+
+    ``manifest``: the networks' weights and layer tables on this machine. ``unavailable``: strategy
+    → why it can't be used here; it is left out.
+
+    Raises:
+        MachineError: a library, swap or a storage speed that a point asks for is not to be had.
+        WorkloadError: a network or a checkpoint is missing.
+    """
+
+    def __init__(self, scenario: Scenario, points: Mapping[str, Point], loop: TrialLoop) -> None:
+        self._scenario, self._points, self._loop = scenario, points, loop
+        session = loop.session
+        need(*{name for one in points.values() for name in libraries(one.settings)})
+        need_accelerators(points.values())
+        if refused := refused_limit(session.setup.parent.version, asked_sizes(points.values())):
+            raise refused
+        # Each kind of swap once, so that a missing one is reported before the sweep.
+        kinds = {
+            (p.limits.swap_kind, p.limits.swap_bytes)
+            for p in points.values()
+            if not parse_storage(p.limits.storage).ram
+        }
+        for kind, size in sorted(kinds, key=str):
+            session.swap.use(kind, size)
+        reasons = {name: with_own_trial()[name].unavailable() for name in scenario.strategies}
+        self.unavailable = {name: reason for name, reason in reasons.items() if reason}
+        for name, reason in self.unavailable.items():
+            loop.progress.stage(f"strategy {name} is left out: {reason}")
+        self.manifest = self._network_manifest()
+        session.reserve_ram_disk(points.values(), self.manifest)
+        session.prove_storage(points.values(), self.manifest, loop.progress.stage)
+
+    def _network_manifest(self) -> dict[str, Any]:
+        """Return networks' folders and layer tables, and the versions that made them, if any.
+
+        Of trainings the user's own code: ``code``, file → digest, and ``content``, a hash of it.
+        """
+        scenario, identity = self._scenario, self._loop.session.setup.identity
+        stage = self._loop.progress.stage
+        every = [point.settings for point in self._points.values()]
+        if own := [one for one in every if one["kind"] == "training" and "references" in one]:
+            stage("your own code")
+            return code_of_trainings(own, identity=identity)
+        running = [settings for settings in every if settings.get("networks")]
+        networks = sorted({name for settings in running for name in settings["networks"]})
+        if not networks:
+            return {}
+        stage(f"weights and layer tables of {', '.join(networks)}")
+        files, cache, first = scenario.network_files(), cache_folder(identity), running[0]
+        made: dict[str, Any] = {"networks": {}, "versions": {}}
+        if known := [name for name in networks if name not in files]:
+            made = prepare_networks(
+                known,
+                cache=cache,
+                seed=scenario.seed,
+                checkpoints=first.get("checkpoint") or {},
+                image=first.get("image"),
+                references=ChainMap(*(settings.get("references", {}) for settings in running)),
+                described=first.get("input"),
+                prompt=first.get("prompt"),
+                identity=identity,
+            )
+        if files:
+            also = prepare_files(files, running, cache=cache, identity=identity)
+            made = {key: {**made[key], **also[key]} for key in made}
+        return made
+
+    def environment(self) -> dict[str, Any]:
+        """Where the trials run, as it is now."""
+        kept = self.manifest.get("networks", {}).values()
+        weights = next((Path(one["folder"]) for one in kept if one.get("folder")), None)
+        return capture(self._loop.session.setup.parent.describe, weights=weights)
+
+    def warm(self) -> None:
+        """Import the runtimes once; what is a command has none.
+
+        What made the networks ready has imported torch already.
+        """
+        if any(point.settings["kind"] != "command" for point in self._points.values()):
+            runtimes = {runtime_of(p.settings) for p in self._points.values()}
+            for engine in sorted(runtimes - {TORCH} & self.manifest.get("versions", {}).keys()):
+                self._loop.warm(engine)
+
+    def request(
+        self, planned: PlannedTrial, demand_bytes: int, records: Sequence[TrialRecord] = ()
+    ) -> TrialRequest:
+        """Return a planned trial, ready to be made.
+
+        Args:
+            planned: the trial.
+            demand_bytes: what shares are of; 0 where the trial has none.
+            records: what a walk goes by: at least the sweep's of its workload, so far.
+        """
+        point = self._points[planned.point_id]
+        own_s = self._scenario.memory.timeout_s if planned.strategy else planned.timeout_s
+        walked = None
+        if planned.walk:
+            own = workload_points(point, list(self._points.values()))
+            points = own[:1] if planned.unlimited else own
+            target, moved = self._scenario.limits.knee_target, self._loop.progress.moved
+            walked = WalkedLimits(points, demand_bytes, target, moved=moved)
+            if not planned.unlimited:
+                again = planned.repeat >= self._scenario.repeats
+                walked = walked.after(records, again=again)
+        return TrialRequest(
+            trial=planned.trial,
+            point=point.id,
+            block=planned.block,
+            repeat=planned.repeat,
+            settings=point.settings,
+            limits=limits_of(point, demand_bytes),
+            timeout_s=self._scenario.timeout_s if own_s is None else own_s,
+            weights=self._loop.session.setup.storage.weights(
+                weights_of(point.settings, self.manifest), point.limits.storage
+            ),
+            code=self.manifest.get("code", {}),
+            strategy=planned.strategy,
+            dump_every_bytes=self._scenario.memory.dump_every_bytes,
+            walk=walked,
+        )
+
+    def make(self, request: TrialRequest, files: TrialFiles) -> list[TrialRecord]:
+        """Make a trial: its record, and those of further limits that its walk visited."""
+        session = self._loop.session
+        limits = request.limits
+        session.setup.storage.use(limits.swap_kind, limits.swap_bytes, limits.storage)
+        if request.strategy in self.unavailable:
+            return [unmade_record(request, "failed", self.unavailable[request.strategy])]
+        try:
+            return run_trials(session.setup, request, files)
+        except (MachineError, UnsafePathError, OSError) as error:
+            return [unmade_record(request, "harness-error", str(error))]
+
+
+def need_accelerators(points: Iterable[Point]) -> None:
+    """Check that what computes is there, before work that would be lost without it.
+
+    Raises:
+        MachineError: this torch has no CUDA, or there is no GPU.
+    """
+    if any(one.settings.get("accelerator") == CUDA for one in points) and (why := why_no_cuda()):
+        raise MachineError(why[0], remedy=why[1])
+
+
+def needs_demand(planned: PlannedTrial, points: Mapping[str, Point]) -> bool:
+    """Whether a trial's limit, or one that its walk visits, is a share of the demand."""
+    point = points[planned.point_id]
+    visited = workload_points(point, list(points.values())) if planned.walk else (point,)
+    return any(point.needs_demand for point in visited)
 
 
 class RecordedTrial(NamedTuple):
@@ -123,15 +288,6 @@ class PlannedSweep:
             contents["points"] = points_digest(self.points)
         return self.scenario.fingerprint(contents)
 
-    def resolved(self) -> dict[str, Any]:
-        """Return what its folder says of it."""
-        return {
-            "fingerprint": self.fingerprint,
-            "scenario": self.scenario.model_dump(mode="json"),
-            "points": [to_builtins(point) for point in self.points],
-            "plan": [asdict(planned) for planned in self.planner.first()],
-        }
-
 
 def planned_trials(
     plan: object,
@@ -189,9 +345,15 @@ def open_sweep_folder(
         folder = ResultsFolder.open(found)
         folder.repair()
         return folder
-    resolved, manifest = sweep.resolved(), dict(sweep.manifest)
-    name, text = sweep.scenario.name, sweep.scenario.text
-    return ResultsFolder.create(root, device, name, text, resolved, environment(), manifest)
+    scenario, manifest = sweep.scenario, dict(sweep.manifest)
+    resolved = {
+        "fingerprint": sweep.fingerprint,
+        "scenario": scenario.model_dump(mode="json"),
+        "points": [to_builtins(point) for point in sweep.points],
+        "plan": [asdict(planned) for planned in sweep.planner.first()],
+    }
+    about = scenario.name, scenario.text, resolved, environment(), manifest
+    return ResultsFolder.create(root, device, *about)
 
 
 @dataclass(frozen=True)
@@ -205,11 +367,6 @@ class SweepOptions:
     device: str | None = None
     fresh: bool = False
     again: bool = False
-
-    @property
-    def device_folder(self) -> str:
-        """The device's name in the results folder."""
-        return self.device or device_name()
 
 
 @dataclass(frozen=True)
@@ -250,19 +407,18 @@ def run_sweep(
         is_again = options.again and not options.fresh
         if is_again and (shown := _finished(planned, options, progress)):
             return shown
+        device = options.device or device_name()
         folder = open_sweep_folder(
-            planned,
-            options.results,
-            options.device_folder,
-            trials.environment,
-            fresh=options.fresh,
+            planned, options.results, device, trials.environment, fresh=options.fresh
         )
         sweep = SweepUnderWay(planned, trials, loop, folder, is_search=planner is not None)
         try:
             sweep.run()
         finally:
-            sweep.close()
-    return sweep.summary(time.monotonic() - began)
+            remove_live_trial(folder.live_path)
+            folder.close()
+    outcomes, wall_s = sweep.recorded.outcomes(), time.monotonic() - began
+    return SweepSummary(folder.path, sum(outcomes.values()), outcomes, len(sweep.resumed), wall_s)
 
 
 def _finished(
@@ -273,7 +429,7 @@ def _finished(
     None: there is none, it is a day old, what it ran has changed since, or the planner wants
     further trials of it. An unfinished sweep that is newer comes first: it is continued instead.
     """
-    root, device = options.results, options.device_folder
+    root, device = options.results, options.device or device_name()
     folder = find_sweep(root, device, sweep.fingerprint, finished=True)
     unfinished = find_sweep(root, device, sweep.fingerprint)
     if folder is None or (unfinished and unfinished.name > folder.name):
@@ -314,74 +470,54 @@ class SweepUnderWay:
         self._is_search = is_search
         strategies = sweep.scenario.strategies
         self.plan = planned_trials(folder.plan(), folder.path, self._points, strategies)
-        #: Trial → records of the further limits that its walk visited, until they are kept.
-        self._further: dict[str, list[TrialRecord]] = {}
-        self._trials = RecordedTrials()
+        self.recorded = RecordedTrials()
         for record in folder.records():
-            self._trials.add(record)
+            self.recorded.add(record)
             self._session.setup.files.add(record.files.paths if record.files else ())
         #: Trials that an earlier start made; the limits that a walk visited are none.
         self.resumed = folder.finished_trials() & {planned.trial for planned in self.plan}
 
-    @property
-    def path(self) -> Path:
-        """The folder."""
-        return self._folder.path
-
     def run(self) -> None:
-        """Every trial not finished yet, in the plan's order."""
-        self._progress.begin(self.path, len(self.plan), len(self.resumed))
+        """Make every trial that is not finished yet, in the plan's order."""
+        self._progress.begin(self._folder.path, len(self.plan), len(self.resumed))
         left = [planned for planned in self.plan if planned.trial not in self.resumed]
         if left:
             self._scenario_trials.warm()
-        self._loop.run(map(self._request, left), self._trial, self._keep)
-        while further := self._planner.further(self.plan, self._records()):
+        self._loop.run(map(self._request, left), self._make)
+        while further := self._planner.further(
+            self.plan, {record.trial: record for record in self._folder.records()}
+        ):
             self.plan += further
             self._folder.replan([asdict(planned) for planned in self.plan])
             self._progress.planned(len(self.plan))
-            self._loop.run(map(self._request, further), self._trial, self._keep)
+            self._loop.run(map(self._request, further), self._make)
         # What the harness could not make, the next start makes.
         if self._folder.finished_trials() >= {planned.trial for planned in self.plan}:
             self._finish()
-
-    def _records(self) -> dict[str, TrialRecord]:
-        return {record.trial: record for record in self._folder.records()}
 
     def _finish(self) -> None:
         """Mark the sweep complete."""
         # Before the mark: nobody comes back to a complete sweep to take it down.
         remove_live_trial(self._folder.live_path)
-        self._folder.finish({"trials": len(self.plan), "outcomes": self._trials.outcomes()})
-
-    def _keep(self, record: TrialRecord) -> None:
-        further = self._further.pop(record.trial, [])
-        self._folder.append(record, *further)
-        for one in (record, *further):
-            self._trials.add(one)
-        if self._is_search and record.outcome == "harness-error":
-            # Else the next trial would be the same one, for ever.
-            raise MachineError(
-                f"trial {record.trial} could not be made: {record.reason}",
-                where=str(self.path),
-                remedy="correct that, and type the same again: finished trials are kept",
-            )
+        self._folder.finish({"trials": len(self.plan), "outcomes": self.recorded.outcomes()})
 
     def _request(self, planned: PlannedTrial) -> TrialRequest:
         point = self._points[planned.point_id]
         demand = 0
         if needs_demand(planned, self._points):
             # Of the same settings, from their first unlimited trial that finished.
-            found = demand_of(point, self._points, self.plan, self._trials)
+            found = demand_of(point, self._points, self.plan, self.recorded)
             if found is None:
                 if all(one.outcome in FINAL_OUTCOMES for one in self._folder.records()):
                     # No later start of this sweep could tell it: that one begins anew.
                     self._finish()
-                raise unknown_demand(point, self.path)
+                raise unknown_demand(point, self._folder.path)
             demand = found
         records = self._folder.records() if planned.walk else ()
         return self._scenario_trials.request(planned, demand, records)
 
-    def _trial(self, request: TrialRequest) -> TrialRecord:
+    def _make(self, request: TrialRequest) -> TrialRecord:
+        """Make a trial and keep its records; return the first."""
         files = TrialFiles(
             samples=self._folder.samples_path(request.trial),
             events=self._folder.events_path(request.trial),
@@ -390,20 +526,18 @@ class SweepUnderWay:
             reading=self._folder.reading_path(request.trial),
             live=self._folder.live_path,
         )
-        record, *further = self._scenario_trials.make(request, files)
-        self._further[request.trial] = further
-        return record
-
-    def close(self) -> None:
-        """Release the results folder."""
-        remove_live_trial(self._folder.live_path)
-        self._folder.close()
-
-    def summary(self, wall_s: float) -> SweepSummary:
-        """Return what the sweep came to."""
-        outcomes = self._trials.outcomes()
-        trials = sum(outcomes.values())
-        return SweepSummary(self.path, trials, outcomes, len(self.resumed), wall_s)
+        records = self._scenario_trials.make(request, files)
+        self._folder.append(*records)
+        for record in records:
+            self.recorded.add(record)
+        if self._is_search and records[0].outcome == "harness-error":
+            # Else the next trial would be the same one, for ever.
+            raise MachineError(
+                f"trial {request.trial} could not be made: {records[0].reason}",
+                where=str(self._folder.path),
+                remedy="correct that, and type the same again: finished trials are kept",
+            )
+        return records[0]
 
 
 def unknown_demand(point: Point, folder: Path) -> CgroupError:

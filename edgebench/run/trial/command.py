@@ -1,4 +1,4 @@
-"""One trial of any command, without a scenario or a results folder."""
+"""Trials without a scenario or a results folder: one of any command, or several in a session."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ import stat
 import sys
 import termios
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from edgebench.boards import parse_storage
+from edgebench.cgroups.parent import check_limit
 from edgebench.errors import MachineError, UsageError, WorkloadError
 from edgebench.need import need_of
 from edgebench.processes import find_program
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.trial.process import echo_to
 from edgebench.run.trial.record import TrialRequest
-from edgebench.run.trial.session import open_session
+from edgebench.run.trial.session import Session, open_session
 from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.safe_files import created
 from edgebench.text import AS_IS, parse_duration, parse_share, parse_size, parse_swap
+from edgebench.workloads.engines.engine import TORCH
 
 #: How long a pipe's first bytes are waited for.
 _INPUT_S = 0.2
@@ -273,3 +276,69 @@ def command_words(command: str | Sequence[str]) -> list[str]:
             "the command is empty", remedy='as "python3 train.py", or ["python3", "train.py"]'
         )
     return words
+
+
+class Progress(Protocol):
+    """Gets what happens while trials run; the command line shows it."""
+
+    def stage(self, text: str) -> None:
+        """Something before or between the trials is under way."""
+
+    def begin(self, folder: Path, total: int, done: int) -> None:
+        """Begin: ``total`` trials, ``done`` finished by an earlier start."""
+
+    def trial(self, request: TrialRequest) -> None:
+        """Show that a trial starts."""
+
+    def moved(self, limits: LimitSetting) -> None:
+        """Show that a walk moved the trial's limit."""
+
+    def finished(self, record: TrialRecord) -> None:
+        """Show that a trial is recorded."""
+
+    def planned(self, total: int) -> None:
+        """Show that the records led to further trials: ``total`` is the new number of all."""
+
+
+@dataclass
+class TrialLoop:
+    """The trials of one session."""
+
+    session: Session
+    progress: Progress
+
+    def run(
+        self, requests: Iterable[TrialRequest], make: Callable[[TrialRequest], TrialRecord]
+    ) -> None:
+        """Make each trial, which also keeps its record, and show it as finished."""
+        for request in requests:
+            self.progress.trial(request)
+            self.progress.finished(make(request))
+
+    def unkept(self, request: TrialRequest) -> TrialRecord:
+        """Make a trial whose files are not kept."""
+        return run_trial(self.session.setup, request, TrialFiles.scratch(self.session.folder))
+
+    def warm(self, engine: str = TORCH) -> TrialRecord:
+        """Import the runtime once, so that no trial is charged for reading its files."""
+        self.progress.stage("warming the runtime")
+        settings = {"kind": "import", "engine": engine}
+        return self.unkept(TrialRequest("warm", "warm", 0, 0, settings, LimitSetting()))
+
+
+@contextmanager
+def open_trial_loop(
+    progress: Progress, *, interval_s: float | None, stat_interval_s: float | None
+) -> Iterator[TrialLoop]:
+    """Open a session in which memory limits are known to be enforced.
+
+    Raises:
+        CgroupError: no cgroup can be made here, or its limits are not enforced.
+        MachineError: no GNU time.
+    """
+    with open_session(interval_s=interval_s, stat_interval_s=stat_interval_s) as session:
+        for sentence in session.cleared:
+            progress.stage(f"cleaned up after an earlier sweep: {sentence}")
+        progress.stage("checking that memory limits are enforced")
+        check_limit(session.setup.parent)
+        yield TrialLoop(session, progress)
