@@ -33,7 +33,6 @@ class FakeRuntime:
         self._marks = 0
 
     def why_missing(self) -> str | None:
-        """It is there."""
         return None
 
     def open(self, limit_bytes: int | None) -> AcceleratorIdentity:
@@ -42,33 +41,23 @@ class FakeRuntime:
         return AcceleratorIdentity("made-up accelerator", TOTAL_BYTES, limit_bytes)
 
     def wait(self) -> None:
-        """Count it."""
         self.waits += 1
 
     def mark(self) -> Any:
-        """Its clock goes on at marks alone."""
         self._marks += 1
         return self._marks
 
     def seconds(self, start: Any, end: Any) -> float:
-        """By the marks between."""
         return float(end - start) * COPY_S
 
     def figures(self) -> AllocatorFigures:
-        """What was allocated; twice as much is reserved."""
         now, most = self.allocated, self.peak
         return AllocatorFigures(now, 2 * now, most, 2 * most, self.retries, self.ooms)
 
     def reset_peaks(self) -> None:
-        """At what is in use."""
         self.peak = self.allocated
 
     def allocate(self, size_bytes: int) -> None:
-        """Take memory of it.
-
-        Raises:
-            torch.cuda.OutOfMemoryError: that is more than the limit.
-        """
         if self.limit_bytes is not None and self.allocated + size_bytes > self.limit_bytes:
             self.retries += 1
             self.ooms += 1
@@ -79,5 +68,4 @@ class FakeRuntime:
         self.peak = max(self.peak, self.allocated)
 
     def free(self, size_bytes: int) -> None:
-        """Give it back."""
         self.allocated -= size_bytes

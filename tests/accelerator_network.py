@@ -17,14 +17,11 @@ accelerator.CudaRuntime = FakeRuntime  # type: ignore[assignment, misc]
 
 
 class Net(nn.Module):
-    """Class scores of images of 1 x 28 x 28."""
-
     def __init__(self) -> None:
         super().__init__()
         self.body = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Scores."""
         assert FakeRuntime.current is not None
         FakeRuntime.current.allocate(ACTIVATION_BYTES)
         scores: torch.Tensor = self.body(images)

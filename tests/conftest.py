@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
-    """The real set-up of trials."""
     from edgebench.run.trial.session import open_session
 
     with open_session() as session:
@@ -37,7 +36,6 @@ def session() -> Iterator[Session]:
 
 @functools.cache
 def why_no_cgroup() -> str | None:
-    """Why no cgroup can be made here; None if one can."""
     from edgebench.cgroups.leftovers import Ownership
     from edgebench.cgroups.parent import find_parent
 
@@ -50,19 +48,16 @@ def why_no_cgroup() -> str | None:
 
 
 def why_no_root() -> str | None:
-    """Why what only root may do can't be tested; None if it can."""
     return None if os.geteuid() == 0 else "needs root"
 
 
 def why_no_swap() -> str | None:
-    """Why no swap can be set up here; None if it can."""
     if shutil.which("mkswap", path="/sbin:/usr/sbin:/bin:/usr/bin") is None:
         return "needs mkswap (apt-get install util-linux)"
     return why_no_root()
 
 
 def why_no_gpu() -> str | None:
-    """Why nothing can be computed on a GPU here; None if it can."""
     from edgebench.measures.machine.system_files import why_no_cuda
 
     if why := why_no_cuda():
@@ -118,7 +113,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Each worker of xdist gets a cgroup of its own, and a folder for what its harnesses claim."""
     node.workerinput["cgroup"] = make_cgroup(node.gateway.id)
     node.workerinput["state"] = make_state(node.gateway.id)
     node.workerinput["groups"] = str(groups_file())
@@ -126,7 +120,6 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests of one group go to one worker."""
     return make_scheduler(config, log, groups_file())
 
 
@@ -179,7 +172,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a marked test where its need can't be met."""
     for marker, why_not in NEEDS.items():
         reason = why_not() if item.get_closest_marker(marker) else None
         if reason:

@@ -52,12 +52,9 @@ def write_groups(groups: Mapping[str, str], file: Path) -> None:
 
 
 def make_scheduler(config: pytest.Config, log: Any, file: Path) -> LoadScopeScheduling:
-    """Xdist's own, by the groups that the workers wrote down."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
-        """Gives all tests of a group to one worker."""
-
         groups: dict[str, str] | None = None
 
         def _split_scope(self, nodeid: str) -> str:

@@ -45,7 +45,6 @@ def record(limit_mib: float | None = None, *round_s: float, **values: Any) -> Tr
 
 
 def rounds(*seconds: float) -> list[PhaseSum]:
-    """Whole rounds that took so long."""
     return [PhaseSum(number, None, "round", taken) for number, taken in enumerate(seconds)]
 
 
@@ -58,7 +57,6 @@ def counts(*reads_mib: float | None, **values: Any) -> list[RoundCounts]:
 
 
 def sweep(*records: TrialRecord, name: str = "made", **values: Any) -> Sweep:
-    """A finished sweep of these trials, numbered in their order."""
     numbered = [replace(one, trial=f"{at:04d}") for at, one in enumerate(records, start=1)]
     about: dict[str, Any] = {
         "path": Path("/results/board") / name,
@@ -80,15 +78,12 @@ def repeats(limit_mib: float | None, seconds: Iterable[float], **values: Any) ->
 
 
 class EventLog:
-    """A worker's events on a clock that the test moves."""
-
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
         self.t_ns = 10**12
         self._ids = 0
 
     def start(self, phase: str, **about: Any) -> int:
-        """Begin a span and return its id."""
         self._ids += 1
         keys = {"round": None, "network": None, "layer": None, "name": None, "thread": 0}
         self.events.append(
@@ -98,7 +93,6 @@ class EventLog:
         return self._ids
 
     def end(self, span: int, seconds: float, **counted: Any) -> None:
-        """End a span so many seconds later."""
         self.t_ns += max(round(seconds * 1e9), 1)
         counters = {"peak_bytes": 9 * MIB, "cpu_ns": round(seconds * 1e9), "major_faults": 2}
         self.events.append(
@@ -107,12 +101,10 @@ class EventLog:
         )
 
     def whole(self, phase: str, seconds: float, **about: Any) -> None:
-        """A span from start to end."""
         self.end(self.start(phase, **about), seconds)
 
 
 def packed_samples(fast: np.ndarray, stat: np.ndarray) -> bytes:
-    """A trial's file of samples with these tables."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, table in (("fast", fast), ("stat", stat)):

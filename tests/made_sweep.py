@@ -30,7 +30,6 @@ class Shape:
     networks: dict[str, int] = field(default_factory=lambda: {"alexnet": 8})
     schedules: Sequence[str] = ("linear",)
     limits: Sequence[float | None] = (None, 150, 100, 75, 50)
-    labels: Sequence[str] = ()
     pipeline: bool = False
     repeats: int = 3
     rounds: int = 2
@@ -41,7 +40,6 @@ class Shape:
     b: float = 1.5
     noise: float = 0.02
     killed_below: float = 0.0
-    rounds_before_kill: int = 0
     swap_bytes: int = 2048 * MIB
     storage: str = AS_IS
     with_files: bool = True
@@ -50,9 +48,8 @@ class Shape:
 
 
 def make(root: Path, shape: Shape, device: str = "jetson-nano") -> Path:
-    """Write the sweep; its folder."""
     chance = random.Random(7)
-    labels = list(shape.labels) or ["max" if m is None else f"{m:g}M" for m in shape.limits]
+    labels = ["max" if m is None else f"{m:g}M" for m in shape.limits]
     loads = [list(shape.networks)] if shape.pipeline else [[name] for name in shape.networks]
     environment = {"device": device, "edgebench": "0.1.0", "git": {"commit": "0123456789abcdef"}}
     resolved = {"fingerprint": "f00d", "points": [], "plan": []}
@@ -72,7 +69,6 @@ def make(root: Path, shape: Shape, device: str = "jetson-nano") -> Path:
 
 
 def slowdown(shape: Shape, limit: float | None, phase: str = "load") -> float:
-    """The true slowdown of a phase at a limit in MiB."""
     if limit is None or limit >= shape.demand:
         return 1.0
     return 1 + SUFFERS[phase] * shape.a * log(shape.demand / limit) ** shape.b
@@ -171,11 +167,11 @@ def _events(
     clock = EventLog()
     for phase, seconds in (("import", 0.4), ("init", 0.05)):
         clock.end(clock.start(phase), seconds)
-    for number in range(shape.rounds_before_kill + 1 if killed else shape.rounds):
+    for number in range(1 if killed else shape.rounds):
         whole = clock.start("round", round=number)
         for name in networks:
             _network(clock, shape, chance, name, number, schedule, limit)
-        if killed and number == shape.rounds_before_kill:
+        if killed:
             clock.start("load", round=number, network=networks[0], layer=1)
             break
         clock.end(whole, 0.0)

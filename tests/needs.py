@@ -28,7 +28,6 @@ _STARTS = {
 
 
 def is_pure(item: pytest.Item) -> bool:
-    """Whether it has no mark of a need that takes time."""
     return not any(map(item.get_closest_marker, NOT_PURE))
 
 
@@ -46,7 +45,6 @@ class Guard:
         sys.addaudithook(self._hear)
 
     def watch(self, item: pytest.Item) -> None:
-        """From here on, what happens is done for this test."""
         self._test = item
         self._process = any(map(item.get_closest_marker, STARTS_PROCESSES))
         self._cgroup = any(map(item.get_closest_marker, MAKES_CGROUPS))
@@ -54,18 +52,15 @@ class Guard:
         self._refused = None
 
     def rest(self) -> None:
-        """From here on, everything is allowed."""
         self._process = self._cgroup = True
         self._test = None
 
     def require(self, marks: Sequence[str]) -> None:
-        """Fail the watched test if it lacks one of these marks."""
         missing = [m for m in marks if self._test and not self._test.get_closest_marker(m)]
         if missing:
             pytest.fail(f"mark the test with `{'`, `'.join(missing)}`", pytrace=False)
 
     def check(self) -> None:
-        """Fail the watched test if it did what it has no mark for."""
         if self._refused:
             pytest.fail(self._refused, pytrace=False)
         if loaded := sorted(self._engines & _loaded()):

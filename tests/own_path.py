@@ -12,13 +12,11 @@ import edgebench
 
 
 def python_path() -> str:
-    """``PYTHONPATH`` for it."""
     parent = str(Path(edgebench.__file__).resolve().parents[1])
     return os.pathsep.join(filter(None, [parent, os.environ.get("PYTHONPATH")]))
 
 
 def call(*words: str | Path, folder: Path | None = None, **more: str) -> CompletedProcess[str]:
-    """Run edgebench in a folder, as a person does, with more variables."""
     return subprocess.run(
         [sys.executable, "-m", "edgebench", *map(str, words)],
         cwd=folder,

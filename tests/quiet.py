@@ -4,7 +4,5 @@ from __future__ import annotations
 
 
 class Quiet:
-    """Progress that nobody sees."""
-
     def __getattr__(self, name: str) -> object:
         return lambda *_: None

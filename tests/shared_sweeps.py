@@ -10,18 +10,6 @@ A test takes the fixture ``shared_sweep`` and names the sweep::
 It gets the sweep's folder, ``<results>/<device>/<sweep>``. Tests only read it: what writes into
 it, or removes it, does so with a copy. A test carries the marks that the sweep needs (``MARKS``).
 A fixture of a module or a session may use ``shared_sweep`` too.
-
-=============  ================================================================================
-command        a small Python program, twice each: unlimited and at 130 % of its demand
-kills          the same program at 75 % of its demand and at 32 MiB, without swap: killed
-inference      LeNet, layer by layer, two rounds: unlimited, at 130 % and at 95 %
-training       LeNet on digits, two steps, unlimited: timed, and for four strategies
-pressed        a small training at 80 % with swap: timed, and for memory.stat
-walk           a small training through 150 % and 85 %, down and up, with swap
-onnx           a small ONNX file, with times of its nodes: unlimited and at 130 %
-litert         a small TFLite file
-tensorflow     a small Keras file, unlimited
-=============  ================================================================================
 """
 
 from __future__ import annotations
@@ -129,7 +117,6 @@ MARKS = {name: recipe.marks for name, recipe in _RECIPES.items()}
 
 @pytest.fixture(scope="session")
 def shared_sweep(tmp_path_factory: pytest.TempPathFactory) -> SharedSweep:
-    """Gives the folder of a sweep by its name."""
     base = tmp_path_factory.getbasetemp()
     home = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 

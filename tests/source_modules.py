@@ -13,18 +13,14 @@ _KINDS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True)
 class SourceModule:
-    """One module: its dotted name, its file and its tree."""
-
     name: str
     path: Path
     tree: ast.Module
 
     def definitions(self) -> dict[str, Definition]:
-        """The classes and functions at its top."""
         return {node.name: node for node in _top(self.tree) if isinstance(node, _KINDS)}
 
     def constants(self) -> set[str]:
-        """The names that it assigns at its top."""
         found = set()
         for node in _top(self.tree):
             targets = node.targets if isinstance(node, ast.Assign) else []
@@ -33,7 +29,6 @@ class SourceModule:
         return found
 
     def commands(self) -> set[str]:
-        """Its functions that are click commands."""
         return {
             name
             for name, node in self.definitions().items()
@@ -46,7 +41,6 @@ class SourceModule:
 
 
 def read_modules(package: Path) -> list[SourceModule]:
-    """All modules of a package and of its subpackages."""
     return [
         SourceModule(_dotted(path.relative_to(package.parent)), path, ast.parse(path.read_text()))
         for path in sorted(package.rglob("*.py"))
@@ -105,7 +99,6 @@ def _used_by(module: SourceModule, known: set[str]) -> Iterator[str]:
 
 
 def _bindings(module: SourceModule, known: set[str]) -> dict[str, str]:
-    """What each imported word stands for in the module."""
     bound = {}
     for node in ast.walk(module.tree):
         if isinstance(node, ast.ImportFrom) and node.module:

@@ -56,11 +56,9 @@ class Terminal:
                     return
 
     def type(self, keys: str) -> None:
-        """Press these keys."""
         os.write(self._ours, keys.encode())
 
     def close(self, seconds: float = 280) -> int:
-        """Its exit code, once it has ended."""
         self.read(seconds)
         os.close(self._ours)
         try:

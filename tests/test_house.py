@@ -49,7 +49,6 @@ MOST_LINES = 600
 
 
 def loaded_by(code: str) -> set[str]:
-    """The top-level modules a fresh interpreter holds after running the code."""
     code += "\nimport json, sys; print(json.dumps(sorted({n.split('.')[0] for n in sys.modules})))"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -57,14 +56,11 @@ def loaded_by(code: str) -> set[str]:
 
 
 def name_of(path: Path) -> str:
-    """A module's path below the package."""
     return str(path.relative_to(PACKAGE))
 
 
 @dataclass(frozen=True)
 class Source:
-    """What the rules ask of a module's text."""
-
     lines: int
     #: The dotted names of all that it calls, and the names of keywords of calls and classes.
     calls: frozenset[str]
@@ -84,7 +80,6 @@ def starts_unisolated(row: ast.List | ast.Tuple) -> bool:
 
 @functools.cache
 def source_of(path: Path) -> Source:
-    """A module, read once for all rules."""
     text = path.read_text()
     tree = ast.parse(text)
     nodes = list(ast.walk(tree))
@@ -100,7 +95,6 @@ def source_of(path: Path) -> Source:
 
 @pytest.mark.process
 def test_imports_keep_to_the_contracts():
-    """Each contract under [tool.importlinter] in pyproject.toml is kept."""
     code = (
         "from importlinter.cli import lint_imports as run; exit(run(no_cache=True, no_logo=True))"
     )
@@ -111,7 +105,6 @@ def test_imports_keep_to_the_contracts():
 
 @pytest.mark.process
 def test_the_picture_of_the_packages_is_drawn_from_the_imports():
-    """ARCHITECTURE.md's picture is what scripts/architecture.py draws."""
     command = [sys.executable, "scripts/architecture.py", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -130,7 +123,6 @@ def test_the_picture_of_the_packages_is_drawn_from_the_imports():
     ids=["package", "verbs", "help"],
 )
 def test_what_is_heavy_is_loaded_only_where_it_is_used(code: str):
-    """Neither torch nor pandas nor the like is needed to import the package or to ask for help."""
     assert not loaded_by(code) & set(HEAVY_IN_VERBS)
 
 
@@ -178,14 +170,12 @@ def test_no_program_of_ours_imports_from_the_current_folder():
 
 
 def test_modules_stay_readable():
-    """No module is so long that it must hold several notions."""
     lines = {name_of(path): source_of(path).lines for path in MODULES}
     assert not {name: count for name, count in lines.items() if count > MOST_LINES}
 
 
 @pytest.fixture(scope="module")
 def modules() -> list[SourceModule]:
-    """All modules of the package."""
     return read_modules(PACKAGE)
 
 
@@ -197,7 +187,6 @@ def test_imports_form_no_circle():
 
 
 def test_every_name_is_used(modules: list[SourceModule]):
-    """No class, function or constant is there for the tests alone."""
     unused = unused_names(modules)
     assert not [n for n in unused if n.rpartition(".")[2] not in INTERFACES]
 

@@ -112,7 +112,6 @@ def test_a_collection_counts_within_a_round(from_s: float, to_s: float, counted_
 
 
 def trial(**values: Any) -> TrialRecord:
-    """A trial that needs 100 MiB, of which 70 can't be dropped."""
     known: dict[str, Any] = {"demand_bytes": 100 * MIB, "undroppable_bytes": 70 * MIB}
     known |= {"demand_source": f"sampled anon{WITH_PEAK}"} | values
     return TrialRecord("1", "p", 0, 0, {}, LimitSetting(), "ok", "", **known)

@@ -52,32 +52,10 @@ def test_a_size_is_so_many_bytes(text: str | int, size_bytes: int | None):
     assert parse_size(text) == size_bytes
 
 
-def test_half_a_byte_is_no_size():
-    for text in ("0.5B", "0"):
-        with pytest.raises(UsageError) as refused:
-            parse_size(text)
-        assert refused.value.what == f"{text!r} is less than one byte"
-        assert refused.value.remedy == SIZE_HELP
-
-
-@pytest.mark.parametrize(
-    "text", ["", "M", "1 2", "1e3", "5X", "5KB", "5mib", "-1", "75%", "Max", "1."]
-)
-def test_what_is_no_size_is_refused_with_what_is_one(text: str):
-    with pytest.raises(UsageError) as refused:
-        parse_size(text)
-    assert refused.value.what == f"{text!r} is not a size"
-    assert refused.value.remedy == SIZE_HELP
-
-
 def test_a_share_is_of_something():
     assert parse_share("75%") == 0.75
     assert parse_share("0.5 %") == 0.005
     assert parse_share("75") is parse_share("75M") is parse_share("x%") is None
-    with pytest.raises(UsageError) as refused:
-        parse_share("0%")
-    assert refused.value.what == "'0%' is not a share above 0%"
-    assert refused.value.remedy == 'write a share as "75%"'
 
 
 @pytest.mark.parametrize(
@@ -98,21 +76,37 @@ def test_a_duration_is_so_many_seconds(text: str | float, seconds: float):
     assert parse_duration(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["", "soon", "5d", "0", "0s", "-3s", "3S"])
-def test_what_is_no_duration_is_refused(text: str):
-    with pytest.raises(UsageError) as refused:
-        parse_duration(text)
-    assert refused.value.what == f"{text!r} is not a duration"
-    assert refused.value.remedy == DURATION_HELP
+_NO_SWAP = ["disk:1G", "lots", "max", "zram:", "zram:max", "", "-1G", "0%", "0s", True, 3]
 
 
 @pytest.mark.parametrize(
-    "text", ["disk:1G", "lots", "nope", "max", "zram:", "zram:max", "", "-1G", "0%", "0s", True, 3]
+    ("parse", "texts", "what", "remedy"),
+    [
+        (parse_size, ["0.5B", "0"], "{!r} is less than one byte", SIZE_HELP),
+        (
+            parse_size,
+            ["", "M", "1 2", "1e3", "5X", "5KB", "5mib", "-1", "75%", "Max", "1."],
+            "{!r} is not a size",
+            SIZE_HELP,
+        ),
+        (parse_share, ["0%"], "{!r} is not a share above 0%", 'write a share as "75%"'),
+        (
+            parse_duration,
+            ["", "soon", "5d", "0", "0s", "-3s", "3S"],
+            "{!r} is not a duration",
+            DURATION_HELP,
+        ),
+        (parse_swap, _NO_SWAP, None, SWAP_HELP),
+    ],
 )
-def test_other_words_for_swap_are_refused_with_the_choices(text: str | int):
-    with pytest.raises(UsageError) as refused:
-        parse_swap(text)
-    assert refused.value.remedy == SWAP_HELP
+def test_what_is_no_quantity_is_refused_with_what_is_one(
+    parse: Callable[[Any], object], texts: list[Any], what: str | None, remedy: str
+):
+    for text in texts:
+        with pytest.raises(UsageError) as refused:
+            parse(text)
+        assert what is None or refused.value.what == what.format(text)
+        assert refused.value.remedy == remedy
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ _CLONE_NEWNS, _MS_BIND, _MS_PRIVATE = 0x20000, 0x1000, 1 << 18 | 0x4000
 
 
 def make_cgroup(worker: str) -> list[str]:
-    """The files by which a process joins it; none where no cgroup can be made."""
     try:
         parent = find_parent(_undo.enter_context(Ownership()))
         made = parent.create(f"{os.getpid()}-{worker}")
@@ -38,7 +37,6 @@ def make_cgroup(worker: str) -> list[str]:
 
 
 def join(files: Iterable[str]) -> None:
-    """Move this process there."""
     for file in files:
         Path(file).write_text("0")
 
@@ -82,5 +80,4 @@ def groups_file() -> Path:
 
 
 def remove_places() -> None:
-    """Remove what was made, once the workers have ended."""
     _undo.close()

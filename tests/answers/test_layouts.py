@@ -53,11 +53,8 @@ def test_a_killed_trial():
 
 def test_a_trial_without_a_limit():
     sizes = {"peak_bytes": 380 * MIB, "demand_bytes": 375 * MIB, "undroppable_bytes": 55 * MIB}
-    free = trial(outcome="failed", exit_code=3, limit_bytes=None, reason="no x", **sizes)
-    free = trial(
-        outcome="failed", exit_code=3, limit_bytes=None, reason="no x", demand_source="x and peak",
-        **sizes,
-    )  # fmt: skip
+    sizes |= {"limit_bytes": None, "demand_source": "x and peak"}
+    free = trial(outcome="failed", exit_code=3, reason="no x", **sizes)
     fields = dict(trial_fields(free))
     assert fields["result"] == "failed (exit code 3) after 0.34 s"
     assert fields["reason"] == "no x"
@@ -86,7 +83,7 @@ def test_remedies_are_rows():
         TriedRemedy("trim", "gives back", "ok", 0.86, 0.8, 0.9, 2, 2, 48.2, None, "results"),
         TriedRemedy("jemalloc", "another heap", "timeout", None, None, None, 0, 1, None, 70.3),
     )
-    best = KeptWinner("arena-max-1", ("MALLOC_ARENA_MAX=1 ./train",), 5, 5, 0.55, True)
+    best = KeptWinner("arena-max-1", ("MALLOC_ARENA_MAX=1 ./train", "or so"), 5, 5, 0.55, True)
     found = KeptAdvice("./train", 250 * MIB, "ok", 56.3, 1.3, True, 7, 402.0, tried, best)
     assert advice_headline(found) == (
         "./train at 250 MiB   56.3 s as it is (1.30x)   7 trials, 6 min 42 s"
@@ -94,7 +91,7 @@ def test_remedies_are_rows():
     table = advice_table(found)
     assert table.columns == ("remedy", "time", "of that", "ok", "")
     assert table.rows == [
-        ["arena-max-1", "31.0 s", "0.55x", "5/5", "<- MALLOC_ARENA_MAX=1 ./train"],
+        ["arena-max-1", "31.0 s", "0.55x", "5/5", "<- MALLOC_ARENA_MAX=1 ./train; or so"],
         ["trim", "48.2 s", "0.86x", "2/2", "may change results"],
         ["jemalloc", ">1 min 10 s", "", "0/1", "stopped"],
     ]

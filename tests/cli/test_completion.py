@@ -58,7 +58,6 @@ def test_verbs_and_flags_are_completed(tmp_path: Path):
 
 
 def test_networks_are_completed_and_files_where_none_begins_so(tmp_path: Path):
-    """A known network by its beginning; else the shell completes a file's name."""
     assert offered(tmp_path, "layers", "resnet1") == ["resnet101", "resnet152", "resnet18"]
     assert offered(tmp_path, "minimum", "lene") == ["lenet"]
     assert offered(tmp_path, "minimum", "./my")[0] == "compopt default"

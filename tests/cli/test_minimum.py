@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -18,10 +19,10 @@ from edgebench.cli import cli
 from edgebench.cli.minimum import _SearchProgress
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.search.minimum import search_of
+from tests.own_path import call
 
 pytestmark = pytest.mark.own_cgroup
 
-_EDGEBENCH = [sys.executable, "-m", "edgebench", "minimum"]
 #: Needs the MiB of its argument, all touched.
 _HOLD = (
     "import sys, time; b = bytearray(int(sys.argv[1]) << 20); "
@@ -29,25 +30,14 @@ _HOLD = (
 )
 
 
-def minimum(folder: Path, *words: str, timeout: int = 200) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*_EDGEBENCH, *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+def minimum(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return call("minimum", *words, folder=folder)
 
 
-def answer(folder: Path, *words: str) -> dict[str, object]:
+def answer(folder: Path, *words: str) -> dict[str, Any]:
     done = minimum(folder, "--json", *words)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-def joined(text: str) -> str:
-    return " ".join(text.split())
 
 
 def test_a_program_that_holds_100_mib(tmp_path: Path):
@@ -156,9 +146,13 @@ def test_forgotten_dashes_and_flags_of_the_other_kind(words: list[str], said: st
 
 def test_ctrl_c_says_what_is_known_and_the_same_command_continues(tmp_path: Path):
     code = "import time; b = bytearray(40 << 20); b[::4096] = b'1' * len(b[::4096]); time.sleep(1)"
-    words = [*_EDGEBENCH, "--confirm", "1", "--", sys.executable, "-c", code]
+    words = ["--confirm", "1", "--", sys.executable, "-c", code]
     process = subprocess.Popen(
-        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "edgebench", "minimum", *words],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     deadline = time.monotonic() + 200
     lines = 0
@@ -171,7 +165,7 @@ def test_ctrl_c_says_what_is_known_and_the_same_command_continues(tmp_path: Path
     assert process.returncode == 130
     assert "needs " in out
     assert "the same command continues this search" in err
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = minimum(tmp_path, *words)
     assert done.returncode == 0
     assert "killed" in done.stdout
     assert len([*tmp_path.glob("results/*/*/trials.jsonl")]) == 1

@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,21 +37,9 @@ main()
 
 
 class Measured:
-    """``edgebench measure`` of a command that waits, in a process of its own."""
-
-    def __init__(self, folder: Path, swap: tuple[str, ...] = (), **options: object) -> None:
-        self.up, self.go = folder / "up", folder / "go"
-        for fifo in (self.up, self.go):
-            os.mkfifo(fifo)
-        (folder / "tmp").mkdir()
-        words = ["measure", "--memory", "64M", *swap, "--", *_WAITS, str(self.up), str(self.go)]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "edgebench", *words],
-            env={**os.environ, "PYTHONPATH": python_path(), "TMPDIR": str(folder / "tmp")},
-            **{"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, **options},  # type: ignore[call-overload]
-        )
-        assert self.up.read_text() == "up\n"
-        (state,) = state_folder().glob(f"{self.process.pid}-*.claims")
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        (state,) = state_folder().glob(f"{process.pid}-*.claims")
         #: The state file and all that it claims.
         self.made = [state, *(Path(value) for _, value in claims(state))]
 
@@ -59,19 +48,26 @@ class Measured:
         return [path for path in self.made if path.exists() or str(path) in swaps]
 
 
-@pytest.fixture
-def measured(tmp_path: Path) -> Iterator[Callable[..., Measured]]:
-    started: list[Measured] = []
-
-    def start(**options: Any) -> Measured:
-        started.append(Measured(tmp_path, **options))
-        return started[-1]
-
-    yield start
-    for one in started:
-        if one.process.poll() is None:
-            one.process.terminate()
-            one.process.communicate()
+@contextmanager
+def measured(folder: Path, *swap: str, **options: Any) -> Iterator[Measured]:
+    """``edgebench measure`` of a command that waits, in a process of its own."""
+    up, go = folder / "up", folder / "go"
+    for fifo in (up, go):
+        os.mkfifo(fifo)
+    (folder / "tmp").mkdir()
+    words = ["measure", "--memory", "64M", *swap, "--", *_WAITS, str(up), str(go)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "edgebench", *words],
+        env={**os.environ, "PYTHONPATH": python_path(), "TMPDIR": str(folder / "tmp")},
+        **{"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, **options},
+    )
+    try:
+        assert up.read_text() == "up\n"
+        yield Measured(process)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.communicate()
 
 
 @pytest.mark.own_cgroup
@@ -86,42 +82,43 @@ def measured(tmp_path: Path) -> Iterator[Callable[..., Measured]]:
     ],
 )
 def test_a_signal_ends_it_and_nothing_is_left(
-    measured: Callable[..., Measured], number: signal.Signals, swap: tuple[str, ...]
+    tmp_path: Path, number: signal.Signals, swap: tuple[str, ...]
 ) -> None:
-    one = measured(swap=swap)
-    assert one.left() == one.made
-    one.process.send_signal(number)
-    _, words = one.process.communicate()
+    with measured(tmp_path, *swap) as one:
+        assert one.left() == one.made
+        one.process.send_signal(number)
+        _, words = one.process.communicate()
     assert one.process.returncode == 128 + number
-    assert words.decode().splitlines()[-1] == (
-        "edgebench: interrupted; all finished trials are kept"
-    )
+    last = words.decode().splitlines()[-1]
+    assert last == "edgebench: interrupted; all finished trials are kept"
     assert b"Traceback" not in words
     assert one.left() == []
 
 
 @pytest.mark.own_cgroup
-def test_under_nohup_a_closed_terminal_is_nothing(measured: Callable[..., Measured]) -> None:
-    one = measured(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
-    one.process.send_signal(signal.SIGHUP)
-    one.go.write_text("on\n")
-    one.process.communicate()
+def test_under_nohup_a_closed_terminal_is_nothing(tmp_path: Path) -> None:
+    ignores = {"preexec_fn": lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)}
+    with measured(tmp_path, **ignores) as one:
+        one.process.send_signal(signal.SIGHUP)
+        (tmp_path / "go").write_text("on\n")
+        one.process.communicate()
     assert one.process.returncode == 0
     assert one.left() == []
 
 
 @pytest.mark.own_cgroup
-def test_a_terminal_that_is_gone(measured: Callable[..., Measured]) -> None:
+def test_a_terminal_that_is_gone(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
 
     def take_terminal() -> None:
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
-    one = measured(stdin=theirs, stdout=theirs, stderr=theirs, preexec_fn=take_terminal)
-    os.close(theirs)
-    os.close(ours)
-    one.process.wait()
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    with measured(tmp_path, **streams, preexec_fn=take_terminal) as one:
+        os.close(theirs)
+        os.close(ours)
+        one.process.wait()
     assert one.process.returncode == 128 + signal.SIGHUP
     assert one.left() == []
 

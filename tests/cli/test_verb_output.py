@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from made_sweep import Shape, make
 from terminal import Terminal
 
 from edgebench.answers.table import Table
+from edgebench.cli.minimum import print_advice
 from edgebench.cli.output import (
     print_fields,
     print_headline,
@@ -18,16 +23,21 @@ from edgebench.cli.output import (
     print_table,
     print_warnings,
 )
+from edgebench.results.derived import TriedRemedy
+from edgebench.run.advise.advice import Advice
+from tests.own_path import call
 
 ROOT = Path(__file__).parents[2]
 DEVICE = Path("results") / "vm-2core-24g"
 QUICK = str(DEVICE / "20261129T064840Z-quickstart-grid-2bf09a")
 CONVOLUTIONS = str(DEVICE / "20261121T153055Z-conv-batch-934c2e")
 CELLS = 80
+#: What styles text or moves the cursor takes no place.
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 #: The words of a verb, and how its first line begins.
 VERBS = [
     (("show", QUICK), "alexnet   needs 469 MiB   give ?   14x below 188 MiB"),
+    (("report", QUICK), "alexnet   needs 469 MiB   give ?   14x below 188 MiB"),
     (("compare", QUICK, QUICK), "1.00x over 60 times"),
     (("reconcile", QUICK, "--network", "resnet18"), "1 point"),
     (("show", CONVOLUTIONS, "--study"), "Time and memory of a convolution per image"),
@@ -42,15 +52,6 @@ VERBS = [
 ]
 
 
-def in_terminal(words: tuple[str, ...], folder: Path) -> tuple[list[str], int]:
-    terminal = Terminal(words, CELLS, 50, folder=folder)
-    code = terminal.close()
-    # The cursor is shown again when live progress has ended and removed itself.
-    text = _STYLE.sub("", terminal.text.rpartition("\x1b[?25h")[2])
-    lines = text.replace("\r", "").strip("\n").split("\n")
-    return [line.rstrip() for line in lines], code
-
-
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
@@ -61,17 +62,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def check_output(words: tuple[str, ...], first: str, home: Path) -> None:
-    lines, code = in_terminal(words, home)
-    assert code == 0, lines
-    assert lines[0].startswith(first), lines[:3]
-    typed = ("next: ", "results: ", "figure: ", "fits: ")
-    wide = [line for line in lines if len(line) > CELLS and not line.startswith(typed)]
-    assert not wide
-    assert not any(re.search(r"\bp\d{3}\b", line) for line in lines)
-    assert sum(line.startswith("next: ") for line in lines) <= 1
-
-
 def name_of(words: tuple[str, ...]) -> str:
     return " ".join([words[0], *(word for word in words if word.startswith("--"))])
 
@@ -79,7 +69,50 @@ def name_of(words: tuple[str, ...]) -> str:
 @pytest.mark.process
 @pytest.mark.parametrize(("words", "first"), VERBS, ids=[name_of(words) for words, _ in VERBS])
 def test_the_answer_is_first_and_fits(words: tuple[str, ...], first: str, home: Path):
-    check_output(words, first, home)
+    terminal = Terminal(words, CELLS, 50, folder=home)
+    code = terminal.close()
+    # The cursor is shown again when live progress has ended and removed itself.
+    text = _STYLE.sub("", terminal.text.rpartition("\x1b[?25h")[2])
+    lines = [line.rstrip() for line in text.replace("\r", "").strip("\n").split("\n")]
+    assert code == 0, lines
+    assert lines[0].startswith(first), lines[:3]
+    typed = ("next: ", "results: ", "figure: ", "report: ", "fits: ")
+    assert not [line for line in lines if len(line) > CELLS and not line.startswith(typed)]
+    assert not any(re.search(r"\bp\d{3}\b", line) for line in lines)
+    assert sum(line.startswith("next: ") for line in lines) <= 1
+
+
+def test_advise_says_what_it_left_out_and_whether_a_board_has_the_room(
+    capsys: pytest.CaptureFixture[str],
+):
+    advice = Advice(
+        name="alexnet",
+        kind="inference",
+        folder=Path("results"),
+        limit_bytes=228 << 20,
+        plain_end="ok",
+        plain_s=6.5,
+        unlimited_s=1.2,
+        pressed=True,
+        best=None,
+        tried=(TriedRemedy("arena-max", "one heap", "timeout", None, None, None, 0, 1, None, 9.5),),
+        untried=(),
+        out_of_time=("jemalloc", "one-thread"),
+        trials=20,
+        total_s=280.0,
+        needed_bytes=400 << 20,
+        library_bytes=100 << 20,
+    )
+    print_advice(advice, "raspberry-pi-zero-2w", verbose=False)
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith("alexnet at 228 MiB 6.50 s as it is (5.42x) 20 trials, 4 min 40 s")
+    assert "arena-max >9.50 s 0/1 stopped" in text
+    assert "leaves 228 MiB libraries 100 MiB too little beside its libraries" in text
+    assert "not tried for lack of time: jemalloc, one-thread (--budget)" in text
+    print_advice(replace(advice, out_of_time=()), None, verbose=False)
+    short = capsys.readouterr().out
+    assert "leaves" not in short
+    assert "lack of time" not in short
 
 
 def test_nothing_printed_controls_the_terminal(capsys: pytest.CaptureFixture[str]):
@@ -104,3 +137,24 @@ def test_warnings_are_five_at_most(capsys: pytest.CaptureFixture[str]):
     for shown, others in ((many[:5], "--verbose"), (many, None)):
         print_warnings([*shown, shown[0]], others)
         assert capsys.readouterr().err.splitlines() == [f"! {one}" for one in shown]
+
+
+@pytest.mark.process
+def test_a_folder_with_a_space_is_quoted(tmp_path: Path):
+    path = make(tmp_path / "my results", Shape(repeats=1))
+    done = call("show", "my results", folder=tmp_path)
+    (line,) = (one for one in done.stderr.splitlines() if one.startswith("next: "))
+    assert shlex.split(line)[-1] in (str(path), str(path.relative_to(tmp_path)))
+
+
+@pytest.mark.process
+def test_a_command_in_a_warning_is_one_line():
+    command = f"edgebench calibrate --swap 2G --results /{'long-' * 20}folder"
+    warning = f"{'no calibration of this device ' * 5}\n  remedy: measure it: {command}"
+    code = f"from edgebench.cli.output import print_warnings; print_warnings([{warning!r}])"
+    terminal = Terminal(["-c", code], 80, program=[sys.executable])
+    assert terminal.close() == 0
+    *sentence, last = _STYLE.sub("", terminal.text).splitlines()
+    assert last == f"  remedy: measure it: {command}"
+    assert len(sentence) > 1
+    assert max(map(len, sentence)) <= 80

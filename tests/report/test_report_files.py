@@ -67,46 +67,30 @@ def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gallery, "STUDIES", {})
 
 
-@pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = make(tmp_path_factory.mktemp("made"), Shape({"alexnet": 3}, rounds=1, killed_below=60))
+@pytest.mark.process
+def test_a_report_has_tables_and_figures_and_stands_alone(tmp_path: Path):
+    folder = make(tmp_path, Shape({"alexnet": 3}, rounds=1, killed_below=60))
     result = tell(folder, "--markdown")
     assert result.exit_code == 0, result.output
-    return folder
-
-
-@pytest.mark.process
-def test_the_page_stands_alone(told: Path):
-    text = (told / "report.html").read_text()
+    text, markdown = (folder / "report.html").read_text(), (folder / "report.md").read_text()
     page = Page(text)
     assert len(text) < 5_000_000
     assert not {tag for tag, _ in page.tags} & {"script", "link", "iframe", "object", "form"}
     addresses = [a[k] for _, a in page.tags for k in ("src", "href") if k in a]
-    assert addresses
     assert all(str(address).startswith(("data:image/", "#")) for address in addresses)
     ids = {a["id"] for _, a in page.tags if "id" in a}
     assert {str(a["href"])[1:] for tag, a in page.tags if tag == "a"} <= ids
-
-
-@pytest.mark.process
-def test_the_page_has_the_tables_and_figures(told: Path):
-    page = Page((told / "report.html").read_text())
     words = " ".join(" ".join(page.words).split())
-    assert "alexnet · needs 200 MiB · give" in words
+    for said in (words, markdown):
+        assert "alexnet · needs 200 MiB · give" in said
     assert "Limits limit ok start slower peak none 3/3" in words
-    assert re.search(r"50 MiB 0/3 50 MiB killed", words)
+    assert "50 MiB 0/3 50 MiB killed" in words
     shown = [a["alt"] for tag, a in page.tags if tag == "img"]
     assert any("Slowdown of alexnet" in str(alt) for alt in shown)
-
-
-@pytest.mark.process
-def test_markdown_says_the_same(told: Path):
-    text = (told / "report.md").read_text()
-    assert "alexnet · needs 200 MiB · give" in text
-    assert "| limit | ok | start |" in text
-    figures = re.findall(r"\]\((figures/[^)]+)\)", text)
+    assert "| limit | ok | start |" in markdown
+    figures = re.findall(r"\]\((figures/[^)]+)\)", markdown)
     assert figures
-    assert all((told / figure).is_file() for figure in figures)
+    assert all((folder / figure).is_file() for figure in figures)
 
 
 def edit_records(folder: Path, edit: Callable[[dict[str, Any]], None], most: int = 99) -> None:
