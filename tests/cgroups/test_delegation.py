@@ -1,4 +1,4 @@
-"""Version 2's rule that a cgroup with processes in it passes nothing down."""
+"""Where version 2 lets cgroups be made: none with processes in it; or a scope of systemd's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgebench.cgroups import leftovers, v2
 from edgebench.cgroups.interface import Cgroup
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import LEAF, Ownership
-from edgebench.cgroups.v2 import enable_controllers, find_base
+from edgebench.cgroups.v2 import enable_controllers, enter_scope, find_base, may_leave
 from edgebench.errors import CgroupError
 from tests.cgroups.conftest import Run
 
@@ -223,3 +223,83 @@ def test_a_pipeline_steps_aside_with_the_harness(
     seen, after = done.stdout.splitlines()
     assert json.loads(seen)[1] == str(scope / "edgebench-inner")
     assert after.endswith(scope.name)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    folder = tmp_path / "user.slice" / f"user-{os.geteuid()}.slice" / "session-1.scope"
+    folder.mkdir(parents=True)
+    (folder / "memory.max").write_text("max\n")
+    (folder / "cpu.max").write_text("max 100000\n")
+    return folder
+
+
+@pytest.mark.parametrize(("file", "text"), [("memory.max", "1000\n"), ("cpu.max", "50000 100000")])
+def test_a_limit_is_never_escaped(
+    session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str
+):
+    """The scope is made in the same slice, whose limits still hold; the session's own would not.
+
+    A user in a system service would get a scope elsewhere, under other limits.
+    """
+    (session.parent / "memory.max").write_text("1000000\n")
+    assert may_leave(session, tmp_path)
+    (session / file).write_text(text)
+    assert not may_leave(session, tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert not may_leave(tmp_path / "system.slice" / "cron.service", tmp_path)
+
+
+def test_without_systemd_nothing_is_asked(
+    session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(v2, "systemd_runs", lambda: False)
+    monkeypatch.setattr(v2, "_ask", lambda *_: pytest.fail("asked"))
+    assert not enter_scope(session, tmp_path)
+
+
+@pytest.mark.process
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("uid", "words"),
+    [
+        (0, "--system {call} edgebench-{pid}.scope fail 3 {own} Slice s user-0.slice 0"),
+        (1000, "--user {call} edgebench-{pid}.scope fail 2 {own} 0"),
+    ],
+)
+def test_what_systemd_is_asked_for(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    uid: int,
+    words: str,
+):
+    busctl, asked = tmp_path / "busctl", tmp_path / "asked"
+    busctl.write_text(
+        f'#!/bin/sh\necho "$@" > {asked}; cat; echo said; exit $(cat {tmp_path}/code)\n'
+    )
+    busctl.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setattr(v2, "systemd_runs", lambda: True)
+    monkeypatch.setattr(v2.shutil, "which", lambda name: str(busctl) if name == "busctl" else None)
+    monkeypatch.setattr(
+        v2, "_moved", lambda before: before == Path("/proc/self/cgroup").read_text()
+    )
+    session = tmp_path / "a.slice" / f"user-{uid}.slice" / "session-1.scope"
+    for code in (0, 1):
+        (tmp_path / "code").write_text(str(code))
+        assert enter_scope(session, tmp_path) is (code == 0)
+    call = (
+        "call org.freedesktop.systemd1 /org/freedesktop/systemd1 org.freedesktop.systemd1.Manager"
+        " StartTransientUnit ssa(sv)a(sa(sv))"
+    )
+    own = f"Delegate b true PIDs au 1 {os.getpid()}"
+    assert asked.read_text().strip() == words.format(call=call, pid=os.getpid(), own=own)
+    assert capfd.readouterr().out == ""
+
+
+def test_we_wait_until_systemd_has_moved_us(monkeypatch: pytest.MonkeyPatch):
+    """Its answer comes before its deed; who is never moved waits no longer than it is patient."""
+    assert v2._moved("another cgroup")
+    monkeypatch.setattr(v2, "_SCOPE_PATIENCE_S", 0.05)
+    assert not v2._moved(Path("/proc/self/cgroup").read_text())
