@@ -1,26 +1,36 @@
-"""Where cgroups can be created, or the precise cause and a remedy; mounts of many machines."""
+"""Where cgroups can be created, or the cause and a remedy; mounts of many machines; limits hold."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from edgebench.cgroups import parent as parent_module
-from edgebench.cgroups.interface import Cgroup
+from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.leftovers import Ownership
-from edgebench.cgroups.parent import Hierarchy, ParentCgroup, find_parent, hierarchies
+from edgebench.cgroups.parent import (
+    Hierarchy,
+    ParentCgroup,
+    check_limit,
+    find_parent,
+    hierarchies,
+)
 from edgebench.errors import CgroupError
 from edgebench.processes import Identity
 from tests.cgroups.conftest import Run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+MIB = 1 << 20
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, *found: Hierarchy) -> None:
@@ -39,10 +49,7 @@ def parent_here(folder: Path) -> ParentCgroup:
 
 def refused() -> CgroupError:
     """Why there is no parent cgroup."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        pytest.raises(CgroupError) as caught,
-    ):
+    with tempfile.TemporaryDirectory() as folder, pytest.raises(CgroupError) as caught:
         parent_here(Path(folder))
     return caught.value
 
@@ -50,10 +57,7 @@ def refused() -> CgroupError:
 @pytest.mark.parametrize(
     ("command_line", "remedy"),
     [
-        (
-            "coherent_pool=1M cgroup_disable=memory\n",
-            "/boot/firmware/cmdline.txt",
-        ),
+        ("coherent_pool=1M cgroup_disable=memory\n", "/boot/firmware/cmdline.txt"),
         ("cgroup_disable=cpu,memory quiet\n", "started with cgroup_disable=memory"),
         ("root=/dev/sda1 cgroup_disable=cpu\n", "CONFIG_MEMCG"),
     ],
@@ -133,8 +137,6 @@ def test_version_2_s_base_passes_down_what_it_has(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.own_cgroup
 def test_the_ceiling_is_the_tightest_limit_above(cgroup: Cgroup, python: Run):
-    from edgebench.cgroups.interface import Limits
-
     cgroup.set_limits(Limits(256 << 20))
     kind = ParentCgroup(cgroup.version, {"memory": cgroup.path})
     assert kind.ceiling_bytes == 256 << 20
@@ -162,8 +164,7 @@ import json, sys
 sys.path[:0] = json.loads(sys.argv[1])
 from pathlib import Path
 from edgebench.cgroups.leftovers import Ownership
-from edgebench.cgroups.parent import find_parent
-from edgebench.cgroups.parent import check_limit
+from edgebench.cgroups.parent import check_limit, find_parent
 with Ownership(Path(sys.argv[2])) as ownership:
     parent = find_parent(ownership)
     limit = check_limit(parent)
@@ -231,18 +232,25 @@ def test_version_1_with_a_hierarchy_for_each_controller(tmp_path: Path):
     assert (cpu.controllers, cpu.folder) == ({"cpu", "cpuacct"}, tmp_path / "cpu")
 
 
-def test_a_container_that_sees_only_its_part(tmp_path: Path):
-    mounts = "35 31 0:32 /docker/abc @/memory ro,relatime - cgroup cgroup rw,memory\n"
-    (memory,) = seen(tmp_path, mounts, "4:memory:/docker/abc\n", "memory")
-    assert memory.folder == tmp_path / "memory"
-    assert memory.read_only
-
-
-@pytest.mark.parametrize("path", ["/elsewhere", "/../outside", "/docker/abc/gone"])
-def test_a_cgroup_that_no_mount_shows(tmp_path: Path, path: str):
-    mounts = "35 31 0:32 /docker/abc @/memory rw - cgroup cgroup rw,memory\n"
+@pytest.mark.parametrize(
+    ("mount", "path", "folder"),
+    [
+        # A container that sees its part only, and cgroups that no mount shows.
+        ("/docker/abc @/memory ro", "/docker/abc", "memory"),
+        ("/docker/abc @/memory rw", "/elsewhere", None),
+        ("/docker/abc @/memory rw", "/../outside", None),
+        ("/docker/abc @/memory rw", "/docker/abc/gone", None),
+        ("/ @/my\\040cgroups rw", "/", "my cgroups"),
+    ],
+)
+def test_where_a_mount_shows_our_cgroup(
+    tmp_path: Path, mount: str, path: str, folder: str | None
+) -> None:
+    (tmp_path / "my cgroups").mkdir()
+    mounts = f"35 31 0:32 {mount},relatime - cgroup cgroup rw,memory\n"
     (memory,) = seen(tmp_path, mounts, f"4:memory:{path}\n", "memory")
-    assert memory.folder is None
+    assert memory.folder == (folder and tmp_path / folder)
+    assert memory.read_only is mount.endswith("ro")
 
 
 def test_version_2_tells_its_controllers_by_file(tmp_path: Path):
@@ -253,13 +261,6 @@ def test_version_2_tells_its_controllers_by_file(tmp_path: Path):
     (unified,) = seen(tmp_path, mounts, "0::/mine\n")
     assert (unified.version, unified.folder) == (2, mine)
     assert unified.controllers == {"cpu", "memory", "pids"}
-
-
-def test_a_mount_point_with_a_space(tmp_path: Path):
-    mounts = "35 31 0:32 / @/my\\040cgroups rw - cgroup cgroup rw,memory\n"
-    (tmp_path / "my cgroups").mkdir()
-    (memory,) = seen(tmp_path, mounts, "4:memory:/\n")
-    assert memory.folder == tmp_path / "my cgroups"
 
 
 def test_what_a_mount_shows_comes_first(tmp_path: Path) -> None:
@@ -276,3 +277,68 @@ def test_what_a_mount_shows_comes_first(tmp_path: Path) -> None:
         *((1, ["cpu"], False), (1, ["pids"], False), (1, ["memory"], True)),
         (2, [], False),
     ]
+
+
+class Made:
+    path = Path("/sys/fs/cgroup/edgebench-1")
+    limits: Limits | None = None
+    removed = False
+
+    def set_limits(self, limits: Limits) -> Limits:
+        self.limits = limits
+        return limits
+
+    def remove(self) -> None:
+        self.removed = True
+
+
+def checked(monkeypatch: pytest.MonkeyPatch, *codes: int | None) -> tuple[Any, Made, list[int]]:
+    """The check where its programs end so: its result or error, its cgroup, what they allocate."""
+    left, sizes, cgroup = list(codes), list[int](), Made()
+
+    def allocate(_: object, size_bytes: int) -> int | None:
+        sizes.append(size_bytes)
+        return left.pop(0)
+
+    monkeypatch.setattr(parent_module, "allocate", allocate)
+    try:
+        result: Any = check_limit(SimpleNamespace(create=lambda name: cgroup))  # type: ignore[arg-type]
+    except CgroupError as error:
+        result = error
+    assert cgroup.removed
+    return result, cgroup, sizes
+
+
+def test_less_than_the_limit_ends_well_and_more_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    result, cgroup, sizes = checked(monkeypatch, 0, -signal.SIGKILL)
+    assert cgroup.limits == Limits(memory_bytes=64 * MIB, swap_bytes=0)
+    assert sizes == [32 * MIB, 96 * MIB]
+    assert result == 64 * MIB
+
+
+@pytest.mark.promise(
+    "`edgebench doctor` reports and says what to type: a limit that can be read but is not "
+    "enforced."
+)
+@pytest.mark.parametrize(
+    ("codes", "words"),
+    [
+        # A tighter one above, one that is only shown, one that is reached and not enforced.
+        ((-signal.SIGKILL,), "allocating 32.0 MiB under a limit of 64.0 MiB ended with -9"),
+        ((0, 0), "allocating 96.0 MiB under a limit of 64.0 MiB ended with 0"),
+        ((0, None), "allocating 96.0 MiB under a limit of 64.0 MiB did not end"),
+    ],
+)
+def test_a_limit_that_does_not_hold_is_told(
+    monkeypatch: pytest.MonkeyPatch, codes: tuple[int | None, ...], words: str
+) -> None:
+    error, cgroup, _ = checked(monkeypatch, *codes)
+    assert words in error.what
+    assert error.where == str(cgroup.path)
+    assert "edgebench doctor" in str(error.remedy)
+
+
+@pytest.mark.own_cgroup
+def test_a_limit_is_enforced(parent: ParentCgroup):
+    assert check_limit(parent) == 64 * MIB
+    assert not list(parent.path.glob(f"edgebench-{os.getpid()}-proof"))

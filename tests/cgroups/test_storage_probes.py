@@ -1,4 +1,4 @@
-"""The probe of a disk's speed: which requests it makes and what it counts."""
+"""A disk's speed: what the probe asks for and counts, and what is decided from its readings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import mmap
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 from edgebench.boards import parse_storage
 from edgebench.cgroups import probes, storage
 from edgebench.cgroups.files import DiskLimit
-from edgebench.cgroups.storage import ProbeResult, prove_storage
+from edgebench.cgroups.storage import ProbeResult, SpeedProof, prove_storage
+from edgebench.errors import CgroupError
 
 PAGE = mmap.PAGESIZE
 
@@ -141,6 +143,110 @@ def test_a_rate_is_the_slope_of_requests_over_time(
     assert found == pytest.approx({"iops": iops, "bps": iops * PAGE})
 
 
+MB = 1_000_000
+FAST = ProbeResult(2000 * MB, 500_000)
+
+
+def reading(megabytes_per_s: float, iops: float = 500_000) -> ProbeResult:
+    return ProbeResult(megabytes_per_s * MB, iops)
+
+
+@pytest.mark.parametrize(
+    ("own", "held", "declared", "off"),
+    [
+        (2000, 100, 100, 0.0),
+        (2000, 112, 100, 0.12),
+        (2000, 88, 100, 0.12),
+        (125, 80, 100, 0.2),
+        # The disk by itself is hardly faster: too slow is not the fault of what holds it.
+        (124, 80, 100, 0.0),
+        (124, 112, 100, 0.12),
+    ],
+)
+def test_how_far_a_held_speed_is_off(own: float, held: float, declared: float, off: float) -> None:
+    """In both directions where the disk is clearly faster by itself, else only above it."""
+    rates = reading(own), reading(held)
+    proof = SpeedProof("read", "sequential", 1 << 17, *rates, declared * MB)
+    assert proof.off == pytest.approx(off)
+
+
+class Disk:
+    """Answers probes: ``own`` as it is, then each of ``held`` in turn, the last one for ever.
+
+    Each is the most bytes and requests a second.
+    """
+
+    def __init__(self, own: ProbeResult, *held: ProbeResult) -> None:
+        self.own, self.held, self.asked = own, list(held), list[list[str]]()
+
+    def probe(
+        self, parent: object, limit: DiskLimit | None, file: Path, words: list[str]
+    ) -> list[ProbeResult]:
+        self.asked.append(words)
+        most = self.own
+        if limit is not None:
+            most = self.held.pop(0) if len(self.held) > 1 else self.held[0]
+        sizes = (int(word.split(":")[1]) for word in words[1:])
+        return [ProbeResult(min(most.bps, most.iops * size), most.iops) for size in sizes]
+
+
+def prove(monkeypatch: pytest.MonkeyPatch, disk: Disk, declared: str) -> list[SpeedProof]:
+    """What is found of a disk that answers so."""
+    monkeypatch.setattr(storage, "probe", disk.probe)
+    limit = DiskLimit("7:0", "disk", parse_storage(declared))
+    return prove_storage(None, limit, Path("file"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("held", [91, 100, 109])
+def test_a_disk_within_a_tenth_is_held(monkeypatch: pytest.MonkeyPatch, held: float) -> None:
+    disk = Disk(FAST, reading(held))
+    proofs = prove(monkeypatch, disk, "read=100MB/s")
+    assert [proof.held.bps for proof in proofs] == [held * MB] * 2
+    assert len(disk.asked) == 2
+
+
+@pytest.mark.parametrize("held", [85, 115])
+def test_a_disk_that_is_not_held_is_refused(monkeypatch: pytest.MonkeyPatch, held: float) -> None:
+    disk = Disk(FAST, reading(held))
+    with pytest.raises(CgroupError, match="15% off"):
+        prove(monkeypatch, disk, "read=100MB/s")
+    assert len(disk.asked) == 6
+    # The best of them is told.
+    with pytest.raises(CgroupError, match="12% off"):
+        prove(monkeypatch, Disk(FAST, reading(80), reading(88), reading(held)), "read=100MB/s")
+    assert prove(monkeypatch, Disk(FAST, reading(held), reading(100)), "read=100MB/s")
+
+
+@pytest.mark.parametrize(
+    ("own", "declared", "can", "lower"),
+    [
+        (reading(90), "read=100MB/s", "by itself disk reads 90.0 MB/s", "read=72MB/s"),
+        (reading(3.6864, 900), "read_iops=1000", "reads 900 times 4 KiB a second", "read_iops=720"),
+    ],
+)
+def test_a_disk_slower_than_declared_is_named(
+    monkeypatch: pytest.MonkeyPatch, own: ProbeResult, declared: str, can: str, lower: str
+) -> None:
+    with pytest.raises(CgroupError, match="slower than declared") as caught:
+        prove(monkeypatch, Disk(own, own), declared)
+    assert can in caught.value.what
+    assert lower in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize(("iops", "fault"), [(1000, None), (1200, "20% off"), (800, "20% off")])
+def test_a_rate_of_requests_is_proved_too(
+    monkeypatch: pytest.MonkeyPatch, iops: float, fault: str | None
+) -> None:
+    refused = pytest.raises(CgroupError, match=fault) if fault else nullcontext()
+    with refused:
+        prove(monkeypatch, Disk(FAST, reading(2000, iops)), "read_iops=1000")
+
+
+def test_each_way_is_held_to_the_tighter_of_two_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    proofs = prove(monkeypatch, Disk(FAST, reading(100, 1000)), "read=100MB/s,read_iops=1000")
+    assert [proof.declared_bps for proof in proofs] == [100 * MB, 4096 * 1000]
+
+
 @pytest.mark.parametrize(
     ("declared", "held"),
     [
@@ -157,18 +263,11 @@ def test_a_held_disk_is_read_until_its_rate_is_known(
     monkeypatch: pytest.MonkeyPatch, declared: str, held: list[str]
 ) -> None:
     """60 requests, in 0.6 to 3 seconds; as it is, for 0.3."""
-    asked: list[list[str]] = []
     speed = parse_storage(declared)
-
-    def told(_: object, limit: object, file: Path, words: list[str]) -> list[ProbeResult]:
-        asked.append(words)
-        rates = ((speed.read_iops or 1e9) * int(word.split(":")[1]) for word in words[1:])
-        allowed = [min(rate, speed.read_bps or 1e12) for rate in rates]
-        return [ProbeResult(1e12 if limit is None else bps, 1e9) for bps in allowed]
-
-    monkeypatch.setattr(storage, "probe", told)
-    proofs = prove_storage(None, DiskLimit("8:0", "sda", speed), Path("f"))  # type: ignore[arg-type]
-    assert [words[0] for words in asked] == ["read", "read"]
-    assert asked[1][1:] == held
-    assert {word.rpartition(":")[2] for word in asked[0][1:]} == {"0.3"}
+    allowed = ProbeResult(speed.read_bps or 1e12, speed.read_iops or 1e9)
+    disk = Disk(ProbeResult(1e12, 1e9), allowed)
+    proofs = prove(monkeypatch, disk, declared)
+    assert [words[0] for words in disk.asked] == ["read", "read"]
+    assert disk.asked[1][1:] == held
+    assert {word.rpartition(":")[2] for word in disk.asked[0][1:]} == {"0.3"}
     assert [proof.off for proof in proofs] == [0, 0]
