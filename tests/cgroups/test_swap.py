@@ -7,7 +7,6 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -141,24 +140,9 @@ def test_the_machines_own_swap_is_used_where_there_is_some(
     assert tools.called == []
 
 
-@pytest.fixture
-def control(ownership: Ownership) -> Iterator[SwapControl]:
-    with SwapControl(ownership) as control:
-        yield control
-
-
 def swaps() -> dict[str, list[str]]:
     lines = Path("/proc/swaps").read_text().splitlines()[1:]
     return {line.split()[0]: line.split()[1:] for line in lines}
-
-
-def had(control: SwapControl, kind: str) -> Path:
-    try:
-        device = control.use(kind, SIZE).device
-    except MachineError as error:
-        pytest.skip(f"no swap of kind {kind} here: {error.what}")
-    assert device is not None
-    return device
 
 
 def of_others() -> set[str]:
@@ -169,33 +153,28 @@ def of_others() -> set[str]:
 @pytest.mark.root
 @pytest.mark.swap
 @pytest.mark.parametrize("kind", ["file", "zram"])
-def test_swap_comes_and_goes(control: SwapControl, kind: str) -> None:
+def test_swap_comes_and_goes(ownership: Ownership, kind: str) -> None:
     """It is on, first of all areas, for root's eyes alone; then gone, others' are as before."""
-    before = of_others()
-    device = had(control, kind)
+    before, control = of_others(), SwapControl(ownership)
+    try:
+        device = control.use(kind, SIZE).device
+    except MachineError as error:
+        pytest.skip(f"no swap of kind {kind} here: {error.what}")
+    assert device
     assert int(swaps()[str(device)][1]) * 1024 == pytest.approx(SIZE, abs=64 << 10)
     # The kernel fills the area of the highest priority first.
     assert int(swaps()[str(device)][-1]) == max(int(words[-1]) for words in swaps().values())
     if kind == "file":
         modes = [stat.S_IMODE(path.stat().st_mode) for path in (device, device.parent)]
         assert (modes, device.stat().st_size) == ([0o600, 0o700], SIZE)
-    control.off()
-    assert str(device) not in swaps()
-    assert of_others() == before
+    assert control.use(kind, SIZE).device == device
+    larger = control.use(kind, 2 * SIZE).device
+    assert str(larger) in swaps()
     assert kind == "zram" or not device.parent.exists()
-    control.off()
-
-
-@pytest.mark.root
-@pytest.mark.swap
-def test_the_same_swap_again_is_kept_and_another_replaces_it(control: SwapControl) -> None:
-    first = had(control, "file")
-    assert control.use("file", SIZE).device == first
-    second = control.use("file", 2 * SIZE).device
-    assert str(first) not in swaps()
-    assert str(second) in swaps()
     assert control.use("none") == SwapState("none")
-    assert str(second) not in swaps()
+    assert str(larger) not in swaps()
+    assert of_others() == before
+    control.off()
 
 
 @pytest.mark.promise("Swap files and zram devices of a killed harness are removed.")

@@ -21,15 +21,13 @@ class Tools:
 
     def __init__(self, failing: int = 0) -> None:
         self.called: list[list[str]] = []
-        self.told: list[tuple[str, Path | None]] = []
         self.failing = failing
 
     def __call__(self, words: Sequence[str], remedy: str, where: Path | None = None) -> str:
         self.called.append([*words])
-        self.told.append((remedy, where))
         if self.failing:
             self.failing -= 1
-            raise MachineError(f"{words[0]} failed: busy", remedy=remedy)
+            raise MachineError(f"{words[0]} failed: busy", where=str(where), remedy=remedy)
         return f"{DEVICE}\n"
 
 
