@@ -73,6 +73,7 @@ def test_a_refused_limit_names_the_value(cgroup: Cgroup):
     with pytest.raises(CgroupError) as caught:
         cgroup.set_limits(Limits(cores=(4000,)))
     assert "4000" in caught.value.what
+    assert Path(str(caught.value.where)).name == "cpuset.cpus"
     assert caught.value.remedy
 
 

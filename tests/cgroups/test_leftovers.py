@@ -190,7 +190,7 @@ def test_what_can_not_be_recorded_is_not_made(state: Path, monkeypatch: pytest.M
 def test_where_state_files_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uid: int, runtime: str | None, name: str
 ):
-    """Root's in /run; a user's in their runtime state, else in a state of the user's number."""
+    """Root's in /run; a user's in their runtime folder, else in a folder of the user's number."""
 
     def refuse(path: Path) -> None:
         raise OSError(13, "Permission denied")

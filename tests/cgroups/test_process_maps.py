@@ -27,38 +27,27 @@ from edgebench.cgroups.process_files import (
 )
 
 MIB = 1 << 20
-#: One process's libraries, weights and shared memory, MiB; the last mapping is anonymous memory.
-SMAPS = """\
-1000-2000 r--p 00000000 fe:00 11   /usr/lib/libm.so
-Rss:                2048 kB
-Pss:                1024 kB
-Pss_Dirty:             0 kB
-Anonymous:             0 kB
-2000-3000 r-xp 00001000 fe:00 11   /usr/lib/libm.so
-Rss:                4096 kB
-Pss:                2048 kB
-Anonymous:             0 kB
-3000-4000 rw-p 00002000 fe:00 11   /usr/lib/libm.so
-Rss:                1024 kB
-Pss:                1024 kB
-Anonymous:          1024 kB
-4000-5000 r--p 00000000 fe:00 12   /srv/weights of mine.bin
-Rss:               10240 kB
-Pss:                5120 kB
-Anonymous:             0 kB
-5000-6000 rw-s 00000000 00:01 13   /dev/zero (deleted)
-Rss:                3072 kB
-Pss:                1536 kB
-Anonymous:             0 kB
-6000-7000 r--s 00000000 00:1c 14   /dev/shm/cache
-Rss:                5120 kB
-Pss:                5120 kB
-Anonymous:             0 kB
-7000-8000 rw-p 00000000 00:00 0    [heap]
-Rss:                9216 kB
-Pss:                9216 kB
-Anonymous:          9216 kB
-"""
+
+
+def smaps(*mappings: tuple[str, dict[str, int]]) -> str:
+    """What the kernel shows: each mapping's rights, place, device, inode and name; KiB."""
+    text = ""
+    for about, sizes in mappings:
+        text += f"7f0000000000-7f0000800000 {about}\nSize: 8 kB\n"
+        text += "".join(f"{key}: {kib:>8} kB\n" for key, kib in sizes.items())
+    return text
+
+
+#: One process's libraries, weights and shared memory; the last mapping is anonymous memory.
+SMAPS = smaps(
+    ("r--p 00000000 fe:00 11   /lib/libm.so", {"Rss": 2048, "Pss": 1024, "Pss_Dirty": 7}),
+    ("r-xp 00001000 fe:00 11   /lib/libm.so", {"Rss": 4096, "Pss": 2048, "Anonymous": 0}),
+    ("rw-p 00002000 fe:00 11   /lib/libm.so", {"Rss": 1024, "Pss": 1024, "Anonymous": 1024}),
+    ("r--p 00000000 fe:00 12   /srv/weights of mine.bin", {"Rss": 10240, "Pss": 5120}),
+    ("rw-s 00000000 00:01 13   /dev/zero (deleted)", {"Rss": 3072, "Pss": 1536, "Anonymous": 0}),
+    ("r--s 00000000 00:1c 14   /dev/shm/cache", {"Rss": 5120, "Pss": 5120}),
+    ("rw-p 00000000 00:00 0    [heap]", {"Rss": 9216, "Pss": 9216, "Anonymous": 9216}),
+)
 MEMORY = {"00:01", "00:1c"}
 
 
@@ -67,7 +56,7 @@ def test_maps_are_told_apart_by_what_they_map() -> None:
 
 
 def test_a_page_of_two_processes_counts_once() -> None:
-    more = SMAPS.replace("Rss:               10240 kB", "Rss:               20480 kB")
+    more = SMAPS.replace("Rss:    10240", "Rss:    20480")
     assert mapped_in([SMAPS, SMAPS], MEMORY) == MappedFiles(6 * MIB, 10 * MIB, 10 * MIB + 3 * MIB)
     assert mapped_in([SMAPS, more], MEMORY).own_bytes == 20 * MIB
 
@@ -110,24 +99,14 @@ print("ready", flush=True)
 for line in sys.stdin:
     print(touch(*map(int, line.split())), flush=True)
 """
-TOUCHED = """\
-7f0000000000-7f0000800000 r--p 00000000 08:01 77 /usr/lib/a file.so
-Size:               8192 kB
-Rss:                4096 kB
-Referenced:         3072 kB
-Anonymous:          2048 kB
-7f0000800000-7f0000c00000 rw-p 00000000 00:00 0
-Size:               4096 kB
-Rss:                4096 kB
-Referenced:         1024 kB
-Anonymous:          4096 kB
-AnonHugePages:      2048 kB
-7f0001000000-7f0001400000 rw-p 00000000 00:00 0 [heap]
-Size:               4096 kB
-Rss:                   0 kB
-Referenced:            0 kB
-Anonymous:             0 kB
-"""
+TOUCHED = smaps(
+    ("r--p 0 08:01 77 /usr/lib/a file.so", {"Rss": 4096, "Referenced": 3072, "Anonymous": 2048}),
+    (
+        "rw-p 00000000 00:00 0",
+        {"Rss": 4096, "Referenced": 1024, "Anonymous": 4096, "AnonHugePages": 2048},
+    ),
+    ("rw-p 00000000 00:00 0 [heap]", {"Rss": 0, "Referenced": 0, "Anonymous": 0}),
+)
 
 
 @pytest.fixture

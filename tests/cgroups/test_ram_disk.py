@@ -156,32 +156,16 @@ def test_what_others_see_does_not_keep_it(disk: RamDisk, tmp_path: Path) -> None
         ["unshare", "--mount", "--propagation", "private", "sleep", "60"]
     ) as other:
         try:
-            _wait_for_copy(other.pid, folder)
+            # Until it has a copy of the mounts.
+            deadline = time.monotonic() + 200
+            while str(folder) not in Path(f"/proc/{other.pid}/mounts").read_text() or (
+                Path("/proc/self/ns/mnt").readlink() == Path(f"/proc/{other.pid}/ns/mnt").readlink()
+            ):
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
             disk.off()
             assert not folder.parent.exists()
             backing = [text.split(" ")[0] for text in loops(tmp_path)]
             assert all(not Path(text.strip()).exists() for text in backing)
         finally:
             other.kill()
-
-
-def _wait_for_copy(pid: int, folder: Path) -> None:
-    """Until the process has a copy of the mounts: its namespace is another one, with the disk."""
-    deadline = time.monotonic() + 200
-    while time.monotonic() < deadline:
-        ours, theirs = (Path(f"/proc/{one}/ns/mnt").readlink() for one in ("self", pid))
-        if ours != theirs and str(folder) in Path(f"/proc/{pid}/mounts").read_text():
-            return
-        time.sleep(0.02)
-    pytest.fail("no other mount namespace")
-
-
-def test_a_missing_tool_is_named(
-    disk: RamDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With what installs it; what was made until then is gone."""
-    monkeypatch.setattr("edgebench.cgroups.storage._MAKE_FILE_SYSTEM", ("mkfs.none",))
-    with pytest.raises(MachineError, match=r"mkfs\.none is not on this machine"):
-        disk.need(ROOM)
-    disk.off()
-    assert loops(tmp_path) == []

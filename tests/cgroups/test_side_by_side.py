@@ -51,7 +51,7 @@ with Ownership(state) as ownership:
 
 
 class Harness:
-    def __init__(self, cgroup: Cgroup, state: Path, *, new_session: bool = False) -> None:
+    def __init__(self, cgroup: Cgroup, state: Path) -> None:
         words = [json.dumps([str(REPOSITORY), *sys.path]), str(state)]
         program = [sys.executable, "-I", "-S", "-c", _HARNESS, *words]
         self._process = subprocess.Popen(
@@ -59,7 +59,6 @@ class Harness:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            start_new_session=new_session,
         )
 
     def answer(self) -> str:

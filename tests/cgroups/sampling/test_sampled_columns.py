@@ -158,20 +158,10 @@ def test_memory_that_comes_or_goes_between_two_reads_is_no_swap(
     assert tables(made, folder)[0][0]["swap_bytes"] == swap
 
 
-@pytest.mark.parametrize(
-    ("text", "shapes", "told"),
-    [
-        (b"4096\n", ["bare"], [4096]),
-        (b"some avg10=0.00 total=5\nfull avg10=0.10 total=3\n", ["full"], [3]),
-        (b"8:0 rbytes=5 wbytes=6\n8:16 rbytes=7 wbytes=8\n", ["rbytes=", "wbytes="], [12, 14]),
-        (b"", ["rbytes=", "wbytes="], [0, 0]),
-        (b"8:0 Read 5\n8:0 Write 6\n8:16 Read 7\nTotal 18\n", ["Read", "Write"], [12, 6]),
-        (b"Total 0\n", ["Read", "Write"], [-1, -1]),
-    ],
-)
-def test_small_files_of_each_shape(text: bytes, shapes: list[str], told: list[int]) -> None:
-    """Version 2 with no device has done no I/O; version 1 with none does not count it."""
-    assert numbers(text, shapes) == told
+def test_no_device_is_no_io_only_on_version_2() -> None:
+    """Version 1 without one counts none."""
+    assert numbers(b"", ["rbytes=", "wbytes="]) == [0, 0]
+    assert numbers(b"8:0 Read 5\nTotal 5\n", ["Read", "Write"]) == [5, -1]
 
 
 #: Bytes used at a millisecond, and what was asked for → milliseconds between the first readings.
