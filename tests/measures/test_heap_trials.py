@@ -1,27 +1,32 @@
-"""Heap profilers in trials of their own, with real networks and real programs."""
+"""Heap profilers in trials of their own, with real programs."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from heap_making import Profiled, profile_command, profile_network
 
 from edgebench.measures.strategies import (
     Boundaries,
     HeapPoint,
     HeapProfile,
     HeapStrategy,
-    SpanReading,
+    Reading,
     StrategyOptions,
     TrialData,
     with_own_trial,
 )
 from edgebench.measures.strategies.heap_profilers import Memray
+from edgebench.records import LimitSetting, TrialRecord
+from edgebench.run.trial.record import TrialRequest
+from edgebench.run.trial.session import open_session
+from edgebench.run.trial.trial import TrialFiles, run_trial
 from tests.own_path import python_path
 
 MIB = 1 << 20
@@ -35,18 +40,15 @@ def needs(name: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(why is not None, reason=why or "")
 
 
-def layers(profiled: Profiled, phase: str) -> list[SpanReading]:
-    assert profiled.reading
-    wanted = {s.id for s in profiled.spans if s.phase == phase and s.layer is not None}
-    return [reading for reading in profiled.reading.spans if reading.id in wanted]
-
-
-def parameters_hold(profiled: Profiled) -> None:
-    """The heap grew over the loads by the parameters' bytes, within 1 %."""
-    assert profiled.record.outcome == "ok", profiled.record.reason
-    assert profiled.reading, profiled.record.missing
-    known = profiled.manifest["parameter_bytes"]
-    assert profiled.reading.parts["parameters"] == pytest.approx(known, rel=0.01)
+def profile(strategy: str, *command: str) -> tuple[TrialRecord, Reading]:
+    """What that profiler's own trial of a program tells."""
+    settings = {"kind": "command", "command": list(command)}
+    request = TrialRequest("0000", "p", 0, 0, settings, LimitSetting(), 250, strategy=strategy)
+    with open_session() as session:
+        files = replace(TrialFiles.scratch(session.folder), reading=session.folder / "reading")
+        record = run_trial(session.setup, request, files)
+        kept = gzip.decompress((session.folder / "reading").read_bytes())
+        return record, Reading.from_json(json.loads(kept))
 
 
 #: Three layers of 1, 2 and 3 MiB that stay, then 8 MiB that go again; then it ends or is killed.
@@ -121,56 +123,24 @@ def test_overlapping_threads_have_no_growth_of_their_own(
 
 
 @pytest.mark.own_cgroup
-@pytest.mark.torch
-@pytest.mark.long
-@needs("memray")
-def test_memray_tells_a_network_s_parameters_layer_by_layer() -> None:
-    """ResNet-18 loaded by copy: the heap's growth in each layer is that layer's own bytes."""
-    resnet = profile_network("resnet18", "memray")
-    parameters_hold(resnet)
-    places = {span.id: span.layer for span in resnet.spans}
-    for reading in layers(resnet, "load"):
-        size = resnet.manifest["table"][places[reading.id] or 0]["file_bytes"]
-        growth = (reading.after_bytes or 0) - (reading.before_bytes or 0)
-        # Beside the weights: the objects that hold them, now and then an arena of Python's.
-        assert size <= growth <= size + MIB + 8192
-    # Executing a convolution takes workspace.
-    convolutions = layers(resnet, "first")
-    assert any((r.peak_bytes or 0) > (r.after_bytes or 0) + MIB for r in convolutions)
-
-
-@pytest.mark.own_cgroup
 @needs("tcmalloc")
-def test_tcmalloc_counts_malloc_and_no_mappings() -> None:
-    """200 MiB that malloc gave, with the calls that requested them; not the 64 MiB mapped."""
-    words = "import mmap; m = mmap.mmap(-1, 64 << 20); kept = [bytes(1 << 20) for _ in range(200)]"
-    profiled = profile_command([sys.executable, "-I", "-S", "-c", words], "tcmalloc")
-    assert profiled.reading, profiled.record.missing
-    assert profiled.reading.peak_bytes
-    assert 168 << 20 <= profiled.reading.peak_bytes <= 210 << 20
-
-
-@pytest.mark.own_cgroup
-@needs("tcmalloc")
-def test_the_dumps_before_a_kill_are_kept() -> None:
-    words = "import os; kept = [bytes(1 << 20) for _ in range(300)]; os.kill(os.getpid(), 9)"
-    profiled = profile_command([sys.executable, "-I", "-S", "-c", words], "tcmalloc")
-    assert profiled.record.outcome == "failed"
-    assert profiled.reading
-    assert profiled.reading.peak_bytes
-    assert 256 * MIB <= profiled.reading.peak_bytes <= 310 * MIB
-    assert len(profiled.reading.line) >= 8
+def test_tcmalloc_counts_malloc_and_no_mappings_up_to_a_kill() -> None:
+    """300 MiB that malloc gave, up to the last dump; not the 64 MiB mapped."""
+    words = "import mmap, os; m = mmap.mmap(-1, 64 << 20); k = [bytes(1 << 20) for _ in range(300)]"
+    code = f"{words}; os.kill(os.getpid(), 9)"
+    record, reading = profile("tcmalloc", sys.executable, "-I", "-S", "-c", code)
+    assert record.outcome == "failed"
+    assert 256 * MIB <= (reading.peak_bytes or 0) <= 310 * MIB
+    assert len(reading.line) >= 8
 
 
 @pytest.mark.own_cgroup
 @needs("massif")
 def test_massif_tells_a_programs_heap() -> None:
-    command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=1"]
-    profiled = profile_command(command, "massif", timeout_s=250.0)
-    assert profiled.record.outcome == "ok", profiled.record.reason
-    assert profiled.reading
-    assert profiled.reading.peak_bytes == pytest.approx(64 * MIB, rel=0.05)
-    assert profiled.reading.line[0][1] < 32 * MIB
+    record, reading = profile("massif", "dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=1")
+    assert record.outcome == "ok", record.reason
+    assert reading.peak_bytes == pytest.approx(64 * MIB, rel=0.05)
+    assert reading.line[0][1] < 32 * MIB
 
 
 @pytest.mark.process
