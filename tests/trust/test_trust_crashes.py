@@ -5,11 +5,49 @@ The walk is deterministic: see :mod:`tests.trust.stage`. Everything in it is rea
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from tests.trust.walk import FAULTS, walk
+from tests.own_path import python_path
 
 pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap]
+FAULTS = ("kill", "term", "interrupt", "full-disk", "kill-twice")
+#: How many sweeps at once: a sweep mostly waits, for processes to start and for the disk.
+AT_ONCE = 2 * (os.cpu_count() or 1)
+
+
+def walk(fault: str, first: int, every: int) -> dict[str, Any]:
+    """Many steps of the stage at once, each sweep in an arena of its own."""
+    # On a disk that can hold a swap file, as /tmp often is not.
+    folder = Path(tempfile.mkdtemp(prefix="trust-", dir="/var/tmp"))
+    program = [sys.executable, "-m", "tests.trust.stage"]
+    stages = [
+        subprocess.Popen(
+            [*program, str(folder / str(n)), fault, str(first + n * every), str(AT_ONCE * every)],
+            env={**os.environ, "PYTHONPATH": python_path()},
+            stdout=subprocess.PIPE,
+        )
+        for n in range(AT_ONCE)
+    ]
+    try:
+        found = [json.loads(stage.communicate()[0]) for stage in stages]
+    finally:
+        for stage in stages:
+            stage.terminate()
+            stage.wait()
+        shutil.rmtree(folder)
+    return {
+        **{name: sum(one[name] for one in found) for name in ("tried", "struck")},
+        "wrong": [words for one in found for words in one["wrong"]],
+    }
 
 
 @pytest.mark.promise(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,26 +12,6 @@ import pytest
 from edgebench.safe_files import read_end, read_file, read_text
 from edgebench.safe_folders import rights_of
 from tests.trust.stranger import STRANGER
-
-PACKAGE = Path(__file__).parents[2] / "edgebench"
-#: Packages that read what anybody may have made.
-_READERS = (
-    *("analysis", "answers", "boards", "cli", "report", "results", "scenario", "serve"),
-    "slowdown",
-)
-_READING = {"open", "read_text", "read_bytes", "load", "loadtxt", "fromfile", "read_csv"}
-#: What they may open, and why.
-_ALLOWED = {
-    "cli/__init__.py": "the null device",
-    "report/figures/__init__.py": "the current folder, to come back to it",
-    "report/builder.py": "edgebench's own templates",
-    "results/live_file.py": "a file of the kernel's",
-    "serve/helper_process.py": "its standard input",
-    "serve/live.py": "a private folder of the server's user",
-    "serve/app.py": "a private folder of the server's user",
-}
-#: A call of that name that opens no file by its path.
-_OTHERS = ("archive.open", "gzip.open", "np.load", "ResultsFolder.open", "load", "read_text")
 
 
 @pytest.fixture
@@ -160,15 +139,3 @@ def test_root_s_groups_are_no_way_around(place: Path) -> None:
         assert os.getgroups() == [0]
     finally:
         os.setgroups(before)
-
-
-def reads(path: Path) -> list[str]:
-    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-    names = [ast.unparse(call.func) for call in calls]
-    return [name for name in names if name.rpartition(".")[2] in _READING and name not in _OTHERS]
-
-
-def test_readers_open_files_in_one_way() -> None:
-    files = [path for name in _READERS for path in (PACKAGE / name).rglob("*.py")]
-    found = {str(path.relative_to(PACKAGE)): reads(path) for path in files}
-    assert set(_ALLOWED) == {name for name, calls in found.items() if calls}
