@@ -7,63 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.own_path import python_path
 
-pytestmark = [pytest.mark.own_cgroup, pytest.mark.root, pytest.mark.swap]
 FAULTS = ("kill", "term", "interrupt", "full-disk", "kill-twice")
-#: How many sweeps at once: a sweep mostly waits, for processes to start and for the disk.
-AT_ONCE = 2 * (os.cpu_count() or 1)
-
-
-def walk(fault: str, first: int, every: int) -> dict[str, Any]:
-    """Many steps of the stage at once, each sweep in an arena of its own."""
-    # On a disk that can hold a swap file, as /tmp often is not.
-    folder = Path(tempfile.mkdtemp(prefix="trust-", dir="/var/tmp"))
-    program = [sys.executable, "-m", "tests.trust.stage"]
-    stages = [
-        subprocess.Popen(
-            [*program, str(folder / str(n)), fault, str(first + n * every), str(AT_ONCE * every)],
-            env={**os.environ, "PYTHONPATH": python_path()},
-            stdout=subprocess.PIPE,
-        )
-        for n in range(AT_ONCE)
-    ]
-    try:
-        found = [json.loads(stage.communicate()[0]) for stage in stages]
-    finally:
-        for stage in stages:
-            stage.terminate()
-            stage.wait()
-        shutil.rmtree(folder)
-    return {
-        **{name: sum(one[name] for one in found) for name in ("tried", "struck")},
-        "wrong": [words for one in found for words in one["wrong"]],
-    }
-
-
-@pytest.mark.promise(
-    "After SIGKILL, SIGTERM, SIGHUP, Ctrl-C or a full disk at every 500th step of a sweep "
-    "(SIGHUP aside, every fifth in the long set), the next start completes it: each trial is "
-    "there once, and `show` reads them at any time."
-)
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    ("fault", "first"), [(fault, 40 * n + 3) for n, fault in enumerate([*FAULTS, "hang-up"])]
-)
-def test_a_fault_here_and_there_does_no_harm(fault: str, first: int) -> None:
-    """At every 500th of the steps below: results are whole and readable, and nothing is left."""
-    found = walk(fault, first, 500)
-    assert found["wrong"] == []
-    assert found["struck"] > 0
 
 
 @pytest.mark.promise(
@@ -75,16 +27,36 @@ def test_a_fault_here_and_there_does_no_harm(fault: str, first: int) -> None:
     "After a harness was killed, the next start removes its cgroups, processes, swap, "
     "temporary files and state file, and nothing of others, even with the same names."
 )
-@pytest.mark.long
+@pytest.mark.own_cgroup
+@pytest.mark.root
+@pytest.mark.swap
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_at_every_fifth_step_does_no_harm(fault: str) -> None:
-    """SIGKILL, SIGTERM, Ctrl-C and a full disk at a step, one sweep each, then a restart.
+@pytest.mark.parametrize(
+    ("fault", "first", "every"),
+    [
+        *((fault, 40 * n + 3, 500) for n, fault in enumerate([*FAULTS, "hang-up"])),
+        # All faults together strike at each step.
+        *(
+            pytest.param(fault, n, len(FAULTS), marks=pytest.mark.long)
+            for n, fault in enumerate(FAULTS)
+        ),
+    ],
+)
+def test_a_fault_at_any_step_does_no_harm(fault: str, first: int, every: int) -> None:
+    """Results are whole and readable after a restart, and nothing is left.
 
-    At ``kill-twice`` the restart is killed as well, while it clears up after the first kill. All
-    faults together strike at each step.
+    At ``kill-twice`` the restart is killed as well, while it clears up after the first kill.
     """
-    found = walk(fault, FAULTS.index(fault), len(FAULTS))
+    # On a disk that can hold a swap file, as /tmp often is not.
+    with tempfile.TemporaryDirectory(prefix="trust-", dir="/var/tmp") as folder:
+        words = [f"{folder}/arena", fault, str(first), str(every)]
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.trust.stage", *words],
+            env={**os.environ, "PYTHONPATH": python_path()},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+    found = json.loads(done.stdout)
     assert found["wrong"] == []
     # A step may move by one from start to start: the kernel takes its time with a kill.
-    assert found["struck"] >= 0.95 * found["tried"]
+    assert found["struck"] >= max(1, 0.95 * found["tried"] - 1)
