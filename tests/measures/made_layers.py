@@ -10,13 +10,10 @@ import mmap
 import os
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from edgebench.measures.view import view_of
-from edgebench.records import LimitSetting, TrialRecord
-from edgebench.results.frames import TrialReadings, read_trial
+from edgebench.records import LimitSetting
 from edgebench.results.sweep_reader import Sweep
 from edgebench.run.trial.launch import KINDS, Launch, Settings
 from edgebench.run.trial.record import TrialRequest
@@ -36,14 +33,6 @@ _UNCHANGED_S = 1.0
 _ENTRY = 8
 
 
-@dataclass(frozen=True)
-class Error:
-    size_mib: int
-    kernel: int | None
-    sampled: int | None
-    process: int | None
-
-
 def launch(settings: Settings, descriptors: Descriptors) -> Launch:
     spec = {"settings": dict(settings), "descriptors": descriptors}
     return Launch((sys.executable, __file__, json.dumps(spec)), env={"PYTHONPATH": python_path()})
@@ -55,35 +44,20 @@ def made_trial(
     KINDS[KIND] = launch
     # A worker has the descriptors of its cgroup; a command doesn't.
     WORKLOADS[KIND] = ""
-    for name in ("samples", "events", "readings"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
     trial = strategy or "timed"
-    files = TrialFiles(
-        folder / "samples" / f"{trial}.npz",
-        folder / "events" / f"{trial}.jsonl.gz",
-        folder / "log",
-        folder,
-        folder / "readings" / f"{trial}.json.gz",
-    )
+    kinds = {"samples": "npz", "events": "jsonl.gz", "readings": "json.gz"}
+    for name in kinds:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    samples, events, reading = (folder / n / f"{trial}.{end}" for n, end in kinds.items())
+    files = TrialFiles(samples, events, folder / "log", folder, reading)
     sizes = [size for size in SIZES_MIB for _ in range(repeats)]
-    request = TrialRequest(
-        trial,
-        "p1",
-        0,
-        0,
-        {"kind": KIND, "sizes_mib": sizes},
-        LimitSetting(),
-        200,
-        strategy=strategy,
-    )
+    settings = {"kind": KIND, "sizes_mib": sizes}
+    request = TrialRequest(trial, "p1", 0, 0, settings, LimitSetting(), 200, strategy=strategy)
     record = run_trial(setup, request, files)
     assert record.outcome == "ok", record.reason
-    return read_trial(_sweep(folder, record), record)
-
-
-def _sweep(folder: Path, record: TrialRecord) -> Sweep:
     cores = {"cpu_cores_usable": len(os.sched_getaffinity(0)), "page_bytes": mmap.PAGESIZE}
-    return Sweep(folder, "here", [record], {}, cores, {}, "", None, False)
+    sweep = Sweep(folder, "here", [record], {}, cores, {}, "", None, False)
+    return read_trial(sweep, record)
 
 
 def page_tables(size_bytes: int) -> int:
@@ -91,27 +65,20 @@ def page_tables(size_bytes: int) -> int:
     return -(-size_bytes // mmap.PAGESIZE * _ENTRY // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
-def errors(timed: TrialReadings, process: TrialReadings | None = None) -> list[Error]:
-    """Each layer's, in order. The kernel is charged for page tables too; they are no error."""
-    found = []
-    for key, span in timed.spans.items():
-        size_mib = int(str(span.name))
-        held = size_mib * MIB
-        rises = [
-            _rise(trial, name, key) if trial else None
-            for trial, name in ((timed, "kernel"), (timed, "sampled"), (process, "process"))
-        ]
-        truths = (held + page_tables(held), held + page_tables(held), held)
-        off = [None if r is None else r - t for r, t in zip(rises, truths, strict=True)]
-        found.append(Error(size_mib, *off))
-    return found
+def errors(trial: TrialReadings, strategy: str) -> list[tuple[int, int | None]]:
+    """Each layer's MiB, in order, and how far off the strategy's peak of it is; None: not seen.
 
-
-def _rise(trial: TrialReadings, strategy: str, key: Any) -> int | None:
-    seen = trial.span_reading(strategy, key)
-    if seen is None or seen.peak_bytes is None or seen.before_bytes is None:
-        return None
-    return seen.peak_bytes - seen.before_bytes
+    A cgroup is charged for page tables too; they are no error.
+    """
+    off: list[tuple[int, int | None]] = []
+    for key, span in trial.spans.items():
+        size_mib, seen = int(str(span.name)), trial.span_reading(strategy, key)
+        held = size_mib * MIB + (0 if strategy == "process" else page_tables(size_mib * MIB))
+        if seen is None or seen.peak_bytes is None or seen.before_bytes is None:
+            off.append((size_mib, None))
+        else:
+            off.append((size_mib, seen.peak_bytes - seen.before_bytes - held))
+    return off
 
 
 def hold(size_bytes: int) -> None:

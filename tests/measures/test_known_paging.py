@@ -1,7 +1,7 @@
 """What is recorded of a program that knows what it swaps, maps, faults and holds, on both versions.
 
-Rounds: it fills more than its limit, reads all of it back, reads a mapped file that is not in the
-page cache, holds memory and gives it back, and keeps a little.
+Rounds: it fills more than its limit, reads all of it back, and reads a mapped file that is not in
+the page cache.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ pytestmark = [
 MIB = 1 << 20
 PAGE = os.sysconf("SC_PAGE_SIZE")
 KIND = "known paging"
-FILL, LIMIT, FILE, BRIEF, KEPT = 44 * MIB, 28 * MIB, 12 * MIB, 9 * MIB, 3 * MIB
-ROUNDS = ("fill", "read", "file", "brief", "kept")
+FILL, LIMIT, FILE = 44 * MIB, 28 * MIB, 12 * MIB
+ROUNDS = ("fill", "read", "file")
 #: What the interpreter holds and may have swapped; its faults in a round; the kernel's batches.
 BASE = 12 * MIB
 FEW, SLACK = 500, 2 * BATCH_PAGES * PAGE + MIB // 4
@@ -47,7 +47,7 @@ FEW, SLACK = 500, 2 * BATCH_PAGES * PAGE + MIB // 4
 PROGRAM = """
 import ctypes, json, mmap, os, re, resource, sys
 from edgebench.workloads.recorder import Recorder
-fill, brief, kept, path, descriptors = json.loads(sys.argv[1])
+fill, path, descriptors = json.loads(sys.argv[1])
 libc, page = ctypes.CDLL(None), mmap.PAGESIZE
 libc.mincore.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p
 flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
@@ -57,42 +57,25 @@ os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)
 mapped.madvise(mmap.MADV_RANDOM)
 
-def area(size):
-    made = mmap.mmap(-1, size, flags=flags)
-    made.madvise(mmap.MADV_NOHUGEPAGE)
-    return made
-
 def absent(memory):
     found = (ctypes.c_ubyte * (len(memory) // page))()
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     assert libc.mincore(start, len(memory), ctypes.addressof(found)) == 0
     return sum(not one & 1 for one in bytes(found)) * page
 
-def touch(memory):
-    memory[::page] = bytes([1]) * (len(memory) // page)
-
-def held_briefly():
-    memory = area(brief)
-    touch(memory)
-    memory.close()
-
 def size(file, name):
     return int(re.search(name + r":\\s+(\\d+)", open(file).read())[1]) << 10
 
-large, small = area(fill), area(kept)
-steps = {
-    "fill": lambda: touch(large),
-    "read": lambda: large[::page],
-    "file": lambda: mapped[::page],
-    "brief": held_briefly,
-    "kept": lambda: touch(small),
-}
+large = mmap.mmap(-1, fill, flags=flags)
+large.madvise(mmap.MADV_NOHUGEPAGE)
+
+def fill_all():
+    large[::page] = bytes([1]) * (fill // page)
+
+steps = {"fill": fill_all, "read": lambda: large[::page], "file": lambda: mapped[::page]}
 recorder = Recorder(descriptors)
 known = {}
 for number, (name, step) in enumerate(steps.items()):
-    if name == "brief":
-        # Now there is room for it, and nothing is reclaimed any more.
-        large.madvise(mmap.MADV_DONTNEED)
     about = {"absent": absent(large) if number < 2 else absent(mapped)}
     with recorder.phases(number, "made-up") as phases:
         phases.begin("load")
@@ -109,7 +92,7 @@ recorder.note(known=known)
 
 
 def launch(settings: Settings, descriptors: Descriptors) -> Launch:
-    given = json.dumps([FILL, BRIEF, KEPT, settings["file"], descriptors])
+    given = json.dumps([FILL, settings["file"], descriptors])
     return Launch((sys.executable, "-c", PROGRAM, given), env={"PYTHONPATH": python_path()})
 
 
@@ -163,8 +146,7 @@ def test_faults_are_of_the_pages_that_are_touched(seen: Seen) -> None:
     """Each page that is new is a minor fault; one that a file or swap holds is none, or a major."""
     record, known, _ = seen
     assert known["fill"]["absent"] == FILL
-    for name, size in (("fill", FILL), ("brief", BRIEF), ("kept", KEPT)):
-        assert 0 <= known[name]["minor"] - size // PAGE < FEW
+    assert 0 <= known["fill"]["minor"] - FILL // PAGE < FEW
     # Reading from swap the kernel reads others beside a page: these are minor faults.
     assert known["read"]["major"] > FEW
     read = known["read"]["minor"] + known["read"]["major"]
@@ -191,7 +173,7 @@ def test_bytes_that_are_swapped_are_those_that_did_not_fit(seen: Seen) -> None:
     assert fewest - SLACK <= swapped
     assert record.swap_peak_bytes is not None
     assert swapped - SLACK <= record.swap_peak_bytes < FILL + BASE
-    fill, read, file, *_ = record.round_counts
+    fill, read, file = record.round_counts
     if record.swapped_in_bytes is None:
         assert record.missing["swapped_in_bytes"]
     else:
@@ -208,19 +190,3 @@ def test_bytes_that_are_swapped_are_those_that_did_not_fit(seen: Seen) -> None:
     assert (fill.swap_in_bytes or 0) < BASE
     assert fewest <= read.swap_in_bytes <= (read.in_bytes or 0)
     assert (file.swap_in_bytes or 0) < BASE
-
-
-def test_marks_are_each_phase_s_own(seen: Seen) -> None:
-    _, known, events = seen
-    if events["kept"][1]["peak_bytes"] is None:
-        pytest.skip("this kernel can't reset its high-water mark")
-    assert events["fill"][1]["peak_bytes"] == LIMIT
-    rises = {
-        name: [end[key] - start["usage_bytes"] for key in ("peak_bytes", "usage_bytes")]
-        for name, (start, end) in events.items()
-    }
-    tables = {size: size // PAGE * 8 for size in (BRIEF, KEPT)}
-    assert rises["brief"][0] == pytest.approx(BRIEF + tables[BRIEF], abs=SLACK)
-    assert rises["brief"][1] == pytest.approx(0, abs=SLACK)
-    assert rises["kept"] == pytest.approx([KEPT + tables[KEPT]] * 2, abs=SLACK)
-    assert known["kept"]["swapped"] < known["read"]["swapped"]

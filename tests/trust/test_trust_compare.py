@@ -10,15 +10,15 @@ import dataclasses
 import math
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from edgebench.analysis.compare import compare_sweeps
 from edgebench.errors import ResultsError, UsageError
-from edgebench.records import LimitSetting, PhaseSum, TrialRecord
+from edgebench.records import PhaseSum
 from edgebench.results.sweep_reader import Sweep
+from tests.made_records import record, rounds, sweep
 
 _POINTS, _REPEATS = 10, 3
 _PAIRS = 100
@@ -26,42 +26,25 @@ _PAIRS = 100
 _DIFFER = 0.4
 
 
-def record(point: int, chance: random.Random, spread: float, factor: float) -> TrialRecord:
+def noisy(chance: random.Random, spreads: list[float], factors: list[float]) -> Sweep:
     times = {"load": 0.3, "first": 0.2, "execute": 0.1}
-    phases = [
-        PhaseSum(0, "n", name, s * factor * chance.lognormvariate(0, spread))
-        for name, s in times.items()
-    ]
-    phases.append(PhaseSum(0, "n", "round", sum(phase.wall_s for phase in phases)))
-    return TrialRecord(
-        trial="0",
-        point=str(point),
-        block=0,
-        repeat=0,
-        settings={"kind": "inference", "networks": ["n"]},
-        limits=LimitSetting(f"{point}M", point << 20),
-        outcome="ok",
-        started_utc="",
-        wall_s=1.0,
-        phases=phases,
-    )
-
-
-def sweep(chance: random.Random, spreads: list[float], factors: list[float]) -> Sweep:
-    records = [
-        record(point, chance, spread, factor)
-        for point, (spread, factor) in enumerate(zip(spreads, factors, strict=True), start=100)
-        for _ in range(_REPEATS)
-    ]
-    nowhere = Path("nowhere")
-    return Sweep(nowhere, "board", records, {}, {}, {}, "", None, False)
+    records = []
+    for point, (spread, factor) in enumerate(zip(spreads, factors, strict=True), start=100):
+        for _ in range(_REPEATS):
+            phases = [
+                PhaseSum(0, "n", name, s * factor * chance.lognormvariate(0, spread))
+                for name, s in times.items()
+            ]
+            phases += rounds(sum(phase.wall_s for phase in phases))
+            records.append(record(point, phases=phases))
+    return sweep(*records)
 
 
 def pairs(noise: float, factors: list[float], seed: int) -> Iterator[tuple[Sweep, Sweep]]:
     chance = random.Random(seed)
     for _ in range(_PAIRS):
         spreads = [noise * math.exp(chance.gauss(0, _DIFFER)) for _ in range(_POINTS)]
-        yield sweep(chance, spreads, [1.0] * _POINTS), sweep(chance, spreads, factors)
+        yield noisy(chance, spreads, [1.0] * _POINTS), noisy(chance, spreads, factors)
 
 
 @pytest.mark.heavy
@@ -94,11 +77,11 @@ def test_other_devices_are_refused_unless_asked_for() -> None:
     assert compare_sweeps(a, dataclasses.replace(b, device="pi"), across_devices=True).rows
 
 
-def with_storage(sweep: Sweep, label: str) -> Sweep:
+def with_storage(made: Sweep, label: str) -> Sweep:
     records = [
-        structs.replace(r, limits=structs.replace(r.limits, storage=label)) for r in sweep.records
+        structs.replace(r, limits=structs.replace(r.limits, storage=label)) for r in made.records
     ]
-    return dataclasses.replace(sweep, records=records)
+    return dataclasses.replace(made, records=records)
 
 
 def test_other_storage_is_refused() -> None:

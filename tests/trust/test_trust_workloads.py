@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,22 +32,16 @@ def files(tmp_path: Path) -> TrialFiles:
     return TrialFiles(tmp_path / "s.npz", tmp_path / "e.jsonl.gz", tmp_path / "log", tmp_path)
 
 
+def made(
+    session: Session, files: TrialFiles, timeout_s: float = 60, **settings: Any
+) -> TrialRecord:
+    limits = LimitSetting("256M", 256 * MIB)
+    request = TrialRequest("0001", "p1", 0, 0, {"kind": "command", **settings}, limits, timeout_s)
+    return run_trial(session.setup, request, files)
+
+
 def trial(session: Session, files: TrialFiles, code: str, timeout_s: float = 20) -> TrialRecord:
-    command = [sys.executable, "-I", "-S", "-c", code]
-    limits = LimitSetting("256M", 256 * MIB)
-    settings = {"kind": "command", "command": command}
-    return run_trial(
-        session.setup, TrialRequest("0001", "p1", 0, 0, settings, limits, timeout_s), files
-    )
-
-
-def function_trial(session: Session, files: TrialFiles, code: str) -> TrialRecord:
-    script = files.work / "script.py"
-    given = "import json, os, sys\nevents = json.loads(sys.argv[1])['descriptors']['events']\n"
-    script.write_text(given + code)
-    settings = {"kind": "function", "function": "f", "script": str(script), "argument": ""}
-    limits = LimitSetting("256M", 256 * MIB)
-    return run_trial(session.setup, TrialRequest("0001", "p1", 0, 0, settings, limits, 60), files)
+    return made(session, files, timeout_s, command=[sys.executable, "-I", "-S", "-c", code])
 
 
 def running(mark: str) -> list[str]:
@@ -104,7 +99,11 @@ def test_garbage_and_lies_to_the_event_pipe(session: Session, files: TrialFiles)
     ]
     lines = "".join(json.dumps(lie) + "\n" for lie in lies) + "[" * 900 + "]" * 900 + "\n"
     code = f"os.write(events, {lines!r}.encode() + bytes(range(256)) * 50)\nos._exit(3)"
-    record = function_trial(session, files, code)
+    script = files.work / "script.py"
+    given = "import json, os, sys\nevents = json.loads(sys.argv[1])['descriptors']['events']\n"
+    script.write_text(given + code)
+    about = {"kind": "function", "function": "f", "script": str(script), "argument": ""}
+    record = made(session, files, **about)
     assert record.outcome == "failed"
     assert record.reason == "\\x1b]0;owned\\x07\\ud800"
     assert any(doubt.kind == "no_events" for doubt in record.doubts)
@@ -127,16 +126,6 @@ def test_data_that_can_not_be_read_is_no_failure_of_the_program(
     assert not any(session.setup.parent.bases["memory"].glob(f"*{os.getpid()}-0001*"))
 
 
-@pytest.mark.promise("A trial that can't be measured is tried once more, and is then no evidence.")
-def test_what_an_earlier_trial_removed_is_named(session: Session, files: TrialFiles) -> None:
-    gone = str(files.work / "gone")
-    for more in ({"files": [gone]}, {"cwd": gone}):
-        settings = {"kind": "command", "command": ["/bin/true"], **more}
-        request = TrialRequest("0001", "p1", 0, 0, settings, LimitSetting(), 60)
-        with pytest.raises(GoneError, match=gone):
-            run_trial(session.setup, request, files)
-
-
 @pytest.mark.root
 def test_root_opens_files_to_evict_with_their_owner_s_rights(callers: Path) -> None:
     (callers / "own.bin").write_text("x")
@@ -156,9 +145,7 @@ def test_root_opens_files_to_evict_with_their_owner_s_rights(callers: Path) -> N
 def test_a_command_inherits_no_descriptor(session: Session, files: TrialFiles) -> None:
     # Those of the shell, which opens nothing itself.
     command = ["sh", "-c", "ls -l /proc/$$/fd; true"]
-    settings = {"kind": "command", "command": command}
-    request = TrialRequest("0001", "p1", 0, 0, settings, LimitSetting("256M", 256 * MIB), 60)
-    assert run_trial(session.setup, request, files).outcome == "ok"
+    assert made(session, files, command=command).outcome == "ok"
     lines = [line for line in files.log.read_text().splitlines() if "->" in line]
     given = dict(line.split()[-3::2] for line in lines)
     # GNU time doesn't close its report, which is the workload's user's anyway.
@@ -177,23 +164,25 @@ def callers() -> Iterator[Path]:
         yield own
 
 
+def sudo_by_nobody(own: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return call(*words, folder=own, SUDO_UID=str(NOBODY), SUDO_GID=str(NOBODY))
+
+
 def run_as_nobody_s_sudo(own: Path, script: str) -> subprocess.CompletedProcess[str]:
     (own / "script.sh").write_text(script)
     (own / "s.toml").write_text(
         'schema = 1\nname = "sudo"\nrepeats = 2\ntimeout = "60s"\n[workload]\nkind = "command"\n'
-        f'command = ["/bin/sh", "{own}/script.sh"]\n'
+        f'command = ["/bin/sh", "{own}/script.sh"]\nreset = ["/bin/true"]\n'
+        f'env = {{ LD_DEBUG = "statistics", LD_DEBUG_OUTPUT = "{own}/loaded" }}\n'
     )
     return sudo_by_nobody(own, "run", "s.toml", "--device", "d")
-
-
-def sudo_by_nobody(own: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return call(*words, folder=own, SUDO_UID=str(NOBODY), SUDO_GID=str(NOBODY))
 
 
 @pytest.mark.promise(
     "Under sudo the workload runs as the user who called sudo, can't gain rights or leave its "
     "cgroup, and all files belong to that user."
 )
+@pytest.mark.promise("A workload's variables, as LD_PRELOAD, act in no process that root runs.")
 @pytest.mark.root
 def test_under_sudo_the_workload_is_the_caller_and_stays_in(callers: Path) -> None:
     done = run_as_nobody_s_sudo(
@@ -215,18 +204,6 @@ def test_under_sudo_the_workload_is_the_caller_and_stays_in(callers: Path) -> No
     assert len(made) > 15
     strange = [p for p in made if p.lstat().st_uid != NOBODY and p.parent != callers]
     assert strange == []
-
-
-@pytest.mark.promise("A workload's variables, as LD_PRELOAD, act in no process that root runs.")
-@pytest.mark.root
-def test_under_sudo_variables_act_with_the_caller_s_rights_alone(callers: Path) -> None:
-    (callers / "s.toml").write_text(
-        'schema = 1\nname = "sudo"\nrepeats = 1\ntimeout = "60s"\n[workload]\nkind = "command"\n'
-        f'command = ["/bin/true"]\nreset = ["/bin/true"]\n[workload.env]\nLD_DEBUG = "statistics"\n'
-        f'LD_DEBUG_OUTPUT = "{callers}/loaded"\n'
-    )
-    done = sudo_by_nobody(callers, "run", "s.toml", "--device", "d")
-    assert done.returncode == 0, done.stderr
     assert {file.stat().st_uid for file in callers.glob("loaded.*")} == {NOBODY}
 
 
