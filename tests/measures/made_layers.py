@@ -14,6 +14,7 @@ from pathlib import Path
 
 from edgebench.measures.view import view_of
 from edgebench.records import LimitSetting
+from edgebench.results.frames import TrialReadings, read_trial
 from edgebench.results.sweep_reader import Sweep
 from edgebench.run.trial.launch import KINDS, Launch, Settings
 from edgebench.run.trial.record import TrialRequest

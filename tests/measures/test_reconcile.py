@@ -18,7 +18,7 @@ from shared_sweeps import SharedSweep
 
 from edgebench.analysis.reconciliation import reconcile_sweep
 from edgebench.cli import cli
-from edgebench.cli.reconcile import reconcile as verb
+from edgebench.cli.compare import reconcile as verb
 from edgebench.errors import EdgebenchError
 from edgebench.records import WalkReport
 from edgebench.report.figures import memory_time as figure_of

@@ -20,9 +20,8 @@ from edgebench.measures import strategies
 from edgebench.measures.strategies import ErrorBar, Reading, Strategy, TrialData
 from edgebench.processes import Identity, caller_identity
 from edgebench.records import LimitSetting, TrialRecord
-from edgebench.run.trial.launch import run_reset
+from edgebench.run.trial.launch import StrategyTrial, run_reset
 from edgebench.run.trial.record import TrialRequest
-from edgebench.run.trial.strategy_trial import StrategyTrial
 from tests.fleet.conftest import is_alive
 
 pytestmark = pytest.mark.process

@@ -67,7 +67,7 @@ _WORKER = "in the worker, with the workload's own rights, into the folder made f
 ALLOWED = {
     ("pytest_plugin/child.py", "open"): "the null device, for what pytest would print",
     ("cgroups/leftovers.py", "write_text"): _KERNEL,
-    ("cgroups/delegation.py", "mkdir"): _KERNEL,
+    ("cgroups/v2.py", "mkdir"): _KERNEL,
     ("cgroups/parent.py", "mkdir"): _KERNEL,
     ("cgroups/leftovers.py", "rmdir"): _KERNEL,
     ("cgroups/files.py", "write_text"): _KERNEL,
@@ -86,7 +86,7 @@ ALLOWED = {
     ("cli/__init__.py", "open"): "the null device",
     ("report/figures/__init__.py", "chdir"): "to / and back, while a library is imported",
     ("report/figures/style.py", "savefig"): _MEMORY,
-    ("cli/export.py", "to_parquet"): _MEMORY,
+    ("cli/show.py", "to_parquet"): _MEMORY,
     ("cli/predict.py", "to_json"): "plain data of an answer",
     ("cgroups/sampler_process.py", "ZipFile"): "into an open file",
     ("workloads/training/data_sources.py", "TemporaryDirectory"): "a new name and folder, 0700",
