@@ -12,11 +12,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from edgebench.analysis.layer_costs import LayerCostTable, layer_cost_tables
-from edgebench.records import LimitSetting, Outcome, PhaseSum, TrialRecord, WalkReport
+from edgebench.records import LimitSetting, Outcome, TrialRecord, WalkReport
 from edgebench.results.folder import ResultsFolder
 from edgebench.results.results import load
 from edgebench.spans import events_to_phases
-from tests.made_records import MIB, EventLog
+from tests.made_records import MIB, NETWORK, EventLog, record
 
 #: name, type, parameter bytes.
 LAYERS = (("conv", "Conv2d", 4 * MIB), ("fc", "Linear", 100 * MIB), ("act", "ReLU", 0))
@@ -39,7 +39,6 @@ class Made:
     warm: int = 2
     faults: int = 3
     peak: bool = True
-    base: int = 60 * MIB
     settings: Mapping[str, Any] = field(default_factory=dict)
     reason: str | None = None
     #: Which visit of a walk it is, and what a round takes without a limit at that time.
@@ -89,37 +88,28 @@ def _write(folder: ResultsFolder, trial: str, made: Made, networks: Sequence[str
     limit = None if made.label == "max" else int(made.label.removesuffix("M")) * MIB
     lines = "".join(json.dumps(event) + "\n" for event in events)
     folder.events_path(trial).write_bytes(gzip.compress(lines.encode(), 1))
-    settings = {"kind": "inference", "networks": list(networks), "schedule": "bulk"}
+    settings = {**NETWORK, "networks": list(networks), **made.settings}
     phases = events_to_phases(events)
+    walk = None
+    if made.step is not None:
+        rounds = [phase.wall_s for phase in phases if phase.phase == "round"]
+        walk = WalkReport(trial, made.step, rounds, made.around_s)
     folder.append(
-        TrialRecord(
+        record(
+            limit and limit / MIB,
             trial=trial,
             point=f"p-{made.label}",
-            block=0,
-            repeat=0,
-            settings=dict(made.settings)
-            if "kind" in made.settings
-            else {**settings, "loader": "copy", "batch": 1, **made.settings},
+            settings=dict(made.settings) if "kind" in made.settings else settings,
             limits=LimitSetting(made.label, limit, "none"),
             outcome=made.outcome,
             reason=made.reason,
-            started_utc="2026-01-02T03:04:05.678+00:00",
             wall_s=(events[-1]["t_ns"] - events[0]["t_ns"]) / 1e9,
-            limit_bytes=limit,
-            base_bytes=made.base,
+            base_bytes=60 * MIB,
             demand_bytes=200 * MIB if limit is None and made.outcome == "ok" else None,
-            oom_kills=1 if made.outcome == "oom-killed" else 0,
             phases=phases,
-            walk=_visit(trial, made, phases),
+            walk=walk,
         )
     )
-
-
-def _visit(trial: str, made: Made, phases: Sequence[PhaseSum]) -> WalkReport | None:
-    if made.step is None:
-        return None
-    rounds = [phase.wall_s for phase in phases if phase.phase == "round"]
-    return WalkReport(trial, made.step, rounds, made.around_s)
 
 
 def trial_events(made: Made, networks: Sequence[str] = ("duo",)) -> list[dict[str, Any]]:
@@ -143,11 +133,11 @@ def trial_events(made: Made, networks: Sequence[str] = ("duo",)) -> list[dict[st
 
 
 def write_events(path: Path, trial: str, events: Sequence[Mapping[str, Any]]) -> None:
-    lines = "".join(json.dumps(event) + "\n" for event in events)
-    (path / "events" / f"{trial}.jsonl.gz").write_bytes(gzip.compress(lines.encode(), 1))
-    records = [json.loads(line) for line in (path / "trials.jsonl").read_text().splitlines()]
-    for number, record in enumerate(records):
-        if record["trial"] == trial:
-            phases = events_to_phases([dict(event) for event in events])
-            records[number] = replace(TrialRecord.from_json(record), phases=phases).to_json()
-    (path / "trials.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    text = "".join(json.dumps(event) + "\n" for event in events)
+    (path / "events" / f"{trial}.jsonl.gz").write_bytes(gzip.compress(text.encode(), 1))
+    phases = events_to_phases([dict(event) for event in events])
+    lines = (path / "trials.jsonl").read_text().splitlines()
+    for number, made in enumerate(TrialRecord.from_json(json.loads(line)) for line in lines):
+        if made.trial == trial:
+            lines[number] = json.dumps(replace(made, phases=phases).to_json())
+    (path / "trials.jsonl").write_text("\n".join(lines) + "\n")

@@ -9,23 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from layer_cost_results import (
-    LIMITED,
-    MIB,
-    UNLIMITED,
-    Made,
-    make,
-    slower,
-    table_of,
-    write_events,
-)
-from matplotlib.figure import Figure
+from layer_cost_results import LIMITED, MIB, UNLIMITED, Made, make, slower, table_of, write_events
 
 from edgebench.analysis.layer_costs import (
     LayerCostTable,
     LayerPhases,
     LayerRow,
     PhaseCost,
+    UnfinishedLimit,
     costs_at_limits,
     layer_cost_tables,
     matching_tables,
@@ -226,10 +217,8 @@ def test_an_unknown_peak_stays_unknown(tmp_path: Path):
 def test_layers_of_a_pipeline_are_told_apart(tmp_path: Path):
     table = table_of(make(tmp_path, [Made()], networks=("zeta", "alpha")))
     assert table.network == "zeta+alpha"
-    assert [(row.network, row.order) for row in table.layers] == [
-        *(("zeta", n) for n in range(3)),
-        *(("alpha", n) for n in range(3)),
-    ]
+    layers = [(row.network, row.order) for row in table.layers]
+    assert layers == [(name, order) for name in ("zeta", "alpha") for order in range(3)]
 
 
 def test_the_same_network_twice_is_summed(tmp_path: Path):
@@ -240,18 +229,13 @@ def test_the_same_network_twice_is_summed(tmp_path: Path):
     assert table.unlimited.sum_s == pytest.approx(table.unlimited.clock_s.median)
 
 
-def test_limits_at_which_nothing_finished_are_named(tmp_path: Path):
+def test_limits_come_from_wide_to_tight_and_those_where_nothing_finished_are_named(tmp_path: Path):
     killed = Made("40M", outcome="oom-killed", reason="killed by the kernel in load of duo")
-    (limit,) = table_of(make(tmp_path, [Made(), killed, killed])).unfinished
-    assert (limit.label, limit.limit_bytes) == ("40M", 40 * MIB)
-    assert limit.outcomes == {"oom-killed": 2}
-    assert limit.reason == "killed by the kernel in load of duo"
-
-
-def test_limits_come_from_wide_to_tight(tmp_path: Path):
     made = [Made(label) for label in ("80M", "max", "120M", "100M")]
-    table = table_of(make(tmp_path, made))
+    table = table_of(make(tmp_path, [*made, killed, killed]))
     assert [cost.at.label for cost in table.costs] == ["120M", "100M", "80M"]
+    reason = "killed by the kernel in load of duo"
+    assert table.unfinished == [UnfinishedLimit("40M", 40 * MIB, {"oom-killed": 2}, reason)]
 
 
 @pytest.mark.parametrize(
@@ -262,19 +246,15 @@ def test_limits_come_from_wide_to_tight(tmp_path: Path):
             "no unlimited trial of duo finished: no weights",
         ),
         ([Made(settings={"kind": "command", "command": ["true"]})], "it is no network"),
+        ([Made()], "no layer of duo was timed: its trials left no events"),
     ],
 )
 def test_what_has_no_layers_says_why(made: list[Made], says: str, tmp_path: Path):
-    with pytest.raises(ResultsError, match=says) as error:
-        layer_cost_tables(load(make(tmp_path, made)))
-    assert error.value.remedy == "layers come of networks: edgebench layers NETWORK"
-
-
-def test_lost_events_are_no_layers(tmp_path: Path):
-    path = make(tmp_path, [Made()])
+    path = make(tmp_path, made)
     (path / "events" / "0001.jsonl.gz").unlink()
-    with pytest.raises(ResultsError, match="no layer of duo was timed: its trials left no events"):
+    with pytest.raises(ResultsError, match=says) as error:
         layer_cost_tables(load(path))
+    assert error.value.remedy == "layers come of networks: edgebench layers NETWORK"
 
 
 def test_layers_are_sorted_as_asked(tmp_path: Path):
@@ -287,9 +267,7 @@ def test_layers_are_sorted_as_asked(tmp_path: Path):
     }
     for sort, names in orders.items():
         assert [row.name for row in sorted_layers(table, sort, "100M")] == names.split()
-    unlimited = slower("act", (0.0, 5.0, 0.01, 0.01))
-    alone = table_of(make(tmp_path / "unlimited", [Made(rounds=[unlimited])]))
-    assert sorted_layers(alone, None, None)[0].name == "act"
+    assert [row.name for row in sorted_layers(table, None, None)] == ["fc", "conv", "act"]
 
 
 def test_limits_are_chosen_by_any_name_they_have(tmp_path: Path):
@@ -312,11 +290,8 @@ def test_limits_are_chosen_by_any_name_they_have(tmp_path: Path):
 def test_workloads_are_chosen_by_network_and_settings(tmp_path: Path):
     made = [Made(settings={"schedule": name}) for name in ("linear", "bulk", "partial")]
     tables = layer_cost_tables(load(make(tmp_path, made, networks=("a", "b")))).tables
-    assert [table.settings["schedule"] for table in tables] == ["linear", "bulk", "partial"]
-    assert len(matching_tables(tables, None, {})) == 3
-    assert [
-        t.settings["schedule"] for t in matching_tables(tables, "b", {"schedule": "linear"})
-    ] == ["linear"]
+    assert matching_tables(tables, None, {}) == tables
+    assert matching_tables(tables, "b", {"schedule": "bulk"}) == tables[1:2]
     with pytest.raises(UsageError, match="no layers of c ") as error:
         matching_tables(tables, "c", {})
     assert "a+b --schedule linear --loader copy" in str(error.value)
@@ -355,39 +330,18 @@ def test_a_walked_pass_is_compared_with_its_own_process(tmp_path: Path):
 # The figure
 
 
-def figure_of(path: Path) -> Figure:
-    (drawn,) = cost_figures(load(path))
-    return drawn.figure
-
-
-def rows_of(figure: Figure) -> list[str]:
-    return [label.get_text() for label in figure.axes[0].get_yticklabels()]
-
-
-def lengths(figure: Figure, panel: int) -> list[float]:
-    return [bar.get_width() for bars in figure.axes[panel].containers for bar in bars]
-
-
-def close(*seconds: float) -> Any:
-    return pytest.approx(list(seconds), abs=1e-6)
-
-
 def test_bars_are_the_tables_numbers(tmp_path: Path):
-    figure = figure_of(make(tmp_path, [Made(), Made("100M", [LIMITED])] * 2))
-    assert rows_of(figure) == [
+    (drawn,) = cost_figures(load(make(tmp_path, [Made(), Made("100M", [LIMITED])] * 2)))
+    figure = drawn.figure
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [
         *("fc (Linear, 100 MiB)", "conv (Conv2d, 4 MiB)"),
-        "act (ReLU)",
-        "between layers",
+        *("act (ReLU)", "between layers"),
     ]
-    assert lengths(figure, 0) == close(0.3, 0.1, 0, 0, 0.5, 0.2, 0, 0)
-    assert lengths(figure, 1) == close(0.3, 0.3, 0.03, 0.12, 1.5, 0.3, 0.03, 0.16)
-    assert lengths(figure, 2) == close(1.4 / 1.54, 0.1 / 1.54, 0, 0.04 / 1.54)
+    widths = [[bar.get_width() for bars in axes.containers for bar in bars] for axes in figure.axes]
+    assert widths[0] == pytest.approx([0.3, 0.1, 0, 0, 0.5, 0.2, 0, 0], abs=1e-6)
+    assert widths[1] == pytest.approx([0.3, 0.3, 0.03, 0.12, 1.5, 0.3, 0.03, 0.16], abs=1e-6)
+    assert widths[2] == pytest.approx([1.4 / 1.54, 0.1 / 1.54, 0, 0.04 / 1.54], abs=1e-6)
     assert figure.axes[0].get_xlim() == figure.axes[1].get_xlim()
-    assert figure.axes[0].get_xlim()[1] > 1.5
-
-
-def test_without_a_limit_there_is_no_extra_time(tmp_path: Path):
-    figure = figure_of(make(tmp_path, [Made()]))
-    assert len(figure.axes) == 2
-    assert rows_of(figure)[0].startswith("fc")
-    assert "Time of duo by layer" in " ".join(text.get_text() for text in figure.texts)
+    # Without a limit there is no extra time.
+    (drawn,) = cost_figures(load(make(tmp_path / "free", [Made()])))
+    assert len(drawn.figure.axes) == 2

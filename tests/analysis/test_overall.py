@@ -87,14 +87,6 @@ def test_weights_are_those_of_random_effects(
     assert _weights(difference, error) == pytest.approx(weights, rel=1e-5)
 
 
-def test_a_precise_time_weighs_more():
-    calm = point_time([0.0, 0.01, -0.01], [0.0, 0.01, -0.01])
-    wild = point_time([-0.5, 0.0, 0.5], [0.4, 0.9, -0.1], kind="load")
-    found = compare_overall([calm, wild], 0.05)
-    assert found
-    assert found.ratio == pytest.approx(1, abs=0.01)
-
-
 def test_one_kind_that_changed_is_not_all():
     near = [-0.01, 0.0, 0.01]
     times = [

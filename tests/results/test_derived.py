@@ -12,6 +12,7 @@ from made_sweep import Shape, make
 from edgebench.results.derived import keep_advice, kept_advice
 from edgebench.serve.helper_process import sweep_answer
 
+TYPED = "export MALLOC_MMAP_THRESHOLD_=131072"
 TRIED = {
     "name": "mmap-threshold",
     "title": "gives blocks back",
@@ -37,7 +38,7 @@ ANSWER: dict[str, Any] = {
     "tried": [TRIED, LOST],
     "best": {
         "name": "mmap-threshold",
-        "typed": ["export MALLOC_MMAP_THRESHOLD_=131072"],
+        "typed": [TYPED],
         "finished": 5,
         "trials": 5,
         "ratio": 0.28,
@@ -55,12 +56,15 @@ def sweep(tmp_path: Path) -> Path:
 
 def test_what_is_kept_is_read_back(sweep: Path):
     assert kept_advice(sweep) is None
-    keep_advice(sweep, ANSWER)
-    found = kept_advice(sweep)
-    assert found is not None
-    assert found.typed == ("export MALLOC_MMAP_THRESHOLD_=131072",)
-    assert [one.name for one in found.tried] == ["mmap-threshold", "one-thread"]
-    assert (found.tried[0].ratio, found.tried[0].finished) == (0.3, 2)
+    # Nothing is typed for what is not advised.
+    unsure = {**ANSWER["best"], "confirmed": False}
+    for best, typed in ((ANSWER["best"], (TYPED,)), (None, ()), (unsure, ())):
+        keep_advice(sweep, {**ANSWER, "best": best})
+        advice = kept_advice(sweep)
+        assert advice is not None
+        assert advice.typed == typed
+        assert [remedy.name for remedy in advice.tried] == ["mmap-threshold", "one-thread"]
+        assert (advice.tried[0].ratio, advice.tried[0].finished) == (0.3, 2)
 
 
 @pytest.mark.parametrize(
@@ -70,11 +74,3 @@ def test_what_is_damaged_is_no_answer(sweep: Path, data: str):
     (sweep / "advice.json").write_text(data)
     assert kept_advice(sweep) is None
     assert sweep_answer(sweep)["advice"] is None
-
-
-def test_nothing_is_typed_for_what_is_not_advised(sweep: Path):
-    for best in (None, {**ANSWER["best"], "confirmed": False}):
-        keep_advice(sweep, {**ANSWER, "best": best})
-        found = kept_advice(sweep)
-        assert found is not None
-        assert found.typed == ()

@@ -44,20 +44,15 @@ def test_sweeps_of_one_second_sort_by_their_start(tmp_path: Path):
     assert sorted(made) == made
 
 
-def test_a_record_comes_back_as_it_went(tmp_path: Path):
-    made = loading(wall_s=0.1 + 0.2, notes={"digest": "ab"}, noise={"steal_share": 1 / 3})
-    with new_folder(tmp_path) as folder:
-        folder.append(made)
-        assert folder.records() == [made]
-
-
 def test_only_results_count_as_finished(tmp_path: Path):
+    made = loading("0002", outcome="oom-killed", wall_s=0.1 + 0.2, noise={"steal_share": 1 / 3})
     with new_folder(tmp_path) as folder:
         folder.append(loading("0001", outcome="interrupted"))
-        folder.append(loading("0002", outcome="oom-killed"))
+        folder.append(made)
         assert folder.finished_trials() == {"0002"}
         folder.append(loading("0001"))
-        assert [r.outcome for r in folder.records()] == ["ok", "oom-killed"]
+        assert [record.outcome for record in folder.records()] == ["ok", "oom-killed"]
+        assert folder.records()[1] == made
 
 
 def test_two_writers_are_refused(tmp_path: Path):
@@ -259,11 +254,3 @@ def test_a_full_disk_leaves_the_lines_that_were_there(
         assert (folder.path / "trials.jsonl").read_bytes() == before
         folder.append(loading("0003"))
         assert folder.finished_trials() == {"0001", "0003"}
-
-
-def test_a_half_made_folder_of_a_killed_start_is_cleared(tmp_path: Path):
-    left = tmp_path / "board" / ".20260101T000000Z-quick-abcdef.part"
-    left.mkdir(parents=True)
-    (left / "trials.jsonl").write_text("")
-    new_folder(tmp_path).close()
-    assert not left.exists()

@@ -11,50 +11,35 @@ from results_making import MIB, loading, make_sweep
 import edgebench
 from edgebench.errors import ResultsError
 from edgebench.records import SCHEMA
-from edgebench.results.layout import (
-    MOST_LINE_BYTES,
-    TRIALS,
-    parse_line,
-    parse_objects,
-)
+from edgebench.results.layout import MOST_LINE_BYTES, TRIALS, parse_line, parse_objects
 from edgebench.results.results import latest
 from edgebench.text import safe_json
 
 
 def test_trials_have_plain_columns(tmp_path: Path):
     trials = edgebench.load(make_sweep(tmp_path)).trials
-    row = trials.set_index("trial").loc["0002"]
     assert list(trials["trial"]) == [f"{n:04d}" for n in range(1, 10)]
-    assert (row["network"], row["schedule"], row["loader"], row["batch"]) == (
-        *("lenet", "linear", "copy", 1),
-    )
-    assert (row["limit_label"], row["memory_bytes"], row["swap_kind"]) == (
-        "150M",
-        150 * MIB,
-        "file",
-    )
-    assert row["sampler_achieved_s"] == 0.00101
-    assert row["device"] == "board"
-    assert bool(row["saturated"])
+    about = {"network": "lenet", "schedule": "linear", "loader": "copy", "batch": 1}
+    about |= {"limit_label": "150M", "memory_bytes": 150 * MIB, "swap_kind": "file"}
+    about |= {"sampler_achieved_s": 0.00101, "device": "board", "saturated": True}
+    assert trials.set_index("trial").loc["0002", list(about)].to_dict() == about
 
 
 def test_phases_are_joined_with_their_trial(tmp_path: Path):
     phases = edgebench.load(make_sweep(tmp_path)).phases
     load = phases[phases["phase"] == "load"].groupby("limit_label")["wall_s"].median()
     assert load["150M"] / load["max"] == pytest.approx(4, rel=0.03)
-    assert "100M" not in load
     assert set(phases[phases["outcome"] == "oom-killed"]["phase"]) == {"import"}
     assert set(phases["network"]) == {"lenet"}
 
 
 def test_a_pipeline_keeps_each_networks_phases(tmp_path: Path):
     settings = {"kind": "inference", "networks": ["lenet", "other"]}
-    path = make_sweep(tmp_path, make=lambda trial, *_: loading(trial, settings=settings))
-    loaded = edgebench.load(path)
-    assert set(loaded.trials["network"]) == {"lenet+other"}
-    assert set(loaded.phases["pipeline"]) == {"lenet+other"}
-    load = loaded.phases[loaded.phases["phase"] == "load"]
-    assert set(load["network"]) == {"lenet"}
+    phases = edgebench.load(
+        make_sweep(tmp_path, make=lambda trial, *_: loading(trial, settings=settings))
+    ).phases
+    assert set(phases["pipeline"]) == {"lenet+other"}
+    assert set(phases[phases["phase"] == "load"]["network"]) == {"lenet"}
 
 
 def test_layers_know_their_table(tmp_path: Path):
@@ -72,10 +57,9 @@ def test_memory_by_layer_is_what_was_used_before_at_most_and_after(tmp_path: Pat
     """A row for each strategy that saw the layer: 5, 9 and 7 MiB by the kernel."""
     memory = edgebench.load(make_sweep(tmp_path)).memory
     seen = memory.query("trial == '0001' and layer == 1 and phase == 'load' and round == 0")
-    row = seen.set_index("strategy").loc["kernel"]
-    sizes = (row["before_bytes"], row["peak_bytes"], row["after_bytes"])
-    assert sizes == (5 * MIB, 9 * MIB, 7 * MIB)
-    assert (row["name"], row["type"], row["parameter_bytes"]) == ("fc", "Linear", 200)
+    sizes = ["before_bytes", "peak_bytes", "after_bytes", "parameter_bytes"]
+    row = seen.set_index("strategy").loc["kernel", sizes]
+    assert list(row) == [5 * MIB, 9 * MIB, 7 * MIB, 200]
 
 
 def test_samples_keep_what_is_missing_missing(tmp_path: Path):
@@ -151,8 +135,6 @@ def test_several_sweeps_are_read_together(tmp_path: Path):
     assert len(loaded.samples("0001", sweep=second.name)) == 3
     with pytest.raises(ResultsError, match="these are 2 sweeps"):
         loaded.samples("0001")
-    with pytest.raises(ResultsError, match="these are 2 sweeps"):
-        _ = loaded.environment
 
 
 def test_latest_is_the_newest_by_name(tmp_path: Path):
@@ -164,16 +146,6 @@ def test_latest_is_the_newest_by_name(tmp_path: Path):
     new = make_sweep(tmp_path)
     assert latest(tmp_path) == new
     assert latest(old) == old
-
-
-def test_kinds_side_by_side_miss_each_others_settings(tmp_path: Path):
-    make_sweep(tmp_path)
-    settings = {"kind": "convolution", "passes": 3, "kernel": 3, "stack": 1, "batch": 1}
-    settings |= {"channels": 32, "image": 64, "backward": False, "warm": 1}
-    make_sweep(tmp_path, make=lambda trial, *_: loading(trial, settings=settings))
-    passes = edgebench.load(tmp_path).trials.groupby("kind")["passes"]
-    assert passes.first().to_dict()["convolution"] == 3
-    assert passes.count()["inference"] == 0
 
 
 def test_nothing_there_says_what_to_do(tmp_path: Path):
