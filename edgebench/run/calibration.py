@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -52,9 +52,6 @@ from edgebench.slowdown.calibration import (
 )
 from edgebench.text import AS_IS, MIB, format_size
 from edgebench.workloads.memory_settings import FROZEN
-
-if TYPE_CHECKING:
-    from edgebench.slowdown.curves import Curve
 
 #: A calibration is of this many blocks, or of as many as fit into this time, but two.
 REPEATS, TIME_S, _LEAST = 3, 20.0, 2
@@ -301,19 +298,19 @@ def with_slowed_visit(
         "storage": f"disk={RAM}" if made.ram else AS_IS,
     }
 
-    def slowed() -> Curve:
+    def visit() -> Path:
         limit = _LEFT * (made.hot_base_bytes.value + workload_of(settings, tables).table_bytes)
-        folder = run_probe(network, settings, limit, options.results, progress, made.device)
-        return next(curve for curve in curves(load(folder)) if curve.phase == "total")
+        return run_probe(network, settings, limit, options.results, progress, made.device)
 
     try:
         networks = describe_networks([network], identity=caller_identity())["networks"]
         tables = {network: networks[network]["table"]}
         try:
-            curve = slowed()
+            measured = curves(load(visit()))
         except ResultsError:
             # The kernel may kill it though swap is free; the next time it may not.
-            curve = slowed()
+            measured = curves(load(visit()))
+        curve = next(curve for curve in measured if curve.phase == "total")
     except EdgebenchError as error:
         words = (
             f"{network} was not slowed: {error.what}; what waiting adds is known from scans alone"

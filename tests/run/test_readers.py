@@ -19,8 +19,8 @@ from edgebench.cgroups.swap import Compressed, SwapRam, SwapState
 from edgebench.cgroups.v2 import SOURCES
 from edgebench.errors import MachineError
 from edgebench.records import LimitSetting
-from edgebench.run.trial import readers, trial, trial_readers
-from edgebench.run.trial.controllers import FAST_DISK
+from edgebench.run.trial import controllers, readers, trial_readers
+from edgebench.run.trial.controllers import FAST_DISK, SwapCharge
 from edgebench.run.trial.outcome import KillReader
 from edgebench.run.trial.readers import (
     AcceleratorReader,
@@ -33,7 +33,7 @@ from edgebench.run.trial.readers import (
 )
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session
-from edgebench.run.trial.trial import TrialFiles, _Measurement, run_trial
+from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.run.trial.trial_readers import FilesReader, NoiseReader, SwapReader, TrialReaders
 
 MIB = 1 << 20
@@ -164,7 +164,7 @@ def test_a_trial_whose_limit_could_not_be_moved_was_not_made(
     def broken() -> Compressed:
         raise OSError("mm_stat is gone")
 
-    monkeypatch.setattr(trial, "swap_ram", lambda state: SwapRam(broken))
+    monkeypatch.setattr(controllers, "swap_ram", lambda state: SwapRam(broken))
     limits = LimitSetting("64M", 64 * MIB, "zram")
     settings = {"kind": "command", "command": ["sleep", "60"]}
     request = TrialRequest("0001", "p1", 0, 0, settings, limits, 50.0)
@@ -236,13 +236,15 @@ def test_which_readers_a_trial_has(
 def charge_of(
     monkeypatch: pytest.MonkeyPatch, group: FakeGroup, settings: dict[str, Any], **more: Any
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    monkeypatch.setattr(trial, "SwapCharge", lambda *words, **options: (words, options))
-    monkeypatch.setattr(trial, "swap_ram", lambda state: state.kind)
-    measurement: Any = object.__new__(_Measurement)
-    measurement.setup, measurement.cgroup = setup(), group
-    measurement.request = TrialRequest("0001", "p", 0, 0, settings, ZRAM, 9.0, **more)
-    made: Any = measurement._swap_charge()
-    return made
+
+    class Charge(SwapCharge):
+        def __init__(self, *words: Any, **options: Any) -> None:
+            self.made = words, options
+
+    monkeypatch.setattr(controllers, "swap_ram", lambda state: state.kind)
+    request = TrialRequest("0001", "p", 0, 0, settings, ZRAM, 9.0, **more)
+    charge: Any = Charge.of(cast("Cgroup", group), request, SwapState("zram"))
+    return charge.made
 
 
 def test_the_ram_of_its_swap_is_charged_to_its_limit(

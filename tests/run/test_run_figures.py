@@ -22,10 +22,9 @@ from edgebench.run.search.search import (
     pace_of_rounds,
 )
 from edgebench.run.trial.command import asked_limits
-from edgebench.run.trial.controllers import LimitAtBase
+from edgebench.run.trial.controllers import LimitAtBase, group_swap
 from edgebench.run.trial.outcome import SystemSwap
 from edgebench.run.trial.process import NO_NUMBER, OutputRate
-from edgebench.run.trial.readers import group_swap
 from edgebench.run.trial.record import RecordedRounds, trial_throughput
 from edgebench.run.walk.control import WalkStep, walk_records
 from edgebench.run.walk.walk import (

@@ -18,7 +18,8 @@ from edgebench.cgroups.leftovers import Ownership
 from edgebench.cgroups.parent import find_parent
 from edgebench.cgroups.swap import SwapControl
 from edgebench.records import Doubt
-from edgebench.run.trial.readers import Finished, group_swap
+from edgebench.run.trial.controllers import group_swap
+from edgebench.run.trial.readers import Finished
 from edgebench.run.trial.trial_readers import OTHER_SWAP, SwapReader, SwapReadings
 from edgebench.swap_areas import SwapArea, read_swap_areas
 

@@ -14,11 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgebench.cgroups.files import is_busy
-from edgebench.cgroups.interface import Cgroup, Limits
-from edgebench.cgroups.swap import Compressed, SwapRam
+from edgebench.cgroups.interface import Cgroup, HotFiles, Limits
+from edgebench.cgroups.swap import Compressed, SwapRam, SwapState, swap_ram
 from edgebench.errors import CgroupError, MachineError
 from edgebench.records import Doubt, SwapRamReport, TrialRecord
-from edgebench.run.trial.record import RecordedRounds
+from edgebench.run.trial.record import RecordedRounds, TrialRequest
 from edgebench.text import MIB
 
 #: The setting of a workload that asks for a limit: bytes beyond what it uses then.
@@ -130,8 +130,25 @@ _READINGS = 4
 _REFUSALS = 50
 #: How memory compresses is known once this share of it was swapped.
 _KNOWN_SHARE = 0.25
+#: Kinds of workload that calibrate a machine.
+_CALIBRATING = ("scan", "hot-base")
 #: Why a walk's swap is not counted.
 FAST_DISK = "a walk uses it as a fast disk"
+
+
+def group_swap(hot: HotFiles) -> Callable[[], int | None]:
+    """Return a function that reads the cgroup's swap in use without flushing statistics."""
+
+    def read() -> int | None:
+        if hot.swap is None:
+            return None
+        try:
+            usage = int(hot.usage.read_text(errors="replace")) if hot.swap_is_memsw else 0
+            return int(hot.swap.read_text(errors="replace")) - usage
+        except OSError:
+            return None
+
+    return read
 
 
 class SwapCharge:
@@ -188,6 +205,28 @@ class SwapCharge:
         self._error: Exception | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="swap charge", daemon=True)
+
+    @classmethod
+    def of(cls, cgroup: Cgroup, request: TrialRequest, state: SwapState) -> SwapCharge:
+        """Return the charge of a trial in that cgroup, with the swap that there is."""
+        hot, limits = cgroup.hot_files(), request.limits
+        # A calibration measures the swap itself.
+        is_charged = limits.swap_kind != "none" and request.settings["kind"] not in _CALIBRATING
+
+        def files_bytes() -> int:
+            counters = cgroup.read()
+            return max(0, (counters.file_bytes or 0) - (counters.shmem_bytes or 0))
+
+        return cls(
+            swap_ram(state) if is_charged else None,
+            limits.memory_bytes,
+            move=lambda size: cgroup.move_memory_limit(size, limits.swap_bytes, waits=False),
+            used=lambda: int(hot.usage.read_text(errors="replace")),
+            files=files_bytes,
+            swapped=group_swap(hot),
+            kill=cgroup.kill,
+            not_charged=FAST_DISK if request.walk else None,
+        )
 
     def __enter__(self) -> SwapCharge:
         """Begin."""

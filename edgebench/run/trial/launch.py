@@ -298,7 +298,9 @@ class StrategyTrial:
         """Return the trial of the request's strategy, its folder made."""
         remove_folder(folder)
         make_folder(folder, exist_ok=False)
-        options = StrategyOptions(request.dump_every_bytes, request.timeout_s)
+        options = StrategyOptions(
+            request.dump_every_bytes or StrategyOptions.dump_every_bytes, request.timeout_s
+        )
         strategy = with_own_trial()[str(request.strategy)].configured(options)
         return cls(strategy, options, folder, target)
 

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from edgebench.cgroups.interface import Cgroup, Counters, HotFiles, parse_counters
+from edgebench.cgroups.interface import Cgroup, Counters, parse_counters
 from edgebench.cgroups.process_files import mapped_bytes, mapped_files
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.cgroups.sampler_process import MapsLook
@@ -196,21 +196,6 @@ NOT_LOOKED = "the trial ended before its maps were read"
 NOT_SHOWN = "this kernel does not show us what the trial's processes map (smaps, memory.stat)"
 #: So long a process may outlive the command: helpers end a moment after it.
 _GRACE_S, _PAUSE_S = 0.1, 0.005
-
-
-def group_swap(hot: HotFiles) -> Callable[[], int | None]:
-    """Return a function that reads the cgroup's swap in use without flushing statistics."""
-
-    def read() -> int | None:
-        if hot.swap is None:
-            return None
-        try:
-            usage = int(hot.usage.read_text(errors="replace")) if hot.swap_is_memsw else 0
-            return int(hot.swap.read_text(errors="replace")) - usage
-        except OSError:
-            return None
-
-    return read
 
 
 @dataclass(frozen=True)

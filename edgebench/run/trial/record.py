@@ -24,7 +24,6 @@ from edgebench.cgroups.sampler_process import SampleSummary
 from edgebench.cgroups.swap import SwapState
 from edgebench.measures.gnu_time import NO_REPORT, GnuTime
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
-from edgebench.measures.strategies import StrategyOptions
 from edgebench.need import swap_was_free
 from edgebench.records import (
     DEMAND,
@@ -142,34 +141,6 @@ class RecordedRounds:
         ]
 
 
-def round_sources(machine: SystemFiles, swap: SwapState, kind: str) -> RoundSources:
-    """Return where a trial's counts come from.
-
-    Args:
-        machine: its files.
-        swap: what is on at the moment.
-        kind: the trial's kind of swap.
-    """
-    sources = {"in_bytes": _OWN, "major_faults": "getrusage"}
-    if kind == "none":
-        return RoundSources(swaps=False, sources={**sources, "file_in_bytes": _OWN})
-    if swap.kind == "zram" and swap.device:
-        file, reading = machine.root / f"sys/block/{swap.device.name}/stat", ONLY_SWAP
-        name = str(file)
-    else:
-        own = swap.device if swap.kind == "file" else None
-        areas = None
-        with suppress(UnreadableError, ValueError):
-            areas = set(parse_swap_areas(machine.text("proc/swaps")))
-        # Of the machine's own areas all are the trial's.
-        if areas is None or (own is not None and areas != {own}):
-            return RoundSources(sources=sources, missing=dict.fromkeys(_SWAPPED, _OTHER_AREAS))
-        file, reading = machine.root / "proc/vmstat", VMSTAT
-        name = f"{file}, {_MACHINE}"
-    sources |= {"swap_in_bytes": name, "file_in_bytes": f"{_OWN} - {name}", "out_bytes": name}
-    return RoundSources(file, reading, True, sources)
-
-
 def _count(event: Mapping[str, Any], key: str) -> int | None:
     value: Any = event.get(key)
     return value if is_count(value) and value >= 0 else None
@@ -205,7 +176,7 @@ class TrialRequest:
     weights: Mapping[str, str] = field(default_factory=dict)
     code: Mapping[str, str] = field(default_factory=dict)
     strategy: str | None = None
-    dump_every_bytes: int = StrategyOptions.dump_every_bytes
+    dump_every_bytes: int | None = None
     walk: WalkedLimits | None = None
 
 
@@ -436,6 +407,34 @@ def trial_throughput(
         if phase.phase == "decode" and phase.wall_s > 0 and generates_text(settings)
     ]
     return statistics.median(rates) if rates else None
+
+
+def round_sources(machine: SystemFiles, swap: SwapState, kind: str) -> RoundSources:
+    """Return where a trial's counts come from.
+
+    Args:
+        machine: its files.
+        swap: what is on at the moment.
+        kind: the trial's kind of swap.
+    """
+    sources = {"in_bytes": _OWN, "major_faults": "getrusage"}
+    if kind == "none":
+        return RoundSources(swaps=False, sources={**sources, "file_in_bytes": _OWN})
+    if swap.kind == "zram" and swap.device:
+        file, reading = machine.root / f"sys/block/{swap.device.name}/stat", ONLY_SWAP
+        name = str(file)
+    else:
+        own = swap.device if swap.kind == "file" else None
+        areas = None
+        with suppress(UnreadableError, ValueError):
+            areas = set(parse_swap_areas(machine.text("proc/swaps")))
+        # Of the machine's own areas all are the trial's.
+        if areas is None or (own is not None and areas != {own}):
+            return RoundSources(sources=sources, missing=dict.fromkeys(_SWAPPED, _OTHER_AREAS))
+        file, reading = machine.root / "proc/vmstat", VMSTAT
+        name = f"{file}, {_MACHINE}"
+    sources |= {"swap_in_bytes": name, "file_in_bytes": f"{_OWN} - {name}", "out_bytes": name}
+    return RoundSources(file, reading, True, sources)
 
 
 def faulty_record(request: TrialRequest, error: Exception) -> TrialRecord:

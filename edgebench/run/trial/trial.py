@@ -26,7 +26,6 @@ from edgebench.cgroups.sampler_process import (
     SampleSummary,
     judge_growth,
 )
-from edgebench.cgroups.swap import swap_ram
 from edgebench.errors import EdgebenchError
 from edgebench.layers.references import COPY
 from edgebench.measures.gnu_time import gnu_time_command, read_report, report_file
@@ -34,7 +33,6 @@ from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
 from edgebench.records import Doubt, LimitSetting, SamplerReport, TrialRecord
 from edgebench.results.live_file import EVENTS, LiveTrial, boot_id, write_live_trial
 from edgebench.run.trial.controllers import (
-    FAST_DISK,
     ROOM,
     LimitAtBase,
     LimitControl,
@@ -54,13 +52,7 @@ from edgebench.run.trial.launch import (
 )
 from edgebench.run.trial.outcome import kill_report
 from edgebench.run.trial.process import OutputRate, ProcessEnd, WorkloadProcess
-from edgebench.run.trial.readers import (
-    Finished,
-    ReaderLoop,
-    accelerator_report,
-    group_swap,
-    running,
-)
+from edgebench.run.trial.readers import Finished, ReaderLoop, accelerator_report, running
 from edgebench.run.trial.record import (
     Measured,
     TrialRequest,
@@ -83,8 +75,6 @@ from edgebench.workloads.engines.engine import WHOLE
 
 #: Far above what a runtime's threads need; a fork bomb ends there, not with the machine.
 MOST_PIDS = 4096
-#: Kinds of workload that calibrate a machine.
-_CALIBRATING = ("scan", "hot-base")
 
 
 @dataclass(frozen=True)
@@ -218,7 +208,7 @@ class _Measurement:
         events_copy = files.work / EVENTS if files.live else None
         self.process = WorkloadProcess(self.rate.beside(setup.echo), events_copy)
         self.readers = TrialReaders.of(setup, request, cgroup, limited=self.is_limited)
-        self.charge = self._swap_charge()
+        self.charge = SwapCharge.of(cgroup, request, storage.swap.state)
         self.control: LimitControl | None = None
         if request.walk:
             from edgebench.run.walk.control import WalkControl
@@ -228,29 +218,6 @@ class _Measurement:
             self.control = WalkControl(*parts, maps_weights=maps)
         elif ROOM in settings:
             self.control = LimitAtBase(cgroup, settings[ROOM], self.asked.swap_bytes)
-
-    def _swap_charge(self) -> SwapCharge:
-        """Return what counts the RAM of the trial's swap within its limit."""
-        cgroup, limits = self.cgroup, self.request.limits
-        # A calibration measures the swap itself.
-        swaps = limits.swap_kind != "none" and self.request.settings["kind"] not in _CALIBRATING
-        state = self.setup.storage.swap.state
-        hot = cgroup.hot_files()
-
-        def files_bytes() -> int:
-            counters = cgroup.read()
-            return max(0, (counters.file_bytes or 0) - (counters.shmem_bytes or 0))
-
-        return SwapCharge(
-            swap_ram(state) if swaps else None,
-            limits.memory_bytes,
-            move=lambda size: cgroup.move_memory_limit(size, limits.swap_bytes, waits=False),
-            used=lambda: int(hot.usage.read_text(errors="replace")),
-            files=files_bytes,
-            swapped=group_swap(hot),
-            kill=cgroup.kill,
-            not_charged=FAST_DISK if self.request.walk else None,
-        )
 
     def make(self) -> Measured:
         """Measure the workload from outside; keep its samples, events and log."""

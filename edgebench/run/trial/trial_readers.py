@@ -24,6 +24,7 @@ from edgebench.cgroups.process_files import (
 from edgebench.cgroups.sampler_process import SampleSummary
 from edgebench.measures.machine.noise import NoiseWatch
 from edgebench.records import Doubt, FilesReport, OutsideReport, TrialRecord
+from edgebench.run.trial.controllers import group_swap
 from edgebench.run.trial.outcome import KillReader, KillReadings
 from edgebench.run.trial.readers import (
     LOOKING_SHARE,
@@ -35,7 +36,6 @@ from edgebench.run.trial.readers import (
     OutsideReader,
     Reader,
     ReaderLoop,
-    group_swap,
 )
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import LOOK_S, TrialSetup

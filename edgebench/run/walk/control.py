@@ -28,9 +28,8 @@ from edgebench.records import (
     is_count,
 )
 from edgebench.results.times import LEAST, steadiness
-from edgebench.run.trial.controllers import LimitControl
+from edgebench.run.trial.controllers import LimitControl, group_swap
 from edgebench.run.trial.process import WorkloadProcess, events_of
-from edgebench.run.trial.readers import group_swap
 from edgebench.run.trial.record import RecordedRounds, RoundSources, utc_now
 from edgebench.run.walk.walk import CHARGED_BYTES, Visit, WalkedLimits, visited, walk
 from edgebench.safe_files import write
