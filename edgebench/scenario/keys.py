@@ -92,11 +92,18 @@ def _folder(info: ValidationInfo) -> Path:
 
 
 class OneOf:
-    """Checks that a text is one of some choices, and can tell them."""
+    """Checks that a text is one of some choices, and can tell them.
 
-    def __init__(self, noun: str, choices: Sequence[str] | Callable[[], Sequence[str]]) -> None:
-        self._noun = noun
-        self._choices = choices
+    ``reference`` returns what a text that is none of them refers to; None: nothing.
+    """
+
+    def __init__(
+        self,
+        noun: str,
+        choices: Sequence[str] | Callable[[], Sequence[str]],
+        reference: Callable[[str, ValidationInfo], str | None] | None = None,
+    ) -> None:
+        self._noun, self._choices, self._reference = noun, choices, reference
 
     @property
     def choices(self) -> Sequence[str]:
@@ -104,47 +111,31 @@ class OneOf:
         return self._choices() if callable(self._choices) else self._choices
 
     def __call__(self, word: object, info: ValidationInfo) -> str:
-        """Return the word itself.
+        """Return the word itself, or what it refers to.
 
         Raises:
-            ValueError: it is none of them; names the nearest.
+            ValueError: it is neither; names the nearest.
         """
-        if isinstance(word, str) and word in self.choices:
-            return word
+        if isinstance(word, str):
+            if word in self.choices:
+                return word
+            if self._reference and (text := self._reference(word, info)):
+                return text
         raise ValueError(f"no {self._noun} {word!r}; {hint(str(word), self.choices, 'one of')}")
 
 
-class OneOfNetworks(OneOf):
-    """Checks that a text is one of some networks, or a reference to another one."""
+def network_reference(word: str, info: ValidationInfo) -> str | None:
+    """Return a network that is not known by name: its file's path, or the same from any folder.
 
-    def __call__(self, word: object, info: ValidationInfo) -> str:
-        """Return the name; of a file its path, of another reference the same from any folder.
-
-        Raises:
-            ValueError: it names no network.
-        """
-        named = isinstance(word, str) and word not in self.choices and "\0" not in word
-        # A folder may be a SavedModel, which has a way of its own.
-        if not named or not (
-            set(":.") & set(str(word)) or (word and Path(_folder(info), str(word)).is_dir())
-        ):
-            # The nearest of these choices, which may be more than the known networks.
-            return super().__call__(word, info)
-        with worded():
-            return portable_text(parse_reference(str(word), _folder(info)))
-
-
-class OneOfDataSets(OneOf):
-    """Checks that a text is a data set's name, or a function of the user's own."""
-
-    def __call__(self, word: object, info: ValidationInfo) -> str:
-        """Return the name itself; of a function the same from any folder.
-
-        Raises:
-            ValueError: it is neither.
-        """
-        own = isinstance(word, str) and ":" in word
-        return _own_code(str(word), info) if own else super().__call__(word, info)
+    Raises:
+        ValueError: it looks like a reference, and names no network.
+    """
+    # A folder may be a SavedModel, which has a way of its own.
+    is_path = set(":.") & set(word) or (word and Path(_folder(info), word).is_dir())
+    if "\0" in word or not is_path:
+        return None
+    with worded():
+        return portable_text(parse_reference(word, _folder(info)))
 
 
 def one_of(noun: str, choices: Sequence[str] | Callable[[], Sequence[str]]) -> Any:
@@ -174,15 +165,10 @@ def distinct(values: tuple[T, ...]) -> tuple[T, ...]:
     return values
 
 
-def as_axis(value: object) -> tuple[Any, ...]:
-    """Return a list's values, or the one value."""
-    return tuple(value) if isinstance(value, list) else (value,)
-
-
 #: One value, or a list of them that is an axis of the matrix.
 Axis = Annotated[
     tuple[T, ...],
-    BeforeValidator(as_axis),
+    BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else (value,)),
     AfterValidator(distinct),
 ]
 
@@ -302,14 +288,21 @@ LimitLabel = Annotated[str, BeforeValidator(_limit_label)]
 Count = Annotated[int, Field(ge=1)]
 BatchAxis = Axis[Annotated[int, Field(ge=1, le=65536)]]
 #: A network by its name, or the path of its file.
-NetworkName = Annotated[str, BeforeValidator(OneOfNetworks("network", NETWORKS))]
+NetworkName = Annotated[str, BeforeValidator(OneOf("network", NETWORKS, network_reference))]
 #: What a network is called with: one input, or several by name.
 InputKey = Annotated[str | dict[str, str], BeforeValidator(_checked_inputs)] | None
 Checkpoint = Annotated[str, BeforeValidator(_checkpoint_path)]
 #: What parameters come from: the seed, or a checkpoint.
 StartName = Annotated[str, BeforeValidator(_scratch_or_checkpoint)]
 #: A data set, or a function of the user's own that returns arrays.
-DataName = Annotated[str, BeforeValidator(OneOfDataSets("data set", DATA_SETS))]
+DataName = Annotated[
+    str,
+    BeforeValidator(
+        OneOf(
+            "data set", DATA_SETS, lambda word, info: _own_code(word, info) if ":" in word else None
+        )
+    ),
+]
 #: A folder whose files are looked for later.
 DataFolder = Annotated[str, BeforeValidator(lambda text, info: str(scenario_path(text, info)))]
 #: A loss of the user's own.

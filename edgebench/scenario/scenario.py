@@ -307,23 +307,14 @@ class Scenario(TomlTable):
                 "accelerator_memory limits an accelerator, and nothing here computes on one; write "
                 'accelerator = "cuda" in [workload], or leave it out'
             )
-        return self
-
-    @model_validator(mode="after")
-    def _every_draw_is_valid(self) -> Self:
-        if self.search:
-            list(self.search.workloads(self.workload, self.seed))
-        return self
-
-    @model_validator(mode="after")
-    def _strategies_have_their_library(self) -> Self:
+        # Every draw is checked here.
         workloads = list(self.workload_settings())
         for name in self.memory.strategies:
-            found = strategy_of(name)
-            if found and not any(has_library(name, settings) for settings in workloads):
+            strategy = strategy_of(name)
+            if strategy and not any(has_library(name, settings) for settings in workloads):
                 raise ValueError(
-                    f"strategy {name!r} reads what {found.library} keeps, and nothing here runs in "
-                    f"{found.library}; leave it out of [memory] strategies"
+                    f"strategy {name!r} reads what {strategy.library} keeps, and nothing here runs "
+                    f"in {strategy.library}; leave it out of [memory] strategies"
                 )
         return self
 

@@ -23,7 +23,7 @@ from edgebench.scenario.keys import (
     KeysError,
     LossName,
     Named,
-    OneOfNetworks,
+    OneOf,
     PartLabel,
     ShapeLabel,
     StartName,
@@ -34,6 +34,7 @@ from edgebench.scenario.keys import (
     combinations,
     key,
     network_name,
+    network_reference,
     one_of,
     process_settings,
     refuse_both,
@@ -90,7 +91,7 @@ def _trainable(text: str) -> str:
 
 #: A network that is trained: of those known by name, or the user's own.
 TrainedName = Annotated[
-    str, BeforeValidator(OneOfNetworks("network", TRAINED)), AfterValidator(_trainable)
+    str, BeforeValidator(OneOf("network", TRAINED, network_reference)), AfterValidator(_trainable)
 ]
 
 

@@ -161,39 +161,33 @@ def token_file(port: int, token: str) -> Iterator[Path]:
     """
     path, text = state_folder() / f"serve-{port}.token", f"{token}\n"
     with contextlib.ExitStack() as kept:
-        kept.callback(_remove_own, path, text)
         try:
-            clear_token_files(path.parent)
-            _write_locked(path, text, kept)
-        except OSError as error:
-            raise MachineError(
-                f"the token's file can't be written: {error.strerror}",
-                where=str(path.parent),
-                remedy="set XDG_RUNTIME_DIR to a folder of your own",
-            ) from error
-        yield path
-
-
-def _remove_own(path: Path, text: str) -> None:
-    """Remove it; a server on the same port of another address may have written its own."""
-    with contextlib.suppress(OSError):
-        if path.read_text() == text:
-            remove_file(path)
-    with contextlib.suppress(OSError):
-        remove_empty_folder(path.parent)
-
-
-def _write_locked(path: Path, text: str, kept: contextlib.ExitStack) -> None:
-    while True:
-        # A sweep that ends may remove the empty folder at any moment, and a server that starts the
-        # file until it is locked.
-        state_folder()
-        with contextlib.suppress(FileNotFoundError):
-            remove_file(path)
-            file = kept.enter_context(write_whole(path, text.encode(), 0o600).open())
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if os.fstat(file.fileno()).st_nlink:
-                return
+            try:
+                clear_token_files(path.parent)
+                locked = False
+                while not locked:
+                    # A sweep that ends may remove the empty folder at any moment, and a server that
+                    # starts the file until it is locked.
+                    state_folder()
+                    with contextlib.suppress(FileNotFoundError):
+                        remove_file(path)
+                        file = kept.enter_context(write_whole(path, text.encode(), 0o600).open())
+                        fcntl.flock(file, fcntl.LOCK_EX)
+                        locked = bool(os.fstat(file.fileno()).st_nlink)
+            except OSError as error:
+                raise MachineError(
+                    f"the token's file can't be written: {error.strerror}",
+                    where=str(path.parent),
+                    remedy="set XDG_RUNTIME_DIR to a folder of your own",
+                ) from error
+            yield path
+        finally:
+            with contextlib.suppress(OSError):
+                # A server on the same port of another address may have written its own.
+                if path.read_text() == text:
+                    remove_file(path)
+            with contextlib.suppress(OSError):
+                remove_empty_folder(path.parent)
 
 
 STATIC = Path(__file__).with_name("static")

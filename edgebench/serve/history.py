@@ -30,7 +30,7 @@ from edgebench.results.live_sweep import sweeps_below
 from edgebench.results.sweep_reader import Sweep, read_sweep
 from edgebench.safe_files import check_unpacked, open_to_read
 from edgebench.serve.live import plain_settings
-from edgebench.spans import Span, finished_spans
+from edgebench.spans import finished_spans
 from edgebench.text import csv_cell
 
 #: The fields of a record that become columns beside its settings and limits.
@@ -56,10 +56,10 @@ def find_sweep(root: Path, name: str) -> Path:
     Raises:
         ResultsError: there is none of that name.
     """
-    found = next((path for path in sweeps_below(root) if sweep_name(path) == name), None)
-    if found is None:
-        raise _removed("sweep")
-    return found
+    for path in sweeps_below(root):
+        if sweep_name(path) == name:
+            return path
+    raise _removed("sweep")
 
 
 def _removed(what: str) -> ResultsError:
@@ -92,28 +92,28 @@ def sweep_names(root: Path) -> list[str]:
 
 def sweep_rows(root: Path) -> list[dict[str, Any]]:
     """Every sweep, the newest first; one that can't be read says why."""
-    return [_sweep_row(path) for path in reversed(sweeps_below(root))]
-
-
-def _sweep_row(path: Path) -> dict[str, Any]:
-    row: dict[str, Any] = {"sweep": sweep_name(path)}
-    try:
-        sweep = read_sweep(path)
-    except ResultsError as error:
-        return {**row, "error": str(error)}
-    records = _records(sweep)
-    plan = sweep.resolved.get("plan")
-    unfinished = "running" if sweep.running else "unfinished"
-    return {
-        **row,
-        "started_utc": min((record.started_utc for record in records), default=None),
-        "state": unfinished if sweep.complete is None else "complete",
-        "done": len(records),
-        "total": len(plan) if isinstance(plan, list) else None,
-        "outcomes": dict(Counter(record.outcome for record in records)),
-        "networks": sorted({str(plain_settings(r.settings).get("network", "")) for r in records}),
-        "warnings": sweep.warnings,
-    }
+    rows = []
+    for path in reversed(sweeps_below(root)):
+        row: dict[str, Any] = {"sweep": sweep_name(path)}
+        rows.append(row)
+        try:
+            sweep = read_sweep(path)
+        except ResultsError as error:
+            row["error"] = str(error)
+            continue
+        records, plan = _records(sweep), sweep.resolved.get("plan")
+        unfinished = "running" if sweep.running else "unfinished"
+        networks = {str(plain_settings(r.settings).get("network", "")) for r in records}
+        row |= {
+            "started_utc": min((record.started_utc for record in records), default=None),
+            "state": unfinished if sweep.complete is None else "complete",
+            "done": len(records),
+            "total": len(plan) if isinstance(plan, list) else None,
+            "outcomes": dict(Counter(record.outcome for record in records)),
+            "networks": sorted(networks),
+            "warnings": sweep.warnings,
+        }
+    return rows
 
 
 def _records(sweep: Sweep) -> Sequence[TrialRecord]:
@@ -185,26 +185,20 @@ def trial_detail(root: Path, name: str, trial: str) -> dict[str, Any]:
 
 
 def _from_events(events: list[dict[str, Any]], start_ns: int | None) -> dict[str, Any]:
-    """Return the phases, the longest layers, and a training's metrics.
-
-    Seconds after the first sample.
-    """
+    """Return the phases, the longest layers and a training's metrics, on the samples' clock."""
     spans = finished_spans(events)
     start = start_ns if start_ns is not None else min((s.start_ns for s in spans), default=0)
     phases = [span for span in spans if span.layer is None]
     layers = sorted((s for s in spans if s.layer is not None), key=lambda s: -s.wall_s)
     metrics = [m for e in events if e.get("event") == "note" and (m := metric_of(e, start))]
-    every = max(1, len(metrics) // _MOST_METRICS)
-    shown = [*phases[:_MOST_SPANS], *layers[:_MOST_SPANS]]
     return {
-        "spans": [_span(span, start) for span in shown],
-        "metrics": [asdict(metric) for metric in metrics[::every]],
+        "spans": [
+            {"t_s": (span.start_ns - start) / 1e9}
+            | {name: getattr(span, name) for name in _SPAN_KEYS}
+            for span in [*phases[:_MOST_SPANS], *layers[:_MOST_SPANS]]
+        ],
+        "metrics": [asdict(m) for m in metrics[:: max(1, len(metrics) // _MOST_METRICS)]],
     }
-
-
-def _span(span: Span, start_ns: int) -> dict[str, Any]:
-    keys = {name: getattr(span, name) for name in _SPAN_KEYS}
-    return {"t_s": (span.start_ns - start_ns) / 1e9, **keys}
 
 
 def fast_points(path: Path, points: int = _MOST_POINTS) -> dict[str, Any]:
@@ -221,10 +215,9 @@ def fast_points(path: Path, points: int = _MOST_POINTS) -> dict[str, Any]:
         t_ns, usage = stretch["t_ns"], stretch["usage_bytes"]
         samples += len(t_ns)
         rows.append([t_ns[0], min(usage), max(usage), max(stretch["swap_bytes"])])
-    columns = ["t_s", "low_bytes", "high_bytes", "swap_bytes"]
     start_ns = rows[0][0] if rows else 0
-    timed = _timed(rows, start_ns)
-    return {"samples": samples, "start_ns": start_ns, "columns": columns, "rows": timed}
+    columns = ["t_s", "low_bytes", "high_bytes", "swap_bytes"]
+    return {"samples": samples, "start_ns": start_ns, **_table(columns, rows, start_ns)}
 
 
 def stat_points(path: Path, start_ns: int, points: int = _MOST_POINTS // 2) -> dict[str, Any]:
@@ -238,15 +231,16 @@ def stat_points(path: Path, start_ns: int, points: int = _MOST_POINTS // 2) -> d
     ]
     names = [name for name in (last[0] if last else ()) if name != "t_ns"]
     rows = [[row["t_ns"], *(row[name] for name in names)] for row in last]
-    return {"columns": ["t_s", *names], "rows": _timed(rows, start_ns)}
+    return _table(["t_s", *names], rows, start_ns)
 
 
-def _timed(rows: list[list[int]], start_ns: int) -> list[list[float | None]]:
-    """Rows with seconds for nanoseconds, and None for what the kernel doesn't tell."""
-    return [
+def _table(columns: list[str], rows: list[list[int]], start_ns: int) -> dict[str, Any]:
+    """Return rows with seconds for nanoseconds, and None for what the kernel doesn't tell."""
+    timed = [
         [(t_ns - start_ns) / 1e9, *(value if value >= 0 else None for value in rest)]
         for t_ns, *rest in rows
     ]
+    return {"columns": columns, "rows": timed}
 
 
 def _stretches(path: Path, name: str, points: int) -> Iterator[dict[str, array[int]]]:

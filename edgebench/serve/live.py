@@ -21,7 +21,7 @@ import signal
 import subprocess
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +30,7 @@ from msgspec import structs
 
 from edgebench.answers.trials import reason_words
 from edgebench.errors import EdgebenchError, ResultsError
-from edgebench.measures.machine.system_files import SystemMemory, read_system
+from edgebench.measures.machine.system_files import read_system
 from edgebench.measures.strategies.recorded import STATISTICS_REMEDY
 from edgebench.need import needs_explanation
 from edgebench.processes import given_environment, own_program
@@ -194,8 +194,6 @@ class PageSweep:
 
 #: A fast network ends thousands of spans a second: the last ones are enough to see.
 _MOST_NEW_SPANS = 32
-
-
 #: A sample is on disk half a second after it was taken; with this, on the page within a second.
 _INTERVAL_S = 0.25
 #: How often the machine is read and a sweep is looked for.
@@ -204,54 +202,22 @@ MOST_BROWSERS = 32
 _MOST_UNREAD_EVENTS = 64
 #: Ten minutes of the machine's memory.
 _MOST_SYSTEM_ROWS = 600
+#: Of the machine at one moment, after the seconds: in the order that js/system.js reads.
+_SYSTEM_COLUMNS = (
+    *("total_bytes", "available_bytes", "used_bytes", "used_share", "active_bytes"),
+    *("swap_used_bytes", "cpu_share"),
+)
+_SWEEP_KEYS = ("name", "device", "running", "complete", "total", "done", "outcomes", "warnings")
 #: Outcomes that the user can fix, and how many different reasons are shown.
 _FAULTS = ("failed", "harness-error")
 _MOST_REASONS = 5
-
-
-def system_row(seen: SystemMemory) -> list[Any]:
-    """Return the machine at one moment, in the order that js/system.js reads.
-
-    Seconds are monotonic.
-    """
-    return [
-        seen.t_ns / 1e9,
-        seen.total_bytes,
-        seen.available_bytes,
-        seen.used_bytes,
-        seen.used_share,
-        seen.active_bytes,
-        seen.swap_used_bytes,
-        seen.cpu_share,
-    ]
-
-
-def sweep_data(state: SweepState, reasons: Iterable[str]) -> dict[str, Any]:
-    """Return a sweep's progress; ``reasons``: why trials of it failed.
-
-    The time left is in whole seconds, so that it doesn't change at each reading.
-    """
-    return {
-        "name": state.name,
-        "device": state.device,
-        "running": state.running,
-        "complete": state.complete,
-        "total": state.total,
-        "done": state.done,
-        "outcomes": state.outcomes,
-        "left_s": None if state.left_s is None else round(state.left_s),
-        "reasons": list(reasons),
-        "warnings": state.warnings,
-    }
 
 
 def trial_data(trial: TrialTail) -> dict[str, Any]:
     """All that is known of the trial in progress."""
     live = trial.live
     return {
-        "trial": live.trial,
-        "strategy": live.strategy,
-        "timeout_s": live.timeout_s,
+        **{name: getattr(live, name) for name in ("trial", "strategy", "timeout_s")},
         "settings": plain_settings(live.settings),
         "limits": structs.asdict(live.limits),
         "kind_names": KINDS,
@@ -370,7 +336,8 @@ class LiveStream:
         self._follow()
 
     def _read_system(self) -> None:
-        self._system.append(system_row(read_system()))
+        now = read_system()
+        self._system.append([now.t_ns / 1e9, *(getattr(now, name) for name in _SYSTEM_COLUMNS)])
 
     def _find_sweep(self) -> None:
         if self._tail is not None and self._state is not None and self._state.running:
@@ -403,11 +370,14 @@ class LiveStream:
             self._send("update", trial_update(trial))
 
     def _progress(self) -> dict[str, Any]:
-        started = self._page_sweep.started
-        return {
-            "sweep": sweep_data(self._state, self._reasons) if self._state else None,
-            "started": asdict(started) if started else None,
-        }
+        started, state = self._page_sweep.started, self._state
+        progress: dict[str, Any] = {"sweep": None, "started": asdict(started) if started else None}
+        if state:
+            # In whole seconds, the time left doesn't change at each reading.
+            left_s = None if state.left_s is None else round(state.left_s)
+            own = {name: getattr(state, name) for name in _SWEEP_KEYS}
+            progress["sweep"] = {**own, "left_s": left_s, "reasons": list(self._reasons)}
+        return progress
 
     def _send(self, kind: str, data: Any) -> None:
         event = _event(kind, data) if self._browsers else ""

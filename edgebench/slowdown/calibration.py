@@ -35,12 +35,24 @@ _ANEW_REMEDY = "move the file away and calibrate anew: edgebench calibrate"
 #: Each kind of swap as it is written on the command line.
 _SWAP_WORDS = {"file": "2G", "zram": "zram:1G"}
 _ON_DISK = ("file", "system")
-#: Bytes a second from swap and to it, and seconds of a fault: of a disk, and of zram.
-_DISK, _RAM = (300e6, 300e6, 6e-5), (2e9, 5e8, 2e-6)
-#: Bytes a second of files, by calls and mapped; seconds of a page's first touch.
-_READ, _MAPPED, _TOUCH = 1e9, 5e8, 1e-6
-#: Pages that a fault brings from swap and from a mapped file: page-cluster 3, read-ahead 128 KiB.
-_SWAP_PAGES, _FILE_PAGES = 8, 32
+#: A common computer's constants where swap is on a disk, with their units: page-cluster 3 and a
+#: read-ahead of 128 KiB; and those that differ in zram.
+_COMMON = {
+    "swap_in_bytes_per_s": (300e6, "bytes/s"),
+    "swap_out_bytes_per_s": (300e6, "bytes/s"),
+    "file_read_bytes_per_s": (1e9, "bytes/s"),
+    "file_fault_bytes_per_s": (5e8, "bytes/s"),
+    "fault_s": (6e-5, "s"),
+    "minor_fault_s": (1e-6, "s"),
+    "pages_per_fault": (8, "pages"),
+    "file_pages_per_fault": (32, "pages"),
+}
+_IN_ZRAM = {
+    "swap_in_bytes_per_s": (2e9, "bytes/s"),
+    "swap_out_bytes_per_s": (5e8, "bytes/s"),
+    "fault_s": (2e-6, "s"),
+    "pages_per_fault": (1, "pages"),
+}
 #: The part of the runtime that rounds use: about what calibrations find.
 _HOT_SHARE = 0.1
 
@@ -226,20 +238,9 @@ def assumed_constants(
     fault brings what the kernel brings unless it is told otherwise. They count only where a
     declared speed decides how long bytes take.
     """
-    in_ram = swap_kind == "zram"
-    swap_in, swap_out, fault = _RAM if in_ram else _DISK
-    values: dict[str, tuple[float, str]] = {
-        "file_read_bytes_per_s": (_READ, "bytes/s"),
-        "file_fault_bytes_per_s": (_MAPPED, "bytes/s"),
-        "fault_s": (fault, "s"),
-        "minor_fault_s": (_TOUCH, "s"),
-        "pages_per_fault": (1 if in_ram else _SWAP_PAGES, "pages"),
-        "file_pages_per_fault": (_FILE_PAGES, "pages"),
-        "base_bytes": (base_bytes, "bytes"),
-        "hot_base_bytes": (_HOT_SHARE * base_bytes, "bytes"),
-        "swap_in_bytes_per_s": (swap_in, "bytes/s"),
-        "swap_out_bytes_per_s": (swap_out, "bytes/s"),
-    }
+    values = {**_COMMON, **(_IN_ZRAM if swap_kind == "zram" else {})}
+    values["base_bytes"] = base_bytes, "bytes"
+    values["hot_base_bytes"] = _HOT_SHARE * base_bytes, "bytes"
     made: dict[str, Any] = {k: Constant(v, v, v, unit, 0) for k, (v, unit) in values.items()}
     if swap_kind == "none":
         made |= {"swap_in_bytes_per_s": None, "swap_out_bytes_per_s": None}
