@@ -1,19 +1,22 @@
 """An accelerator: a processor with an allocator of its own, to which tensors are copied.
 
+At each boundary of a span the worker waits for it, so that a phase's time is that of its own work,
+and reads the allocator's peaks, which are then reset. What it did in each phase are events.
+
 Only :class:`CudaRuntime` calls ``torch.cuda``: tests replace that one class where there is no GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from edgebench.errors import MachineError, WorkloadError
+from edgebench.errors import AcceleratorMemoryError, MachineError, WorkloadError
 from edgebench.layers.references import CUDA
 from edgebench.text import format_size
 
@@ -118,8 +121,14 @@ class AcceleratorUse:
         )
 
 
+#: Phase, round, network, and whether of spans of layers.
+_Place = tuple[str, int | None, str | None, bool]
+
+
 class Accelerator:
-    """One accelerator that was started. Copies may come from several threads.
+    """One accelerator that was started, and what it does in each phase of a recorder.
+
+    Copies may come from several threads; spans are begun and ended under the recorder's lock.
 
     Args:
         limit_bytes: the most that torch's allocator may take of it.
@@ -143,6 +152,10 @@ class Accelerator:
             )
         #: Copies whose time is not known yet: to it or not, bytes, and the marks around them.
         self._pending: list[tuple[bool, int, Any, Any]] = []
+        #: Spans under way, and what ended since the last report: their places and use.
+        self._open: dict[int, tuple[_Place, AcceleratorUse]] = {}
+        self._ended: dict[_Place, AcceleratorUse] = {}
+        self._total = AcceleratorUse()
 
     def to_accelerator(self, tensor: torch.Tensor) -> torch.Tensor:
         """Copy the tensor into its memory."""
@@ -191,6 +204,50 @@ class Accelerator:
             else:
                 use = replace(use, from_bytes=use.from_bytes + size, from_s=use.from_s + seconds)
         return use
+
+    def begin_span(
+        self, number: int, phase: str, of_round: int | None, network: str | None, is_layer: bool
+    ) -> None:
+        """Begin a span of that number."""
+        self._open[number] = (phase, of_round, network, is_layer), AcceleratorUse()
+
+    def end_spans(self, ending: Iterable[int]) -> dict[str, Any] | None:
+        """End these spans at a boundary; returns the data of an event if all have ended."""
+        new = self.use_since_last()
+        self._total += new
+        self._open = {number: (place, use + new) for number, (place, use) in self._open.items()}
+        for number in ending:
+            # What began before the accelerator did is not known.
+            if number in self._open:
+                place, use = self._open.pop(number)
+                self._ended[place] = self._ended.get(place, AcceleratorUse()) + use
+        return None if self._open or not self._ended else self.report()
+
+    def report(self) -> dict[str, Any]:
+        """Return the phases that have ended since the last call, and the sums so far."""
+        phases = [
+            {"phase": phase, "round": number, "network": network, **asdict(use)}
+            for (phase, number, network, of_layers), use in self._ended.items()
+            # A span of the whole phase holds those of its layers.
+            if not (of_layers and (phase, number, network, False) in self._ended)
+        ]
+        self._ended.clear()
+        figures = self.figures()
+        events = ("allocated_bytes", "reserved_bytes", "retries", "ooms")
+        now = {name: getattr(figures, name) for name in events}
+        return {"phases": phases, "total": {**asdict(self._total), **now}}
+
+    def memory_error(self, error: Exception) -> AcceleratorMemoryError | None:
+        """Word torch's error if its memory ran out."""
+        if not is_accelerator_memory_error(error):
+            return None
+        words = (str(error).strip().splitlines() or ["out of memory"])[0]
+        return AcceleratorMemoryError(
+            words,
+            where=self.identity.title,
+            remedy="lower the batch or the precision, or give it more: accelerator_memory in "
+            "[limits]",
+        )
 
 
 def is_memory_error(error: BaseException) -> bool:

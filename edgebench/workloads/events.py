@@ -37,7 +37,7 @@ has ended (:class:`RecordBuffer`), all others at once.
 ``{"event": "accelerator", "t_ns": …, "identity": {…}}`` and ``{…, "phases": […], "total": {…}}``
     Which accelerator it is; then, once the outermost span has ended, its memory and its copies in
     each phase since the last such event, and in all so far
-    (:mod:`edgebench.workloads.accelerator_phases`).
+    (:mod:`edgebench.layers.accelerator`).
 
 In a trial of a strategy that looks from inside (:mod:`edgebench.measures.view`), starts and
 ends carry ``view``, what it saw there, and ends ``view_peak_bytes``, its own mark within the span.

@@ -33,7 +33,7 @@ from edgebench.workloads.events import (
 )
 
 if TYPE_CHECKING:
-    from edgebench.workloads.accelerator_phases import AcceleratorPhases
+    from edgebench.layers.accelerator import Accelerator
 
 _OWN = "/proc/self/io"
 #: Of ``/sys/block/NAME/stat`` (Documentation/block/stat.rst): sectors read and written.
@@ -202,7 +202,7 @@ class Recorder:
         #: Numbers of threads, in the order in which they are first seen.
         self._threads: dict[int, int] = defaultdict(itertools.count().__next__)
         #: Follows the spans where an accelerator computes.
-        self.accelerator: AcceleratorPhases | None = None
+        self.accelerator: Accelerator | None = None
         #: Lines that came while something was being recorded.
         self._waiting: list[str] = []
 
@@ -295,7 +295,7 @@ class Recorder:
             number, thread = next(self._ids), self._threads[get_ident()]
             self._open[number] = span = Started(number, whole, used, counted=counted)
             if self.accelerator is not None:
-                self.accelerator.begin_span(number, place)
+                self.accelerator.begin_span(number, *place[:3], not whole)
             if looked is None:
                 self._records.start(number, place, thread, self._cgroup.seen, time.monotonic_ns())
             else:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from edgebench.errors import AcceleratorMemoryError, EdgebenchError
 
 if TYPE_CHECKING:
     from edgebench.workloads.events import WorkerSpec
+    from edgebench.workloads.recorder import Recorder
 
 #: Kind of workload → the function that executes it. Its module alone is imported, so that what
 #: another kind needs is no part of its base.
@@ -29,11 +32,29 @@ WORKLOADS = {
 }
 
 
+@contextmanager
+def reported_accelerator(recorder: Recorder) -> Iterator[None]:
+    """Report the accelerator's memory at the end, also where it ran out.
+
+    Raises:
+        AcceleratorMemoryError: in the place of torch's own error.
+    """
+    try:
+        yield
+    except Exception as error:
+        accelerator = recorder.accelerator
+        if accelerator is None or (failure := accelerator.memory_error(error)) is None:
+            raise
+        recorder.accelerator_event(**accelerator.report())
+        raise failure from error
+    if recorder.accelerator is not None:
+        recorder.accelerator_event(**recorder.accelerator.report())
+
+
 def main(words: list[str]) -> int:
     """Run the workload of the spec; the exit code."""
     # The harness imports this module for its table alone.
     from edgebench.measures.view import view_of
-    from edgebench.workloads.accelerator_phases import reported_accelerator
     from edgebench.workloads.memory_settings import record_collections, refuse_huge_pages
     from edgebench.workloads.recorder import Recorder
 

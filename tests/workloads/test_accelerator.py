@@ -16,9 +16,10 @@ from edgebench.layers.accelerator import Accelerator, is_accelerator_memory_erro
 from edgebench.layers.examination import examine
 from edgebench.layers.pipeline import prepare_weights
 from edgebench.layers.references import CUDA
-from edgebench.workloads.accelerator_phases import reported_accelerator, start_accelerator
+from edgebench.workloads.engines.torch import start_accelerator
 from edgebench.workloads.inference import run_inference
 from edgebench.workloads.training.loop import run_training
+from edgebench.workloads.worker import reported_accelerator
 
 pytestmark = pytest.mark.torch
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgebench.layers.references import SCHEDULES, ModelReference
-from edgebench.workloads.accelerator_phases import start_accelerator
 from edgebench.workloads.engines.engine import Engine, Rounds, note_runtime
 from edgebench.workloads.memory_settings import heap_trimmer
 from edgebench.workloads.recorder import Recorder
@@ -43,9 +42,8 @@ class Torch(Engine):
         """Build the pipeline."""
         from edgebench.layers.pipeline import PipelineRounds
 
-        follows = recorder.accelerator
-        accelerator = follows.accelerator if follows else None
-        return PipelineRounds(settings, recorder, accelerator, heap_trimmer(settings))
+        trim = heap_trimmer(settings)
+        return PipelineRounds(settings, recorder, recorder.accelerator, trim)
 
 
 def import_torch(
@@ -67,3 +65,20 @@ def import_torch(
     threads, interop_threads = torch.get_num_threads(), torch.get_num_interop_threads()
     counts = {"threads": threads, "interop_threads": interop_threads}
     note_runtime(recorder, torch=torch.__version__, **counts)
+
+
+def start_accelerator(settings: Mapping[str, Any], recorder: Recorder) -> None:
+    """Start the accelerator of the settings, if they name one; it follows the recorder's spans.
+
+    Settings: ``accelerator``, and the limit of its memory as ``accelerator_bytes``.
+
+    Raises:
+        MachineError: there is none.
+        WorkloadError: it has less memory than the limit.
+    """
+    if name := settings.get("accelerator"):
+        from edgebench.layers.accelerator import Accelerator
+
+        accelerator = Accelerator(settings.get("accelerator_bytes"))
+        recorder.accelerator_event(identity={"name": name, **accelerator.identity._asdict()})
+        recorder.accelerator = accelerator

@@ -19,8 +19,7 @@ from edgebench.errors import WorkloadError
 from edgebench.layers.accelerator import is_memory_error
 from edgebench.layers.references import OwnFunction
 from edgebench.layers.sources import NetworkSource, network_source
-from edgebench.workloads.accelerator_phases import start_accelerator
-from edgebench.workloads.engines.torch import import_torch
+from edgebench.workloads.engines.torch import import_torch, start_accelerator
 from edgebench.workloads.recorder import Recorder
 from edgebench.workloads.training.loop import (
     BuildNetwork,
@@ -220,8 +219,7 @@ class TorchNetwork:
         self.network = network
         self._settings = settings
         self._problem = problem
-        follows = recorder.accelerator
-        self._accelerator = follows.accelerator if follows else None
+        self._accelerator = recorder.accelerator
         self._is_own = own_reference(settings, NETWORK) is not None
         self._channels = channels_read(settings["network"], problem)
         own = own_loss(settings)
@@ -396,5 +394,5 @@ def build(settings: Settings, problem: Problem, recorder: Recorder) -> TorchNetw
     if settings["checkpointing"]:
         checkpoint_blocks(network)
     if recorder.accelerator is not None:
-        recorder.accelerator.accelerator.move_network(network)
+        recorder.accelerator.move_network(network)
     return TorchNetwork(network, settings, problem, recorder)
