@@ -268,7 +268,7 @@ class Scan:
         block: which repeat of every scan it belongs to.
         of: ``anon`` or ``file``.
         planned_share: what was scanned against what the limit was thought to leave.
-        what: the pass, a name of :data:`edgebench.workloads.scan.PASSES`.
+        what: the pass, a name of :data:`edgebench.workloads.microbenchmarks.PASSES`.
         number: which pass of its kind in its trial it is, from 0.
         size_bytes: what was scanned; ``resident_bytes`` of it were in RAM when the pass had ended.
         touched_bytes: what the pass touched; less than all if in an order by chance.

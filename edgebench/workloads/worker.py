@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 #: Kind of workload → the function that executes it. Its module alone is imported, so that what
 #: another kind needs is no part of its base.
 WORKLOADS = {
-    "convolution": "edgebench.workloads.convolution:run_convolution",
-    "hot-base": "edgebench.workloads.scan:run_hot_base",
+    "convolution": "edgebench.workloads.microbenchmarks:run_convolution",
+    "hot-base": "edgebench.workloads.microbenchmarks:run_hot_base",
     "import": "edgebench.workloads.inference:run_import",
     "inference": "edgebench.workloads.inference:run_inference",
-    "scan": "edgebench.workloads.scan:run_scan",
+    "scan": "edgebench.workloads.microbenchmarks:run_scan",
     "training": "edgebench.workloads.training.loop:run_training",
 }
 

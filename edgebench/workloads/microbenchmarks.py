@@ -1,9 +1,12 @@
-"""The scan workloads: timed passes over areas of memory and of files inside the limit.
+"""The micro-benchmarks: convolutions, and timed passes over areas of memory and of files.
 
-Memory is touched page by page without a numeric library. Everything is done a chunk at a time by
-``memoryview``, which copies and strides in C: reading in order runs at the speed of ``memcpy``, as
-reading weights does. What swap and disks did meanwhile is read from ``/proc/vmstat``, which counts
-for the whole machine: nothing else may swap or read files while a scan runs.
+Convolutions are those of Agarwal et al., "Performance Analysis of Machine Learning Model Training
+on Low Power Devices": as many channels out as in, inputs of one size, kernel and batch varied.
+
+A scan touches memory page by page without a numeric library. Everything is done a chunk at a time
+by ``memoryview``, which copies and strides in C: reading in order runs at the speed of ``memcpy``,
+as reading weights does. What swap and disks did meanwhile is read from ``/proc/vmstat``, which
+counts for the whole machine: nothing else may swap or read files while a scan runs.
 """
 
 from __future__ import annotations
@@ -17,12 +20,16 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgebench.layers.disk import evict
+from edgebench.workloads.engines.torch import import_torch
 from edgebench.workloads.events import READY
 from edgebench.workloads.memory_settings import collected_rounds
 from edgebench.workloads.recorder import Recorder
+
+if TYPE_CHECKING:
+    from torch import nn
 
 PAGE = mmap.PAGESIZE
 CHUNK = 1 << 20
@@ -225,9 +232,6 @@ def run_hot_base(settings: dict[str, Any], recorder: Recorder) -> None:
     ``planned_share`` of the limit. The harness sets the limit (its setting ``room_bytes``).
     """
     with recorder.span("import"):
-        # Lazy: a scan alone imports no runtime.
-        from edgebench.workloads.engines.torch import import_torch
-
         import_torch(recorder)
     # Ask the harness for the limit, and wait until it is set.
     assert recorder.control is not None
@@ -266,3 +270,52 @@ def _small_network() -> Callable[[], object]:
             network(image)
 
     return work
+
+
+def run_convolution(settings: dict[str, Any], recorder: Recorder) -> None:
+    """Make the passes, each a round of its own with the phases ``forward`` and ``backward``.
+
+    Settings: ``kernel``, ``stack`` (how many convolutions in a row), ``batch``, ``backward``
+    (whether gradients of input and weights are computed too), ``channels``, ``image``, ``warm``
+    (first passes that no one counts), ``passes``, ``threads``, ``seed``, ``gc``.
+    """
+    with recorder.span("import"):
+        import_torch(recorder, (), settings["threads"])
+        import torch
+    torch.manual_seed(settings["seed"])
+    with recorder.span("init"):
+        layers = convolutions(settings)
+        size = settings["image"]
+        images = torch.randn(settings["batch"], settings["channels"], size, size)
+        images.requires_grad_(settings["backward"])
+    with collected_rounds(settings) as before_pass:
+        for number in range(settings["warm"] + settings["passes"]):
+            before_pass()
+            if not settings["backward"]:
+                with torch.inference_mode(), recorder.span("forward", round=number):
+                    layers(images)
+                continue
+            with recorder.span("forward", round=number):
+                output = layers(images)
+            # What the layer above would hand down: its making is no part of this time.
+            gradient = torch.ones_like(output)
+            with recorder.span("backward", round=number):
+                output.backward(gradient)
+            images.grad = None
+            layers.zero_grad(set_to_none=True)
+            del output, gradient
+
+
+def convolutions(settings: dict[str, Any]) -> nn.Sequential:
+    """Make the convolutions in a row; the output keeps the image's size, but for even kernels.
+
+    An even kernel has no middle: each takes one row and column away.
+    """
+    from torch import nn
+
+    channels, kernel = settings["channels"], settings["kernel"]
+    layers = (
+        nn.Conv2d(channels, channels, kernel, padding=(kernel - 1) // 2)
+        for _ in range(settings["stack"])
+    )
+    return nn.Sequential(*layers)
