@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from math import log
 from pathlib import Path
 from typing import Any
@@ -49,22 +50,17 @@ class Shape:
 
 def make(root: Path, shape: Shape, device: str = "jetson-nano") -> Path:
     chance = random.Random(7)
-    labels = ["max" if m is None else f"{m:g}M" for m in shape.limits]
     loads = [list(shape.networks)] if shape.pipeline else [[name] for name in shape.networks]
     environment = {"device": device, "edgebench": "0.1.0", "git": {"commit": "0123456789abcdef"}}
     resolved = {"fingerprint": "f00d", "points": [], "plan": []}
-    number = 0
+    trials = [*product(range(shape.repeats), loads, shape.schedules, shape.limits)]
     with ResultsFolder.create(
         root, device, "made", 'name = "made"\n', resolved, environment, _tables(shape)
     ) as folder:
-        for repeat in range(shape.repeats):
-            for networks in loads:
-                for schedule in shape.schedules:
-                    for label, limit in zip(labels, shape.limits, strict=True):
-                        number += 1
-                        about = (f"{number:04d}", networks, schedule, label, limit, repeat)
-                        _write(folder, shape, chance, *about)
-        folder.finish({"trials": number})
+        for number, (repeat, networks, schedule, limit) in enumerate(trials, start=1):
+            load = _Load(shape, networks, schedule, limit)
+            _write(folder, load, f"{number:04d}", repeat, load.events(chance))
+        folder.finish({"trials": len(trials)})
         return folder.path
 
 
@@ -104,32 +100,73 @@ def _tables(shape: Shape) -> dict[str, Any]:
     return {"networks": networks}
 
 
+@dataclass(frozen=True)
+class _Load:
+    """What one trial runs."""
+
+    shape: Shape
+    networks: list[str]
+    schedule: str
+    limit: float | None
+
+    @property
+    def killed(self) -> bool:
+        return self.limit is not None and self.limit < self.shape.killed_below
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        if self.shape.command:
+            return {"kind": "command", "command": self.shape.command.split()}
+        about = {"networks": self.networks, "schedule": self.schedule, "loader": self.shape.loader}
+        return {"kind": "inference", **about, "batch": 1}
+
+    def events(self, chance: random.Random) -> list[dict[str, Any]]:
+        clock = EventLog()
+        for phase, seconds in (("import", 0.4), ("init", 0.05)):
+            clock.end(clock.start(phase), seconds)
+        for number in range(1 if self.killed else self.shape.rounds):
+            whole = clock.start("round", round=number)
+            for name in self.networks:
+                self._run(name, number, clock, chance)
+            if self.killed:
+                clock.start("load", round=number, network=self.networks[0], layer=1)
+                break
+            clock.end(whole, 0.0)
+        return clock.events
+
+    def _run(self, name: str, number: int, clock: EventLog, chance: random.Random) -> None:
+        layers = self.shape.networks[name]
+        extra = 1 + 0.3 * list(self.shape.schedules).index(self.schedule)
+        phases = ["load", "first", *["execute"] * self.shape.warm]
+        calls = [(phase, layer) for layer in range(layers) for phase in phases]
+        if self.schedule == "bulk":
+            calls = [(phase, layer) for phase in phases for layer in range(layers)]
+        for phase, layer in calls:
+            size = layer_bytes(layer, layers)
+            seconds = 2e-4 + size / 4e8 if phase == "load" else 8e-4 + size / 2e9
+            seconds *= 1 + extra * (slowdown(self.shape, self.limit, phase) - 1)
+            seconds *= chance.lognormvariate(0, self.shape.noise)
+            place = {"network": name, "layer": layer, "name": f"features.{layer}.conv"}
+            clock.end(clock.start(phase, round=number, **place), seconds)
+
+
 def _write(
-    folder: ResultsFolder,
-    shape: Shape,
-    chance: random.Random,
-    trial: str,
-    networks: list[str],
-    schedule: str,
-    label: str,
-    limit: float | None,
-    repeat: int,
+    folder: ResultsFolder, load: _Load, trial: str, repeat: int, events: list[dict[str, Any]]
 ) -> None:
-    killed = limit is not None and limit < shape.killed_below
-    events = _events(shape, chance, networks, schedule, limit, killed)
+    shape, limit = load.shape, load.limit
+    label = "max" if limit is None else f"{limit:g}M"
     limit_bytes = None if limit is None else int(limit * MIB)
     peak = int((shape.demand if limit is None else min(limit, shape.demand)) * MIB)
-    phases = events_to_phases(events)
     record = TrialRecord(
         trial=trial,
-        point=f"{'-'.join(networks)}-{schedule}-{label}",
+        point=f"{'-'.join(load.networks)}-{load.schedule}-{label}",
         block=repeat,
         repeat=repeat,
-        settings=_settings(shape, networks, schedule),
+        settings=load.settings,
         limits=LimitSetting(label, limit_bytes, "file", shape.swap_bytes, storage=shape.storage),
-        outcome="oom-killed" if killed else "ok",
+        outcome="oom-killed" if load.killed else "ok",
         started_utc="2026-01-02T03:04:05.678+00:00",
-        reason="killed in load" if killed else None,
+        reason="killed in load" if load.killed else None,
         wall_s=(events[-1]["t_ns"] - events[0]["t_ns"]) / 1e9,
         limit_bytes=limit_bytes,
         peak_bytes=peak,
@@ -139,7 +176,7 @@ def _write(
         demand_bytes=int(shape.demand * MIB) if limit is None else None,
         library_bytes=int(shape.library * MIB) if shape.library and limit is None else None,
         sampler=SamplerReport(0.001, 0.00101, 0.004, 900, 0.02, 9 * MIB),
-        phases=[] if shape.command else phases,
+        phases=[] if shape.command else events_to_phases(events),
     )
     if shape.with_files:
         lines = "".join(json.dumps(event) + "\n" for event in events)
@@ -147,59 +184,6 @@ def _write(
             folder.events_path(trial).write_bytes(gzip.compress(lines.encode(), 1))
         folder.samples_path(trial).write_bytes(_samples(events, peak, shape.demand * MIB))
     folder.append(record)
-
-
-def _settings(shape: Shape, networks: list[str], schedule: str) -> dict[str, Any]:
-    if shape.command:
-        return {"kind": "command", "command": shape.command.split()}
-    inference = {"kind": "inference", "networks": networks, "schedule": schedule}
-    return {**inference, "loader": shape.loader, "batch": 1}
-
-
-def _events(
-    shape: Shape,
-    chance: random.Random,
-    networks: list[str],
-    schedule: str,
-    limit: float | None,
-    killed: bool,
-) -> list[dict[str, Any]]:
-    clock = EventLog()
-    for phase, seconds in (("import", 0.4), ("init", 0.05)):
-        clock.end(clock.start(phase), seconds)
-    for number in range(1 if killed else shape.rounds):
-        whole = clock.start("round", round=number)
-        for name in networks:
-            _network(clock, shape, chance, name, number, schedule, limit)
-        if killed:
-            clock.start("load", round=number, network=networks[0], layer=1)
-            break
-        clock.end(whole, 0.0)
-    return clock.events
-
-
-def _network(
-    clock: EventLog,
-    shape: Shape,
-    chance: random.Random,
-    name: str,
-    number: int,
-    schedule: str,
-    limit: float | None,
-) -> None:
-    layers = shape.networks[name]
-    extra = 1 + 0.3 * list(shape.schedules).index(schedule)
-    phases = ["load", "first", *["execute"] * shape.warm]
-    calls = [(phase, layer) for layer in range(layers) for phase in phases]
-    if schedule == "bulk":
-        calls = [(phase, layer) for phase in phases for layer in range(layers)]
-    for phase, layer in calls:
-        size = layer_bytes(layer, layers)
-        seconds = 2e-4 + size / 4e8 if phase == "load" else 8e-4 + size / 2e9
-        seconds *= 1 + extra * (slowdown(shape, limit, phase) - 1)
-        seconds *= chance.lognormvariate(0, shape.noise)
-        about = {"round": number, "network": name, "layer": layer, "name": f"features.{layer}.conv"}
-        clock.end(clock.start(phase, **about), seconds)
 
 
 def _samples(events: list[dict[str, Any]], peak: int, demand: float) -> bytes:

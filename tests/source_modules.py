@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _KINDS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -28,12 +29,8 @@ class SourceModule:
             found |= {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
         return found
 
-    def commands(self) -> set[str]:
-        return {
-            name
-            for name, node in self.definitions().items()
-            if any("click.command" in ast.unparse(one) for one in node.decorator_list)
-        }
+    def nodes(self, *kinds: type[ast.AST]) -> list[Any]:
+        return [node for node in ast.walk(self.tree) if isinstance(node, kinds)]
 
     def registered(self) -> set[str]:
         """Its classes and functions with a decorator, which may hand them to a registry."""

@@ -44,13 +44,8 @@ FORBIDDEN = [
 ]
 
 
-def params_of(command: click.Command) -> list[click.Parameter]:
-    inner = command.commands.values() if isinstance(command, click.Group) else ()
-    return [*command.params, *(param for one in inner for param in params_of(one))]
-
-
 def flags_of(verb: str) -> set[str]:
-    options = [one for one in params_of(load_verb(verb)) if isinstance(one, click.Option)]
+    options = [one for one in load_verb(verb).params if isinstance(one, click.Option)]
     names = {name for option in options for name in (*option.opts, *option.secondary_opts)}
     return {name for name in names if name.startswith("--")} | {"--help"}
 
@@ -73,19 +68,15 @@ def tracked_files() -> list[Path]:
     return [path for path in paths if path.is_file() and path.suffix in kinds]
 
 
-def page_of(verb: str) -> str:
-    page = ROOT / "docs" / "verbs" / f"{verb}.md"
-    return page.read_text() if page.is_file() else ""
-
-
 def verb_faults(verb: str) -> Iterator[str]:
     """What is missing on a verb's page or in its help, or stands there and doesn't exist."""
-    text = page_of(verb)
+    page = ROOT / "docs" / "verbs" / f"{verb}.md"
+    text = page.read_text() if page.is_file() else ""
     if f"verbs/{verb}.md" not in (ROOT / "docs" / "index.md").read_text():
         yield "docs/index.md has no link to its page"
     if not load_verb(verb).help:
         yield "has no docstring"
-    for param in params_of(load_verb(verb)):
+    for param in load_verb(verb).params:
         if isinstance(param, click.Option) and not param.help:
             yield f"{param.opts} has no help"
     # scripts/reference.py writes the table; tests/results/test_results_docs.py checks it.

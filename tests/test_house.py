@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import functools
 import graphlib
 import inspect
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import grimp
@@ -59,38 +57,11 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
 
-@dataclass(frozen=True)
-class Source:
-    lines: int
-    #: The dotted names of all that it calls, and the names of keywords of calls and classes.
-    calls: frozenset[str]
-    keywords: frozenset[str | None]
-    #: Whether it starts Python with a module or a text that may import from the current folder.
-    starts_unisolated: bool
-    #: Whether it may be run as a program of its own.
-    is_program: bool
-
-
 def starts_unisolated(row: ast.List | ast.Tuple) -> bool:
     """Whether these words start Python with `-m` or `-c`, but without `-I`."""
     words = [dotted_name(one) or getattr(one, "value", None) for one in row.elts]
     after = words[words.index("sys.executable") + 1 :] if "sys.executable" in words else []
     return ("-m" in after or "-c" in after) and after[0] != "-I"
-
-
-@functools.cache
-def source_of(path: Path) -> Source:
-    text = path.read_text()
-    tree = ast.parse(text)
-    nodes = list(ast.walk(tree))
-    guards = (node for node in tree.body if isinstance(node, ast.If))
-    return Source(
-        len(text.splitlines()),
-        frozenset(dotted_name(node.func) for node in nodes if isinstance(node, ast.Call)),
-        frozenset(node.arg for node in nodes if isinstance(node, ast.keyword)),
-        any(starts_unisolated(node) for node in nodes if isinstance(node, ast.List | ast.Tuple)),
-        any("__name__" in ast.unparse(guard.test) for guard in guards),
-    )
 
 
 @pytest.mark.process
@@ -138,15 +109,19 @@ def test_stand_alone_scripts_use_the_standard_library_only(name: str):
     assert set(done.stdout.split()) <= set(sys.stdlib_module_names) | {"__main__"}
 
 
-def test_only_the_command_line_prints_and_exits():
+@pytest.fixture(scope="module")
+def modules() -> list[SourceModule]:
+    return read_modules(PACKAGE)
+
+
+def test_only_the_command_line_prints_and_exits(modules: list[SourceModule]):
     """Below cli/ nothing prints or ends the process, but programs that run on their own."""
-    below = (path for path in MODULES if not path.is_relative_to(PACKAGE / "cli"))
     forbidden = {"print", "sys.exit", "exit", "quit", "os._exit"}
-    assert not {
-        name_of(path): calls
-        for path in below
-        if not source_of(path).is_program and (calls := source_of(path).calls & forbidden)
-    }
+    for module in modules:
+        calls = {dotted_name(node.func) for node in module.nodes(ast.Call)}
+        guards = (ast.unparse(node.test) for node in module.tree.body if isinstance(node, ast.If))
+        if not module.path.is_relative_to(PACKAGE / "cli") and "__name__" not in "".join(guards):
+            assert not calls & forbidden, module.name
 
 
 def test_names_that_others_choose_stop_no_reader():
@@ -163,20 +138,19 @@ def test_folders_of_others_are_walked_without_recursion():
     assert walkers == {"safe_files.py"}
 
 
-def test_no_program_of_ours_imports_from_the_current_folder():
+def test_no_program_of_ours_imports_from_the_current_folder(modules: list[SourceModule]):
     """Python runs a module or a text (`-m`, `-c`) in isolation, or as processes.py starts it."""
-    found = [name_of(path) for path in MODULES if source_of(path).starts_unisolated]
-    assert found == ["processes.py"]
+    found = [
+        module.name
+        for module in modules
+        if any(map(starts_unisolated, module.nodes(ast.List, ast.Tuple)))
+    ]
+    assert found == ["edgebench.processes"]
 
 
 def test_modules_stay_readable():
-    lines = {name_of(path): source_of(path).lines for path in MODULES}
+    lines = {name_of(path): path.read_text().count("\n") for path in MODULES}
     assert not {name: count for name, count in lines.items() if count > MOST_LINES}
-
-
-@pytest.fixture(scope="module")
-def modules() -> list[SourceModule]:
-    return read_modules(PACKAGE)
 
 
 def test_imports_form_no_circle():

@@ -12,52 +12,46 @@ from pathlib import Path
 import pytest
 
 from edgebench.cli.verbs import VERBS
+from tests.own_path import call
 
 pytestmark = pytest.mark.process
 #: What `edgebench --help` tells to type, by shell.
 HELP = re.compile(r"^ +(bash|zsh|fish)  (.+)$", re.MULTILINE)
 
 
-def environment(**more: str) -> dict[str, str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, **more}
+@pytest.fixture(scope="module")
+def commands() -> dict[str, str]:
+    """By shell, what the help tells to type."""
+    return dict(HELP.findall(call("--help").stdout))
 
 
-def told() -> dict[str, str]:
-    command = [sys.executable, "-m", "edgebench", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return dict(HELP.findall(done.stdout))
-
-
-def offered(folder: Path, *words: str) -> list[str]:
-    line = " ".join(shlex.quote(word) for word in ("edgebench", *words))
-    script = (
-        f"{told()['bash']}\nCOMP_WORDS=({line})\nCOMP_CWORD={len(words)}\n"
-        'compopt() { echo "compopt $2"; }\n_edgebench_completion edgebench\n'
-        'printf "%s\\n" "${COMPREPLY[@]}"\n'
-    )
-    bash = ["bash", "--norc", "-c", script]
-    done = subprocess.run(
-        bash, cwd=folder, env=environment(), capture_output=True, text=True, check=True
-    )
-    assert done.stderr == ""
-    return done.stdout.split("\n")[:-1]
-
-
-def test_the_help_tells_how_for_each_shell():
-    commands = told()
+def test_the_help_tells_how_for_each_shell(commands: dict[str, str]):
     assert set(commands) == {"bash", "zsh", "fish"}
     for shell, command in commands.items():
         assert f"_EDGEBENCH_COMPLETE={shell}_source edgebench" in command
 
 
-def test_verbs_and_flags_are_completed(tmp_path: Path):
-    assert offered(tmp_path, "mea") == ["measure"]
-    assert set(offered(tmp_path, "")) == set(VERBS)
-    assert "--memory" in offered(tmp_path, "layers", "--me")
+def test_verbs_flags_networks_and_files_are_completed(
+    commands: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", path)
 
+    def offered(*words: str) -> list[str]:
+        line = " ".join(shlex.quote(word) for word in ("edgebench", *words))
+        script = (
+            f"{commands['bash']}\nCOMP_WORDS=({line})\nCOMP_CWORD={len(words)}\n"
+            'compopt() { echo "compopt $2"; }\n_edgebench_completion edgebench\n'
+            'printf "%s\\n" "${COMPREPLY[@]}"\n'
+        )
+        bash = ["bash", "--norc", "-c", script]
+        done = subprocess.run(bash, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert done.stderr == ""
+        return done.stdout.split("\n")[:-1]
 
-def test_networks_are_completed_and_files_where_none_begins_so(tmp_path: Path):
-    assert offered(tmp_path, "layers", "resnet1") == ["resnet101", "resnet152", "resnet18"]
-    assert offered(tmp_path, "minimum", "lene") == ["lenet"]
-    assert offered(tmp_path, "minimum", "./my")[0] == "compopt default"
+    assert offered("mea") == ["measure"]
+    assert set(offered("")) == set(VERBS)
+    assert "--memory" in offered("layers", "--me")
+    assert offered("layers", "resnet1") == ["resnet101", "resnet152", "resnet18"]
+    assert offered("minimum", "lene") == ["lenet"]
+    assert offered("minimum", "./my")[0] == "compopt default"
