@@ -9,7 +9,6 @@ import pytest
 from shared_sweeps import SharedSweep
 
 from edgebench.analysis.studies.convolutions import BOTH, cost_frame, pass_frame
-from edgebench.analysis.studies.hyperparameters import background_effects, draw_frame
 from edgebench.analysis.studies.phases import (
     core_frame,
     core_tables,
@@ -57,25 +56,6 @@ steps = 3
 evaluate = true
 [memory]
 strategies = ["cores"]
-"""
-SEARCH = """
-schema = 1
-name = "search"
-repeats = 1
-timeout = "1m"
-[workload]
-kind = "training"
-network = "mlp"
-data = "digits"
-steps = 40
-[search]
-draws = 2
-[search.axes]
-learning_rate = {low = 0.001, high = 0.1, scale = "log"}
-width = {low = 256, high = 512}
-[around]
-background = ["none", "192M"]
-system_memory = ["5s", "50ms"]
 """
 
 
@@ -146,15 +126,3 @@ def test_each_core_s_part_of_each_phase(parts: Results):
     (table,) = core_tables(parts)
     assert {row["trained"] for row in table.rows} == {"all", "filters 20%"}
     assert len(list(STUDIES["cores"](parts))) == 2
-
-
-@pytest.mark.long
-def test_a_neighbour_fools_the_systems_measure_and_not_the_trials(tmp_path: Path):
-    """Both readings of the system are in each trial's record; its own memory moves under 1 %."""
-    draws = draw_frame(swept(tmp_path, SEARCH))
-    assert (draws["outcome"] == "ok").all()
-    assert (draws["system_5s_samples"] >= 1).all()
-    assert (draws["system_0.05s_samples"] > 10).all()
-    moved = {row["measure"]: row for row in background_effects(draws)}
-    assert moved["own"]["largest_share"] < 0.01
-    assert moved["system 0.05s"]["median_share"] > moved["own"]["largest_share"]

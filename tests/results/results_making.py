@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,33 +16,19 @@ from edgebench.results.folder import ResultsFolder
 from edgebench.spans import events_to_phases
 from tests.made_records import MIB, NETWORK, EventLog, packed_samples, record
 
-NETWORKS: dict[str, Any] = {
-    "networks": {
-        "lenet": {
-            "folder": "/nowhere/lenet",
-            "parameter_bytes": 300,
-            "file_bytes": 364,
-            "table": [
-                {
-                    "order": order,
-                    "name": name,
-                    "type": kind,
-                    "parameter_bytes": size,
-                    "buffer_bytes": 0,
-                    "output_bytes": 10 * size,
-                    "flops": 1000 * size,
-                    "file": f"{order}.safetensors",
-                    "file_bytes": size + 32,
-                    "part": part,
-                }
-                for order, name, kind, size, part in (
-                    (0, "conv", "Conv2d", 100, "conv"),
-                    (1, "fc", "Linear", 200, "fc"),
-                )
-            ],
-        }
-    }
-}
+
+def network_tables() -> dict[str, Any]:
+    rows = [
+        {"order": order, "name": name, "type": kind, "parameter_bytes": size, "buffer_bytes": 0}
+        | {"output_bytes": 10 * size, "flops": 1000 * size, "file": f"{order}.safetensors"}
+        | {"file_bytes": size + 32, "part": name}
+        for order, (name, kind, size) in enumerate((("conv", "Conv2d", 100), ("fc", "Linear", 200)))
+    ]
+    lenet = {"folder": "/nowhere/lenet", "parameter_bytes": 300, "file_bytes": 364, "table": rows}
+    return {"networks": {"lenet": lenet}}
+
+
+NETWORKS = network_tables()
 
 
 def inference_events(scale: float = 1.0, rounds: int = 2, warm: int = 0) -> list[dict[str, Any]]:
@@ -121,14 +108,6 @@ def samples_npz() -> bytes:
     return packed_samples(fast, stat)
 
 
-def plan_of(labels: tuple[str, ...], repeats: int) -> Iterator[tuple[str, str, int]]:
-    number = 0
-    for block in range(repeats):
-        for label in labels:
-            number += 1
-            yield f"{number:04d}", label, block
-
-
 def make_sweep(
     root: Path,
     *,
@@ -140,7 +119,8 @@ def make_sweep(
     make: Callable[[str, str, int], TrialRecord] | None = None,
 ) -> Path:
     """A sweep of lenet; at 150M loading takes four times as long, at 100M it is killed."""
-    planned = list(plan_of(labels, repeats))
+    trials = enumerate(product(range(repeats), labels), start=1)
+    planned = [(f"{number:04d}", label, block) for number, (block, label) in trials]
     resolved = {
         "fingerprint": "f00d",
         "points": [{"id": f"p-{label}", "settings": {}, "share": None} for label in labels],
