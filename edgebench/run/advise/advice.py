@@ -297,7 +297,10 @@ def candidates_of(
 
     ``lossy``: remedies that change results are tried too.
     """
-    target = remedy_target(limited)
+    # What remedies are asked about: the workload on this machine, as it would be run.
+    cores = limited.limits.cores or len(os.sched_getaffinity(0))
+    env = limited.settings.get("env") or {}
+    target = RemedyTarget(limited.settings, cores, {**given_environment(), **env})
     candidates, untried = [Candidate(PLAIN, limited)], []
     for remedy in all_remedies():
         reason = remedy.reason_against(target)
@@ -308,22 +311,11 @@ def candidates_of(
             continue
         setting = remedy.setting(target)
         settings = {**limited.settings, **setting.settings, "remedy": remedy.name}
-        if env := {**(limited.settings.get("env") or {}), **setting.env}:
-            settings["env"] = env
+        if env or setting.env:
+            settings["env"] = {**env, **setting.env}
         point = replace(limited, id=f"p{len(candidates) + 2:03d}", settings=settings)
         candidates.append(Candidate(remedy.name, point, remedy, setting, lossy))
     return candidates, untried
-
-
-def remedy_target(plain: Point) -> RemedyTarget:
-    """Return what remedies are asked about.
-
-    The point's workload on this machine, as it would be run.
-    """
-    settings, limits = plain.settings, plain.limits
-    cores = limits.cores or len(os.sched_getaffinity(0))
-    environment = {**given_environment(), **(settings.get("env") or {})}
-    return RemedyTarget(settings, cores, environment)
 
 
 def _tried(planner: AdvicePlanner, candidate: Candidate, is_program: bool) -> TriedRemedy:

@@ -143,7 +143,10 @@ class AdvicePlanner:
             began = datetime.now(timezone.utc).timestamp() - (now_s - self._began_s)
             # Trials of an earlier start, which this one goes on with, were not made in its time.
             made_s = sum(
-                whole_s(record) for record in records.values() if _started(record) >= began
+                whole_s(record)
+                for record in records.values()
+                if record.started_utc
+                and datetime.fromisoformat(record.started_utc).timestamp() >= began
             )
             self.outside_s = max(0.0, now_s - self._began_s - made_s)
         left_s = self.budget_s - self.outside_s - self.took_s()
@@ -363,10 +366,6 @@ class AdvicePlanner:
         ]
         candidate = self._candidates[name]
         return "changed" if any(outputs_differ(candidate, t, plain) for t in trials) else "ok"
-
-
-def _started(record: TrialRecord) -> float:
-    return datetime.fromisoformat(record.started_utc).timestamp() if record.started_utc else 0.0
 
 
 #: A loss may differ by this share, or by so many times what the plain trials' differ by.

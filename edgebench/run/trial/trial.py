@@ -362,8 +362,15 @@ class _Measurement:
         accelerator = None
         if readings.accelerator:
             accelerator = accelerator_report(settings["accelerator"], events, readings.accelerator)
-        # A limit that moves is read back at each move.
-        moves = self.control or charge.moves
+        changed: list[Doubt] = []
+        # A limit that moves is read back at each move; else the cgroup's owner can change it.
+        if not (self.control or charge.moves):
+            now = self.cgroup.read_limits(self.applied)
+            for name in (*MEMORY_SIZES, "swap_bytes"):
+                sizes = {"from_bytes": getattr(self.applied, name), "to_bytes": getattr(now, name)}
+                if sizes["from_bytes"] != sizes["to_bytes"]:
+                    known = {key: float(size) for key, size in sizes.items() if size is not None}
+                    changed.append(Doubt("limit_changed", known, [name.removesuffix("_bytes")]))
         missing = {**self.cgroup.missing(), **self.unread, **kill_missing}
         return Measured(
             applied=self.control.applied(self.applied) if self.control else self.applied,
@@ -392,7 +399,7 @@ class _Measurement:
             noise=dict(readings.noise),
             surroundings=surroundings,
             missing={**missing, **readings.missing, **files_missing},
-            broken_limits=[] if moves else self._changed_limits(),
+            broken_limits=changed,
             doubts=[*readings.swap.doubts, *charge.doubts()],
             rounds=self.rounds,
         )
@@ -409,16 +416,6 @@ class _Measurement:
             resident = finished.gnu_time.maxrss_bytes * max(1, readings.files.processes - 1)
         looks = readings.maps.looks
         return self.sampler.summary(looks, until_ns, finished.counters, resident)
-
-    def _changed_limits(self) -> list[Doubt]:
-        """Compare memory's limits with those that were set: the cgroup's owner can change them."""
-        now, changed = self.cgroup.read_limits(self.applied), []
-        for name in (*MEMORY_SIZES, "swap_bytes"):
-            sizes = {"from_bytes": getattr(self.applied, name), "to_bytes": getattr(now, name)}
-            if sizes["from_bytes"] != sizes["to_bytes"]:
-                known = {key: float(size) for key, size in sizes.items() if size is not None}
-                changed.append(Doubt("limit_changed", known, [name.removesuffix("_bytes")]))
-        return changed
 
 
 def _limits_of(setting: LimitSetting) -> Limits:

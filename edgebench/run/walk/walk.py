@@ -146,7 +146,11 @@ class _Reads:
         read, added = self._added(up), self.added()
         if read is None or limit not in added:
             return True
-        return all(_near(read, other) for other in (added[limit], added[max(added)]))
+        return all(
+            equal_bytes(read, other)
+            or abs(read - other) <= max(LEAST_PLATEAU_BYTES, _NEAR_SHARE * max(read, other))
+            for other in (added[limit], added[max(added)])
+        )
 
     def bracket(self) -> KneeBracket | None:
         """Return the limits around the knee; None: nothing is read again, or at the widest already.
@@ -160,11 +164,6 @@ class _Reads:
         added = medians(visits)
         most = plateau_of(added) or max(added.values(), default=0)
         return bracket(visits, KNEE_SHARE * most) if most >= LEAST_PLATEAU_BYTES else None
-
-
-def _near(one: int, other: int) -> bool:
-    far = max(LEAST_PLATEAU_BYTES, _NEAR_SHARE * max(one, other))
-    return equal_bytes(one, other) or abs(one - other) <= far
 
 
 def _up(down: _Reads) -> Generator[Visit, Visited, None]:
@@ -323,17 +322,16 @@ def killed_limit(points: Sequence[Point], records: Iterable[TrialRecord]) -> dic
     A fresh process may be killed by its start, where one that has started lives.
     """
     names = {point.id for point in points}
-    ended = (one for one in records if one.walk and one.outcome == "oom-killed")
-    killed = [one for one in ended if one.limit_bytes and walked_point(one) in names]
-    if not killed:
+    killed = {
+        record.limit_bytes: record
+        for record in records
+        # Where a walk looked closer, what follows the dash is the limit.
+        if record.walk and record.outcome == "oom-killed" and record.point.split("-")[0] in names
+    }
+    largest = max(filter(None, killed), default=0)
+    if not largest:
         return {}
-    largest = max(killed, key=lambda one: one.limit_bytes or 0)
-    return {largest.limit_bytes or 0: visited(largest.phases, largest.round_counts)}
-
-
-def walked_point(record: TrialRecord) -> str:
-    """Return the scenario's point that the record is of, or beside which a walk looked closer."""
-    return record.point.partition("-")[0]
+    return {largest: visited(killed[largest].phases, killed[largest].round_counts)}
 
 
 def visited(phases: Sequence[PhaseSum], counts: Sequence[RoundCounts]) -> Visited:
