@@ -72,7 +72,7 @@ class ScenarioTrials:
     def __init__(self, scenario: Scenario, points: Mapping[str, Point], loop: TrialLoop) -> None:
         self._scenario, self._points, self._loop = scenario, points, loop
         session = loop.session
-        need(*{name for one in points.values() for name in libraries(one.settings)})
+        need(*{name for point in points.values() for name in libraries(point.settings)})
         need_accelerators(points.values())
         if refused := refused_limit(session.setup.parent.version, asked_sizes(points.values())):
             raise refused
@@ -100,9 +100,9 @@ class ScenarioTrials:
         scenario, identity = self._scenario, self._loop.session.setup.identity
         stage = self._loop.progress.stage
         every = [point.settings for point in self._points.values()]
-        if own := [one for one in every if one["kind"] == "training" and "references" in one]:
+        if trainings := [s for s in every if s["kind"] == "training" and "references" in s]:
             stage("your own code")
-            return code_of_trainings(own, identity=identity)
+            return code_of_trainings(trainings, identity=identity)
         running = [settings for settings in every if settings.get("networks")]
         networks = sorted({name for settings in running for name in settings["networks"]})
         if not networks:
@@ -129,8 +129,8 @@ class ScenarioTrials:
 
     def environment(self) -> dict[str, Any]:
         """Where the trials run, as it is now."""
-        kept = self.manifest.get("networks", {}).values()
-        weights = next((Path(one["folder"]) for one in kept if one.get("folder")), None)
+        networks = self.manifest.get("networks", {}).values()
+        weights = next((Path(n["folder"]) for n in networks if n.get("folder")), None)
         return capture(self._loop.session.setup.parent.describe, weights=weights)
 
     def warm(self) -> None:
@@ -157,8 +157,8 @@ class ScenarioTrials:
         own_s = self._scenario.memory.timeout_s if planned.strategy else planned.timeout_s
         walked = None
         if planned.walk:
-            own = workload_points(point, list(self._points.values()))
-            points = own[:1] if planned.unlimited else own
+            series = workload_points(point, list(self._points.values()))
+            points = series[:1] if planned.unlimited else series
             target, moved = self._scenario.limits.knee_target, self._loop.progress.moved
             walked = WalkedLimits(points, demand_bytes, target, moved=moved)
             if not planned.unlimited:
@@ -200,7 +200,7 @@ def need_accelerators(points: Iterable[Point]) -> None:
     Raises:
         MachineError: this torch has no CUDA, or there is no GPU.
     """
-    if any(one.settings.get("accelerator") == CUDA for one in points) and (why := why_no_cuda()):
+    if any(p.settings.get("accelerator") == CUDA for p in points) and (why := why_no_cuda()):
         raise MachineError(why[0], remedy=why[1])
 
 
@@ -248,7 +248,7 @@ def _is_changed(settings: Mapping[str, Any], results: Path, began_s: float) -> b
         return False
     folder = Path(settings.get("cwd") or Path.cwd())
     named = [*map(str, settings["command"]), *settings.get("files", ())]
-    named += [one for one in (find_program(named[0]), settings.get("stdin")) if one]
+    named += [path for path in (find_program(named[0]), settings.get("stdin")) if path]
     # Files of the program's folder, as its modules, but for results.
     below = (
         top / name
@@ -256,7 +256,7 @@ def _is_changed(settings: Mapping[str, Any], results: Path, began_s: float) -> b
         if not real_path(top).is_relative_to(results)
         for name in names
     )
-    named_paths = (folder / one for one in named)
+    named_paths = (folder / name for name in named)
     for path in itertools.chain(named_paths, itertools.islice(below, _MOST_FILES)):
         # No file, no right to see it, or a name that is too long.
         with contextlib.suppress(OSError, ValueError):
@@ -307,17 +307,17 @@ def planned_trials(
         ResultsError: damaged, or a trial is none of the scenario's.
     """
     try:
-        found = msgspec.convert(plan, list[PlannedTrial])
+        planned = msgspec.convert(plan, list[PlannedTrial])
     except msgspec.ValidationError:
-        found = None
-    own = (None, *strategies)
-    if found is None or (
+        planned = None
+    known = (None, *strategies)
+    if planned is None or (
         points is not None
-        and any(one.point_id not in points or one.strategy not in own for one in found)
+        and any(trial.point_id not in points or trial.strategy not in known for trial in planned)
     ):
         what = f"{RESOLVED} has no plan, or one that is not of this scenario"
         raise ResultsError(what, where=str(folder / RESOLVED), remedy=DAMAGED_REMEDY)
-    return found
+    return planned
 
 
 def open_sweep_folder(
@@ -340,9 +340,9 @@ def open_sweep_folder(
     Raises:
         ResultsError: it can't be written, or another sweep is writing to it.
     """
-    found = None if fresh else find_sweep(root, device, sweep.fingerprint)
-    if found:
-        folder = ResultsFolder.open(found)
+    unfinished = None if fresh else find_sweep(root, device, sweep.fingerprint)
+    if unfinished:
+        folder = ResultsFolder.open(unfinished)
         folder.repair()
         return folder
     scenario, manifest = sweep.scenario, dict(sweep.manifest)
@@ -506,13 +506,13 @@ class SweepUnderWay:
         demand = 0
         if needs_demand(planned, self._points):
             # Of the same settings, from their first unlimited trial that finished.
-            found = demand_of(point, self._points, self.plan, self.recorded)
-            if found is None:
-                if all(one.outcome in FINAL_OUTCOMES for one in self._folder.records()):
+            known = demand_of(point, self._points, self.plan, self.recorded)
+            if known is None:
+                if all(record.outcome in FINAL_OUTCOMES for record in self._folder.records()):
                     # No later start of this sweep could tell it: that one begins anew.
                     self._finish()
                 raise unknown_demand(point, self._folder.path)
-            demand = found
+            demand = known
         records = self._folder.records() if planned.walk else ()
         return self._scenario_trials.request(planned, demand, records)
 

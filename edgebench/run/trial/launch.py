@@ -90,9 +90,9 @@ def _command(settings: Settings, descriptors: Descriptors) -> Launch:
     cwd, stdin = settings.get("cwd"), settings.get("stdin")
     evicted: list[Path] = []
     for path in map(Path, settings.get("files", ())):
-        if not (found := files_at(path)):
+        if not (files := files_at(path)):
             raise GoneError(f"{path} is gone, which was to be evicted from the page cache")
-        evicted += found
+        evicted += files
     return Launch(
         tuple(settings["command"]),
         env=dict(settings.get("env") or {}),

@@ -127,7 +127,7 @@ class Pipe:
             All of these lines.
         """
         lines = bytes(self.data[start:end])
-        stay = b"".join(one for one in lines.splitlines(keepends=True) if one.startswith(but))
+        stay = b"".join(line for line in lines.splitlines(keepends=True) if line.startswith(but))
         self.data[start:end] = stay
         self._values_left += most_values_in(lines) - most_values_in(stay)
         return lines

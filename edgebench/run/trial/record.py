@@ -108,9 +108,9 @@ class RoundSources:
         if not counts:
             return RecordedRounds()
         sources, missing = dict(self.sources), dict(self.missing)
-        if all(one.in_bytes is None for one in counts):
+        if all(count.in_bytes is None for count in counts):
             missing |= {"in_bytes": _NO_OWN, "file_in_bytes": _NO_OWN}
-        if any(one.in_bytes is not None and one.swap_in_bytes is None for one in counts):
+        if any(count.in_bytes is not None and count.swap_in_bytes is None for count in counts):
             missing = dict.fromkeys(("swap_in_bytes", "file_in_bytes"), _MORE) | missing
         others = bool(other_swap_bytes) and _MACHINE in sources.get("swap_in_bytes", "")
         if others:
@@ -136,8 +136,8 @@ class RecordedRounds:
         if not self.others:
             return list(counts)
         return [
-            RoundCounts(one.round, in_bytes=one.in_bytes, major_faults=one.major_faults)
-            for one in counts
+            RoundCounts(count.round, in_bytes=count.in_bytes, major_faults=count.major_faults)
+            for count in counts
         ]
 
 
@@ -424,12 +424,12 @@ def round_sources(machine: SystemFiles, swap: SwapState, kind: str) -> RoundSour
         file, reading = machine.root / f"sys/block/{swap.device.name}/stat", ONLY_SWAP
         name = str(file)
     else:
-        own = swap.device if swap.kind == "file" else None
+        area = swap.device if swap.kind == "file" else None
         areas = None
         with suppress(UnreadableError, ValueError):
             areas = set(parse_swap_areas(machine.text("proc/swaps")))
         # Of the machine's own areas all are the trial's.
-        if areas is None or (own is not None and areas != {own}):
+        if areas is None or (area is not None and areas != {area}):
             return RoundSources(sources=sources, missing=dict.fromkeys(_SWAPPED, _OTHER_AREAS))
         file, reading = machine.root / "proc/vmstat", VMSTAT
         name = f"{file}, {_MACHINE}"

@@ -191,7 +191,7 @@ class StorageControl:
         key = limit.number, limit.speed.label
         if key not in self._proved:
             writes = limit.speed.write_bps is not None or limit.speed.write_iops is not None
-            folders = [one for one in (SWAP_FILES, self.ram_disk.folder) if one]
+            folders = [folder for folder in (SWAP_FILES, self.ram_disk.folder) if folder]
             where = limit.number, place, folders
             in_memory = f"use a disk in memory: --storage {replace(speed, ram=True).label}"
             otherwise = AS_IS_REMEDY if speed.ram else in_memory
@@ -229,14 +229,14 @@ class StoragePlaces:
         if settings["kind"] != "command":
             return cls(tuple(Path(folder) for folder in weights.values()), (Path(sys.prefix),))
         program, *words = settings["command"]
-        found = shutil.which(program)
+        executable = shutil.which(program)
         files = []
         for word in words:
             # Too long for a path, or with a NUL in it.
             with suppress(OSError, ValueError):
                 if Path(word).is_file():
                     files.append(Path(word))
-        return cls((), (*([Path(found)] if found else []), Path.cwd(), *files))
+        return cls((), (*([Path(executable)] if executable else []), Path.cwd(), *files))
 
 
 def weights_of(settings: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -251,7 +251,7 @@ def swap_areas(machine: SystemFiles, state: SwapState) -> list[Path]:
         return [state.device]
     if state.kind != "system":
         return []
-    return [Path(one["name"]) for one in swap_devices(machine) if one["kind"] != "zram"]
+    return [Path(swap["name"]) for swap in swap_devices(machine) if swap["kind"] != "zram"]
 
 
 #: Larger than a disk's own buffer, and soon written.
@@ -298,10 +298,10 @@ def proof_file(
             f"its writes can't be proved: temporary files are made in {folders[0]}, on another disk"
         )
     # A swap partition is read as it is.
-    found = place if place.is_block_device() else _largest(place)
-    if found is None:
+    largest = place if place.is_block_device() else _largest(place)
+    if largest is None:
         raise UnreadableError(f"no file of {format_size(_LEAST_BYTES)} is there to prove it with")
-    yield found
+    yield largest
 
 
 @contextmanager
@@ -350,8 +350,8 @@ def files_at(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     # Path.glob raises an error where a folder goes.
-    found = (top / name for top, names in walk(path) for name in names)
-    return sorted(file for file in found if file.is_file())
+    below = (top / name for top, names in walk(path) for name in names)
+    return sorted(file for file in below if file.is_file())
 
 
 #: How long a look at what is cached may take: a sparse file has any size.
@@ -377,13 +377,13 @@ class UsedFiles:
             WorkloadError: one is not there.
         """
         for path in map(Path, paths):
-            found = files_at(path)
-            if not found:
+            files = files_at(path)
+            if not files:
                 raise WorkloadError(
                     f"there is no file {path} to evict from the page cache",
                     remedy="name a file, or a folder with files: --file model.gguf",
                 )
-            self.add(one.absolute() for one in found)
+            self.add(file.absolute() for file in files)
 
     def add_named(self, settings: Mapping[str, Any]) -> None:
         """Evict what the words of a command name."""
@@ -452,15 +452,16 @@ class Session:
         Raises:
             MachineError: there is not enough memory for it; says why.
         """
-        own = [point for point in points if parse_storage(point.limits.storage).ram]
-        if not own:
+        in_memory = [point for point in points if parse_storage(point.limits.storage).ram]
+        if not in_memory:
             return
-        folders = {Path(f) for one in own for f in weights_of(one.settings, manifest).values()}
+        weights = (weights_of(point.settings, manifest) for point in in_memory)
+        folders = {Path(folder) for found in weights for folder in found.values()}
         every = (file.lstat() for folder in folders for file in folder.rglob("*"))
-        files = [found for found in every if stat.S_ISREG(found.st_mode)]
-        swap = [one.limits.swap_bytes or 0 for one in own if one.limits.swap_kind == "file"]
+        files = [status for status in every if stat.S_ISREG(status.st_mode)]
+        swap = [p.limits.swap_bytes or 0 for p in in_memory if p.limits.swap_kind == "file"]
         # Each file ends in a page of its own.
-        room = sum(found.st_size + 4096 for found in files) + max(swap, default=0)
+        room = sum(status.st_size + 4096 for status in files) + max(swap, default=0)
         self.swap.off()
         self.setup.storage.ram_disk.need(room)
 

@@ -161,12 +161,12 @@ class FilesReader(Reader[FilesReadings]):
         in_memory = own_memory_devices()
         cached: dict[Path, int | None] = {}
         until_s = time.monotonic() + LOOK_S
-        found = 0
+        listed = 0
         for name in sorted((self._mapped | self._read) - self._code):
             # It may be gone, or in another file system's tree than ours.
             with contextlib.suppress(OSError):
-                if found < MOST_FILES and is_large_on_disk(name, in_memory):
-                    found += 1
+                if listed < MOST_FILES and is_large_on_disk(name, in_memory):
+                    listed += 1
                     with open_to_read(Path(name)) as file:
                         cached[Path(name)] = cached_bytes(file.fileno(), until_s)
         mapped = frozenset(path for path in cached if str(path) in self._mapped)
@@ -182,8 +182,8 @@ class FilesReader(Reader[FilesReadings]):
         look is of the process that read most, where there was one beside GNU time.
         """
         read = dict.fromkeys(sizes, 0.0)
-        processes = [one for one in self._processes.values() if one.first is not None]
-        unseen = self._all_read - sum(one.last for one in self._processes.values())
+        processes = [process for process in self._processes.values() if process.first is not None]
+        unseen = self._all_read - sum(process.last for process in self._processes.values())
         if processes and unseen > 0 and len(self._processes) <= _WITH_GNU_TIME:
             max(processes, key=lambda process: process.last).threads["unseen"] = unseen
         for process in processes:

@@ -168,7 +168,7 @@ class WalkStep:
             least = max(CHARGED_BYTES, EQUAL_SHARE * limit)
             if abs(now - before) > least:
                 return False
-        if limit is not None and settled([one.in_bytes for one in self.counts]):
+        if limit is not None and settled([count.in_bytes for count in self.counts]):
             return True
         return len(times) > LEAST and steadiness(times).repeats
 
@@ -272,7 +272,7 @@ class WalkControl(LimitControl):
 
     def _put_away(self, step: WalkStep) -> None:
         """Pack the events of a step that is left; the first one's tell of the whole trial too."""
-        packed = sum(len(one.packed) for one in self.steps)
+        packed = sum(len(step.packed) for step in self.steps)
         if len(self.steps) > 1 and packed < _MOST_PACKED_BYTES:
             pipe = self._process.events
             before = len(pipe.data)
@@ -406,7 +406,7 @@ def _references(steps: Sequence[WalkStep]) -> dict[int, float]:
         for number, step in enumerate(steps)
         if step.visit.memory_bytes is None and step.end_ns
     }
-    found = dict(known)
+    references = dict(known)
     for number, step in enumerate(steps):
         before = max((n for n in known if n < number), default=None)
         after = min((n for n in known if n > number), default=None)
@@ -414,8 +414,8 @@ def _references(steps: Sequence[WalkStep]) -> dict[int, float]:
             continue
         start, end = steps[before].end_ns, steps[after].start_ns
         share = ((step.start_ns + step.end_ns) / 2 - start) / max(1, end - start)
-        found[number] = known[before] + share * (known[after] - known[before])
-    return found
+        references[number] = known[before] + share * (known[after] - known[before])
+    return references
 
 
 def _steady_s(step: WalkStep) -> float:

@@ -289,8 +289,8 @@ class WalkedLimits:
 
 def workload_points(unlimited: Point, points: Sequence[Point]) -> tuple[Point, ...]:
     """Return a workload's points: without a limit first, then at all of its limits."""
-    found = next(own for own in series_of(points) if unlimited in own)
-    return unlimited, *(point for point in found if point != unlimited)
+    series = next(series for series in series_of(points) if unlimited in series)
+    return unlimited, *(point for point in series if point != unlimited)
 
 
 def points_after_kill(points: Sequence[Point], records: Sequence[TrialRecord]) -> tuple[Point, ...]:
@@ -343,7 +343,7 @@ def visited(phases: Sequence[PhaseSum], counts: Sequence[RoundCounts]) -> Visite
     if not rounds:
         return Visited()
     places = steadiness([phase.wall_s for phase in rounds]).rounds or (0,)
-    reads = reads_of((one.round for one in rounds), counts)
+    reads = reads_of((phase.round for phase in rounds), counts)
     known = [read for place in settled(reads) or places if (read := reads[place]) is not None]
     return Visited(
         statistics.median(rounds[place].wall_s for place in places),
