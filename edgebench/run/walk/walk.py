@@ -146,11 +146,7 @@ class _Reads:
         read, added = self._added(up), self.added()
         if read is None or limit not in added:
             return True
-        return all(
-            equal_bytes(read, other)
-            or abs(read - other) <= max(LEAST_PLATEAU_BYTES, _NEAR_SHARE * max(read, other))
-            for other in (added[limit], added[max(added)])
-        )
+        return all(_near(read, other) for other in (added[limit], added[max(added)]))
 
     def bracket(self) -> KneeBracket | None:
         """Return the limits around the knee; None: nothing is read again, or at the widest already.
@@ -164,6 +160,11 @@ class _Reads:
         added = medians(visits)
         most = plateau_of(added) or max(added.values(), default=0)
         return bracket(visits, KNEE_SHARE * most) if most >= LEAST_PLATEAU_BYTES else None
+
+
+def _near(one: int, other: int) -> bool:
+    far = max(LEAST_PLATEAU_BYTES, _NEAR_SHARE * max(one, other))
+    return equal_bytes(one, other) or abs(one - other) <= far
 
 
 def _up(down: _Reads) -> Generator[Visit, Visited, None]:
