@@ -447,7 +447,6 @@ class TrialRecord(Struct, frozen=True, gc=False):
             ``harness-error``, ``interrupted``.
         started_utc: when it began.
         strategy: memory strategy of a separate trial. None: a timed trial.
-        machine: which machine of a fleet made it. None: no fleet.
         direction: of a walk, ``down`` or ``up``. None: no walk, or no limit.
         reason: why it did not end ``ok``. None: it did.
         ended_in: what it was doing when its limit ended it. None: no limit did, or no events.
@@ -514,7 +513,6 @@ class TrialRecord(Struct, frozen=True, gc=False):
     started_utc: str
     schema: Annotated[int, Meta(ge=1, le=SCHEMA)] = SCHEMA
     strategy: str | None = None
-    machine: str | None = None
     direction: Direction | None = None
     reason: str | None = None
     ended_in: EndedIn | None = None

@@ -199,7 +199,7 @@ class DeviceSweep:
         """Record the next trial, which is made."""
         settings = self._points[self._left.pop(0).point_id].settings
         # A machine's own paths are nobody else's.
-        records = [replace(one, machine=self._device, settings=settings) for one in records]
+        records = [replace(one, settings=settings) for one in records]
         self.folder.append(*records)
         for one in records:
             self.trials.add(one)

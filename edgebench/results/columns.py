@@ -37,16 +37,16 @@ _NONE = -1
 
 def field_kinds(struct: type[msgspec.Struct]) -> dict[str, type]:
     """Each field's type without its bounds and None: ``int``, ``str``, ``list`` or a report."""
-    return {key.name: _plain_kind(key.type) for key in msgspec.structs.fields(struct)}
-
-
-def _plain_kind(kind: Any) -> type:
-    if get_origin(kind) in (Union, UnionType):
-        kind = next(part for part in get_args(kind) if part is not type(None))
-    if get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    plain = get_origin(kind) or kind
-    return str if plain is Literal else plain
+    kinds: dict[str, type] = {}
+    for key in msgspec.structs.fields(struct):
+        kind: Any = key.type
+        if get_origin(kind) in (Union, UnionType):
+            kind = next(part for part in get_args(kind) if part is not type(None))
+        if get_origin(kind) is Annotated:
+            kind = get_args(kind)[0]
+        plain = get_origin(kind) or kind
+        kinds[key.name] = str if plain is Literal else plain
+    return kinds
 
 
 _NUMBER_KINDS = (int, float, bool)

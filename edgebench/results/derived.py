@@ -26,29 +26,25 @@ def write_derived(folder: Path, name: str, data: bytes) -> Path:
         ResultsError: the folder can't be written.
         UnsafePathError: what is there is not a regular file.
     """
-    try:
-        make_folder(folder, parents=True)
-    except OSError as error:
-        raise _unwritable(folder / name, error) from None
-    return write_file(folder / name, data)
+    return write_file(folder / name, data, make=True)
 
 
-def write_file(path: Path, data: bytes, remedy: str = UNWRITABLE_REMEDY) -> Path:
-    """Put one file whole into a folder that is there, and return its path.
+def write_file(
+    path: Path, data: bytes, remedy: str = UNWRITABLE_REMEDY, *, make: bool = False
+) -> Path:
+    """Put one file whole into a folder that is there, or is made, and return its path.
 
     Raises:
         ResultsError: the folder can't be written.
         UnsafePathError: what is there is not a regular file.
     """
     try:
+        if make:
+            make_folder(path.parent, parents=True)
         return write_whole(path, data)
     except OSError as error:
-        raise _unwritable(path, error, remedy) from None
-
-
-def _unwritable(path: Path, error: OSError, remedy: str = UNWRITABLE_REMEDY) -> ResultsError:
-    what = f"can't write {path.name}: {error.strerror}"
-    return ResultsError(what, where=str(path.parent), remedy=remedy)
+        what = f"can't write {path.name}: {error.strerror}"
+        raise ResultsError(what, where=str(path.parent), remedy=remedy) from None
 
 
 def file_stem(*words: object) -> str:
@@ -128,14 +124,8 @@ def keep_advice(folder: Path, answer: Mapping[str, Any]) -> None:
     Raises:
         ResultsError: it can't be written.
     """
-    try:
-        write_whole(folder / ADVICE, json_bytes(dict(answer)))
-    except OSError as error:
-        raise ResultsError(
-            f"can't write {ADVICE}: {error.strerror}",
-            where=str(folder),
-            remedy="free some space or make the folder writable",
-        ) from error
+    remedy = "free some space or make the folder writable"
+    write_file(folder / ADVICE, json_bytes(dict(answer)), remedy)
 
 
 def kept_advice(folder: Path) -> KeptAdvice | None:

@@ -158,31 +158,25 @@ class ResultsFolder:
         Raises:
             ResultsError: it can't be written (disk full); the file is as it was before.
         """
-        lines = [json.dumps(one.to_json(), separators=(",", ":")) + "\n" for one in records]
+        lines = [json.dumps(made.to_json(), separators=(",", ":")) + "\n" for made in records]
+        rest = "".join(lines).encode()
         with _worded(self.path):
-            for one in records:
-                self._sync_files_of(one.trial)
-            self._append_whole("".join(lines).encode())
-
-    def _sync_files_of(self, trial: str) -> None:
-        own = [path(trial) for path in (self.samples_path, self.events_path, self.log_path)]
-        # Without making the folder, as reading_path does.
-        for file in (*own, self.path / READINGS / f"{trial}.json.gz"):
-            if os.path.lexists(file):
-                sync(file)
-                sync(file.parent)
-
-    def _append_whole(self, line: bytes) -> None:
-        before = os.fstat(self._fd).st_size
-        try:
-            rest = line
-            while rest:
-                rest = rest[os.write(self._fd, rest) :]
-            os.fsync(self._fd)
-        except OSError:
-            # Half a line would spoil the next one.
-            os.ftruncate(self._fd, before)
-            raise
+            for trial in (made.trial for made in records):
+                paths = self.samples_path, self.events_path, self.log_path
+                # Without making the folder, as reading_path does.
+                for file in (*(p(trial) for p in paths), self.path / READINGS / f"{trial}.json.gz"):
+                    if os.path.lexists(file):
+                        sync(file)
+                        sync(file.parent)
+            before = os.fstat(self._fd).st_size
+            try:
+                while rest:
+                    rest = rest[os.write(self._fd, rest) :]
+                os.fsync(self._fd)
+            except OSError:
+                # Half a line would spoil the next one.
+                os.ftruncate(self._fd, before)
+                raise
 
     def repair(self) -> bool:
         """Cut a torn last line; True if there was one."""

@@ -191,23 +191,17 @@ def open_locked(path: Path, flags: int = 0) -> int:
     """
     descriptor = open_file(path, os.O_RDWR | os.O_APPEND | flags, 0o644)
     try:
-        _lock(descriptor, path)
+        # A reader asking is_being_written holds the lock for a moment, so one refusal is no answer.
+        for _ in range(_LOCK_TRIES):
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return descriptor
+            time.sleep(_LOCK_PAUSE_S)
+        what = "another sweep is writing to this folder"
+        raise ResultsError(what, where=str(path.parent), remedy=LOCKED_REMEDY)
     except BaseException:
         os.close(descriptor)
         raise
-    return descriptor
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    # A reader asking is_being_written holds the lock for a moment, so one refusal is no answer.
-    for _ in range(_LOCK_TRIES):
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        time.sleep(_LOCK_PAUSE_S)
-    raise ResultsError(
-        "another sweep is writing to this folder", where=str(path.parent), remedy=LOCKED_REMEDY
-    )
 
 
 TORN = f"{TRIALS}: the last line is torn; its trial is not counted"

@@ -186,7 +186,13 @@ class EventTail:
                 break
             self._at += len(data)
             for event in self._events(data):
-                self._take(event, ended, metrics)
+                kind = event.get("event")
+                if kind == "start":
+                    self._begin(event)
+                elif kind == "end" and (span := self._end(event)):
+                    ended.append(span)
+                elif kind == "note" and (metric := metric_of(event, self._started_ns)):
+                    metrics.append(metric)
         self.ended.extend(ended)
         self.metrics += metrics
         # Every second one goes: a long training stays a line of bounded length.
@@ -207,15 +213,6 @@ class EventTail:
             event = parse_line(line) if place >= 0 or self._matters(line) else None
             if event is not None:
                 yield event
-
-    def _take(self, event: dict[str, Any], ended: list[EndedSpan], metrics: list[Metric]) -> None:
-        kind = event.get("event")
-        if kind == "start":
-            self._begin(event)
-        elif kind == "end" and (span := self._end(event)):
-            ended.append(span)
-        elif kind == "note" and (metric := metric_of(event, self._started_ns)):
-            metrics.append(metric)
 
     def _matters(self, line: bytes) -> bool:
         """Whether an unparsed line is of a whole phase, of a span that is shown, or a note."""

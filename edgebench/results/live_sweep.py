@@ -247,17 +247,12 @@ class ThinnedSeries:
                 _widen(last, usage, usage, swap)
                 continue
             if len(self.points) >= MOST_BUCKETS:
-                self._halve()
-                first = 0
+                merged = self.points[::2]
+                for into, other in zip(merged, self.points[1::2], strict=False):
+                    _widen(into, other.low_bytes, other.high_bytes, other.swap_bytes)
+                self.points, self.width_s, first = merged, self.width_s * 2, 0
             self.points.append(Bucket(t_s, usage, usage, swap, cpu))
         return first
-
-    def _halve(self) -> None:
-        merged = self.points[::2]
-        for into, other in zip(merged, self.points[1::2], strict=False):
-            _widen(into, other.low_bytes, other.high_bytes, other.swap_bytes)
-        self.points = merged
-        self.width_s *= 2
 
 
 def _widen(bucket: Bucket, low: int, high: int, swap: int | None) -> None:
@@ -411,22 +406,19 @@ class SweepTail:
             except ResultsError as error:
                 record = error.what
             if not isinstance(record, str):
-                self._take(record)
+                if self._outcomes.get(record.trial) not in FINAL_OUTCOMES:
+                    self._outcomes[record.trial] = record.outcome
+                if record.walk and record.walk.step:
+                    self._visits.add(record.trial)
+                if record.wall_s is not None:
+                    self._took_s[0] += record.wall_s + (record.harness_s or 0.0)
+                    self._took_s[1] += 1
                 yield record
                 continue
             self._damage_count += 1
             damage = f"{TRIALS}: a damaged line is left out: {record}"
             if damage not in self._damaged and len(self._damaged) < _MOST_DAMAGED:
                 self._damaged.append(damage)
-
-    def _take(self, record: TrialRecord) -> None:
-        if self._outcomes.get(record.trial) not in FINAL_OUTCOMES:
-            self._outcomes[record.trial] = record.outcome
-        if record.walk and record.walk.step:
-            self._visits.add(record.trial)
-        if record.wall_s is not None:
-            self._took_s[0] += record.wall_s + (record.harness_s or 0.0)
-            self._took_s[1] += 1
 
     def _follow(self, running: bool) -> None:
         """Follow the trial that ``live.json`` names; a killed harness leaves no folder."""
