@@ -32,8 +32,11 @@ def test_numbers_and_identities_are_compared_and_sentences_are_not() -> None:
     }
     kept = freeze.numbers(old)
     assert kept == {
-        **{"network": "lenet", "seconds": 1.23457, "count": 123456789},
-        **{"peak": [2.0, 1.0, 3.0, 4], "same": [2.0, 1]},
+        "network": "lenet",
+        "seconds": 1.23457,
+        "count": 123456789,
+        "peak": [2.0, 1.0, 3.0, 4],
+        "same": [2.0, 1],
         "far": {"seconds": [1.0, 2.0], "flag": True},
     }
     new = {**kept, "count": 123456788, "same": [2.0, 1, 1], "peak": [2.000001, 1.0, 3.1, 4]}

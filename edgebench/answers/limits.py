@@ -47,6 +47,7 @@ OVERLAPS = 1.01
 _LESS = 0.9
 #: Limits are told as slow together whose slowdown is above this part of the worst.
 _AS_SLOW = 0.7
+_ENDS = {"timeout": "stopped", "changed": "other results"}
 
 
 @dataclass(frozen=True)
@@ -396,9 +397,6 @@ def layer_warnings(table: LayerCostTable) -> list[str]:
     if all(row.unlimited.peak_bytes is None for row in table.layers):
         found.append("no peaks of layers: this engine or kernel does not tell them")
     return found
-
-
-_ENDS = {"timeout": "stopped", "changed": "other results"}
 
 
 def advice_headline(found: Advice | KeptAdvice) -> str:

@@ -32,6 +32,28 @@ if TYPE_CHECKING:
 _WHAT = {"total": "", "demand": "needs", "viable": "finished"}
 #: The smallest changes that users usually want to detect.
 _WANTED = (0.1, 0.05)
+#: A cliff: between two limits the slowdown grows by this factor or more.
+_CLIFF = 1.5
+#: Settings that tell workloads of one network apart.
+_APART = ("schedule", "loader", "optimizer", "batch", "image", "threads", "sweep")
+_ROUND = {"steady": "round", "start": "start", "total": "time"}
+#: Constant of a calibration → what it means; without --verbose the first four are shown.
+MEANINGS = {
+    "swap_in_bytes_per_s": "swap read",
+    "swap_out_bytes_per_s": "swap write",
+    "file_read_bytes_per_s": "file read",
+    "fault_s": "fault",
+    "file_fault_bytes_per_s": "mapped file read",
+    "minor_fault_s": "first touch of a page",
+    "pages_per_fault": "read from swap by one fault",
+    "file_pages_per_fault": "read from a mapped file by one fault",
+    "base_bytes": "the runtime alone, unlimited",
+    "hot_base_bytes": "of it kept at a tight limit",
+    "swap_request_bytes": "read from swap by one request",
+    "file_request_bytes": "read from a mapped file by one request",
+    "seen_share": "added to a slowed network ÷ what the above say",
+}
+_BRIEF = 4
 
 
 def comparison_headline(compared: SweepComparison) -> str:
@@ -97,30 +119,6 @@ def least_changes(compared: SweepComparison) -> list[str]:
             more = [f", {share(part)} with {repeats} repeats" for part, repeats in wanted.items()]
             lines.append(f"least change shown {what}: {share(least - 1)}{''.join(more)}")
     return lines
-
-
-#: A cliff: between two limits the slowdown grows by this factor or more.
-_CLIFF = 1.5
-#: Settings that tell workloads of one network apart.
-_APART = ("schedule", "loader", "optimizer", "batch", "image", "threads", "sweep")
-_ROUND = {"steady": "round", "start": "start", "total": "time"}
-#: Constant of a calibration → what it means; without --verbose the first four are shown.
-MEANINGS = {
-    "swap_in_bytes_per_s": "swap read",
-    "swap_out_bytes_per_s": "swap write",
-    "file_read_bytes_per_s": "file read",
-    "fault_s": "fault",
-    "file_fault_bytes_per_s": "mapped file read",
-    "minor_fault_s": "first touch of a page",
-    "pages_per_fault": "read from swap by one fault",
-    "file_pages_per_fault": "read from a mapped file by one fault",
-    "base_bytes": "the runtime alone, unlimited",
-    "hot_base_bytes": "of it kept at a tight limit",
-    "swap_request_bytes": "read from swap by one request",
-    "file_request_bytes": "read from a mapped file by one request",
-    "seen_share": "added to a slowed network ÷ what the above say",
-}
-_BRIEF = 4
 
 
 def calibration_table(calibration: Calibration, verbose: bool) -> Table:
@@ -211,7 +209,12 @@ def prediction_table(prediction: Prediction) -> Table:
         trials = f"{at.finished}/{at.ended}" if at.ended else ""
         time = _time(total) if total else "?" if at.viable else ""
         begins = _time(start, ends=False) if start and at.viable else ""
-        rows.append([size(at.limit_bytes), trials, begins, time, _slower(total), _how(at)])
+        slower = ""
+        if total and total.slowdown is None:
+            slower = f"{total.slowdown_low or 0:.2g} or {factor(total.slowdown_high or 0)}"
+        elif total:
+            slower = f"{'>=' * total.at_least}{factor(total.slowdown)}"
+        rows.append([size(at.limit_bytes), trials, begins, time, slower, _how(at)])
     titles = ("limit", "ok", START, stage, "slower", "how it is known")
     return filled_table(titles, rows, "how it is known")
 
@@ -226,14 +229,6 @@ def _time(time: PhaseTime, *, ends: bool = True) -> str:
         return words
     low, high = seconds(time.low_s), seconds(time.high_s)
     return words if low == high == words else f"{words} ({low.split()[0]} to {high.split()[0]})"
-
-
-def _slower(time: PhaseTime | None) -> str:
-    if time is None:
-        return ""
-    if time.slowdown is None:
-        return f"{time.slowdown_low or 0:.2g} or {factor(time.slowdown_high or 0)}"
-    return f"{'>=' * time.at_least}{factor(time.slowdown)}"
 
 
 def _how(at: Answer) -> str:

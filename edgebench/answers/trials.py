@@ -39,6 +39,21 @@ _FITS = {
     Fit.TOO_LITTLE: "too little",
 }
 
+#: Swap in memory frees next to nothing where it takes this share of what lies in it.
+_INCOMPRESSIBLE = 0.9
+NOTHING_TO_RECLAIM = f"nothing could be reclaimed ({OBSERVER_EFFECT})"
+_ENDS = {
+    "ok": "finished",
+    "oom-killed": "killed",
+    "accelerator-oom": "accelerator full",
+    "timeout": "stopped",
+    "harness-error": "not measured",
+}
+#: More limits and names than these are counted.
+_MOST = 3
+#: Cached files count from this share of the peak on.
+_MUCH = 0.05
+
 
 def board_line(
     name: str | None,
@@ -53,19 +68,6 @@ def board_line(
     libraries = f"libraries {size(library_bytes)}" if library_bytes else ""
     fit = board.fit(enough_bytes, finished_bytes, library_bytes)
     return headline(board.title, f"leaves {size(board.left_bytes)}", libraries, _FITS[fit])
-
-
-#: Swap in memory frees next to nothing where it takes this share of what lies in it.
-_INCOMPRESSIBLE = 0.9
-NOTHING_TO_RECLAIM = f"nothing could be reclaimed ({OBSERVER_EFFECT})"
-
-_ENDS = {
-    "ok": "finished",
-    "oom-killed": "killed",
-    "accelerator-oom": "accelerator full",
-    "timeout": "stopped",
-    "harness-error": "not measured",
-}
 
 
 def end_word(outcome: str) -> str:
@@ -133,8 +135,12 @@ def trial_fields(record: TrialRecord, *, verbose: bool = False) -> Iterator[tupl
     if record.limits.storage != AS_IS and record.storage:
         disks = ", ".join(disk["name"] for disk in record.storage.disks)
         yield "storage", f"{disks} held to {record.limits.storage}"
-    if board := _board(record):
-        yield "board", board
+    # Where the limit was reached, what of libraries could be dropped is not known.
+    unknown = record.saturated and record.library_bytes
+    if record.limits.board and record.outcome == "ok" and not unknown:
+        libraries = record.library_bytes
+        if fits := board_line(record.limits.board, record.peak_bytes, None, libraries):
+            yield "board", fits
     if verbose:
         yield "sampled", _or_reason(record, "sampled_peak_bytes", size)
         yield "GNU time", _or_reason(record, "gnu_time_maxrss_bytes", size)
@@ -166,14 +172,6 @@ def _need_words(record: TrialRecord) -> str:
         return "may need more" if record.saturated else ""
     files = f", {size(need.files_bytes)} of it files" if need.files_bytes else ""
     return f"needs {size(need.total_bytes)}{files}"
-
-
-def _board(record: TrialRecord) -> str:
-    # Where the limit was reached, what of it could be dropped is not known.
-    unknown = record.saturated and record.library_bytes
-    if record.limits.board is None or record.outcome != "ok" or unknown:
-        return ""
-    return board_line(record.limits.board, record.peak_bytes, None, record.library_bytes)
 
 
 def _joined(*parts: str) -> str:
@@ -252,12 +250,6 @@ def memory_words(run: LimitedRun) -> str:
     if run.collected_bytes is not None:
         parts.append(f"pytest with the module {size(run.collected_bytes)}")
     return GAP.join(parts)
-
-
-#: More limits and names than these are counted.
-_MOST = 3
-#: Cached files count from this share of the peak on.
-_MUCH = 0.05
 
 
 class WarningKind(Enum):

@@ -18,9 +18,9 @@ from click.shell_completion import CompletionItem
 
 from edgebench.cli.verbs import GROUPS, VERBS, load_verb
 from edgebench.errors import EdgebenchError, MachineError
-from edgebench.installation import leave_tool_path
+from edgebench.installation import leave_tool_path, missing_library_error
 from edgebench.processes import secure_environment
-from edgebench.text import printable
+from edgebench.text import did_you_mean, printable
 from edgebench.version import __version__
 
 #: What the program prints when it is started without a verb.
@@ -84,8 +84,6 @@ class _LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            from edgebench.text import did_you_mean
-
             guess = did_you_mean(args[0], VERBS)
             hint = f"Did you mean {guess!r}?" if guess else "See 'edgebench --help'."
             raise click.UsageError(f"No such verb {args[0]!r}. {hint}", ctx)
@@ -193,8 +191,6 @@ def _print_errors(signals: _Signals) -> int:
     except EdgebenchError as error:
         return _print_error(error)
     except ModuleNotFoundError as error:
-        from edgebench.installation import missing_library_error
-
         if (lacking := missing_library_error(error)) is None:
             raise
         return _print_error(lacking)

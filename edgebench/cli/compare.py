@@ -48,6 +48,13 @@ if TYPE_CHECKING:
     from edgebench.analysis.reconciliation import LayerLedgers, Reconciliation
     from edgebench.measures.ledger import Ledger
 
+#: Verdicts that are listed with --all only, where there are more than a few.
+_UNCHANGED, _FEW = ("same", "unsure"), 10
+#: More points of one sweep alone are counted.
+_MOST_POINTS = 4
+_MIB = 1 << 20
+_MOST_LAYERS = 12
+
 
 @click.command()
 @click.argument("a", type=click.Path(path_type=Path))
@@ -109,12 +116,6 @@ def compare(
         raise RegressionError(regression_words(compared), where=str(new.path), remedy=following)
     if not as_json:
         print_next(following)
-
-
-#: Verdicts that are listed with --all only, where there are more than a few.
-_UNCHANGED, _FEW = ("same", "unsure"), 10
-#: More points of one sweep alone are counted.
-_MOST_POINTS = 4
 
 
 def print_comparisons(
@@ -181,10 +182,6 @@ def _cells(point: DevicePoint | None) -> tuple[str, str]:
         ended = ", ".join(f"{n} {name}" for name, n in sorted(point.outcomes.items()))
         return ended or "none", ""
     return seconds(point.seconds.median), factor(point.slowdown)
-
-
-_MIB = 1 << 20
-_MOST_LAYERS = 12
 
 
 @click.command()

@@ -37,6 +37,15 @@ from edgebench.workloads.training.names import (
 
 #: Shown only with --verbose: nothing to do about them.
 _QUIET = ("ok", "absent")
+#: Status of a check → its word and colour.
+_WORDS = {
+    "ok": ("ok", "green"),
+    "warn": ("warn", "yellow"),
+    "fail": ("no", "red"),
+    "absent": ("none", "bright_black"),
+}
+#: Named in the row of what is fine.
+_NAMED = ("limits enforced", "swap", "torch", "storage")
 
 
 @click.command()
@@ -77,17 +86,6 @@ def next_step(answers: Sequence[CheckResult]) -> str:
     if {"swap", "storage"} <= fine:
         return "edgebench run quickstart"
     return f"edgebench minimum{swap} resnet18"
-
-
-#: Status of a check → its word and colour.
-_WORDS = {
-    "ok": ("ok", "green"),
-    "warn": ("warn", "yellow"),
-    "fail": ("no", "red"),
-    "absent": ("none", "bright_black"),
-}
-#: Named in the row of what is fine.
-_NAMED = ("limits enforced", "swap", "torch", "storage")
 
 
 def _print_checks(answers: Sequence[CheckResult], verbose: bool) -> None:

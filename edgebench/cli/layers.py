@@ -11,6 +11,7 @@ import click
 from edgebench.analysis.layer_costs import (
     LAYERS_SCHEMA,
     SORTS,
+    LayerCostTable,
     costs_at_limits,
     layer_cost_tables,
     matching_tables,
@@ -46,7 +47,6 @@ from edgebench.scenario.flags import PLACE_KEYS
 from edgebench.text import AS_IS, format_limit
 
 if TYPE_CHECKING:
-    from edgebench.analysis.layer_costs import LayerCostTable
     from edgebench.run.sweep.sweep import SweepSummary
 
 #: Options that are used only to measure.

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 #: A search that may take longer says so after its first trial.
 _LONG_S = 60.0
+#: What only a network has, and only a program.
+_OF_NETWORKS, _OF_PROGRAMS = (*NETWORK_KEYS, "warm"), ("files", "reset")
 
 
 class NetworkOrProgram(options.NetworkOrCommand):
@@ -249,10 +251,6 @@ def _next(found: Minimum, asked: Mapping[str, Any], flags: Sequence[str]) -> str
 
 def _written(size_bytes: int | None) -> str:
     return f"{-(-(size_bytes or 0) // (1 << 20))}M"
-
-
-#: What only a network has, and only a program.
-_OF_NETWORKS, _OF_PROGRAMS = (*NETWORK_KEYS, "warm"), ("files", "reset")
 
 
 @click.command(cls=options.NetworkOrCommand, options_metavar="[OPTIONS]")

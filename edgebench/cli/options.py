@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from edgebench.boards import board_names, find_board
 from edgebench.errors import UsageError
 from edgebench.scenario.flags import FLAGS, NETWORK_KEYS, PLACE_KEYS
 from edgebench.text import format_size, parse_swap, printable
@@ -37,19 +38,13 @@ def _networks() -> Iterable[str]:
     return NETWORKS
 
 
-def _boards() -> Iterable[str]:
-    from edgebench.boards import board_names
-
-    return board_names()
-
-
 def _scenarios() -> Iterable[str]:
     from edgebench.installation import shipped_names
 
     return shipped_names()
 
 
-offer_networks, offer_boards, offer_scenarios = map(_offer, (_networks, _boards, _scenarios))
+offer_networks, offer_boards, offer_scenarios = map(_offer, (_networks, board_names, _scenarios))
 
 
 def _split(
@@ -146,8 +141,6 @@ def with_board(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: no such board.
     """
-    from edgebench.boards import find_board
-
     if given["board"] is None:
         return given
     board = find_board(given["board"])

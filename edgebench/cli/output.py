@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct, to_builtins
 
+from edgebench.answers.table import Table
 from edgebench.cli.verbs import VERBS
 from edgebench.errors import EdgebenchError
 from edgebench.installation import no_figure, program, with_page_paths
@@ -26,8 +27,6 @@ from edgebench.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
-
-    from edgebench.answers.table import Table
 
 #: No table or text is wider where there is no terminal.
 _ENDLESS = 100_000
@@ -113,8 +112,6 @@ def print_table(table: Table, indent: int = 2) -> None:
 
 def print_fields(fields: Iterable[tuple[str, str]]) -> None:
     """Print names and values, one below the other."""
-    from edgebench.answers.table import Table
-
     print_table(Table(("", ""), [list(field) for field in fields], left=("",)))
 
 

@@ -125,7 +125,14 @@ def serve(results: Path, host: str, port: int, files: Path | None, as_json: bool
     started from the page continues when the server ends.
     """
     need("starlette", "uvicorn")
-    from edgebench.serve.app import make_app, make_server, new_token, open_socket, token_file
+    from edgebench.serve.app import (
+        is_loopback,
+        make_app,
+        make_server,
+        new_token,
+        open_socket,
+        token_file,
+    )
     from edgebench.serve.live import PageSweep, page_folder
 
     if not host.strip():
@@ -140,23 +147,16 @@ def serve(results: Path, host: str, port: int, files: Path | None, as_json: bool
             if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
                 # It ends in order on this signal.
                 signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
-            _print_address(host, port, token, file, as_json)
+            # A browser can't open "every address", but the machine's name.
+            named = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
+            address = f"http://{f'[{named}]' if ':' in named else named}:{port}/#token={token}"
+            if as_json:
+                print_json({"address": address, "port": port, "token_file": file})
+            else:
+                click.echo(f"open: {address}")
+                click.echo(f"token: also in {file}, which only you can read", err=True)
+                click.echo("Ctrl-C ends the server; a sweep that it started continues", err=True)
+                if is_loopback(host):
+                    tunnel = f"ssh -L {port}:127.0.0.1:{port} this-machine"
+                    print_next(f"{tunnel}  (on your laptop; open the same address there)")
             server.run(sockets=[sock])
-
-
-def _print_address(host: str, port: int, token: str, file: Path, as_json: bool) -> None:
-    from edgebench.serve.app import is_loopback
-
-    # A browser can't open "every address", but the machine's name.
-    named = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
-    shown = f"[{named}]" if ":" in named else named
-    address = f"http://{shown}:{port}/#token={token}"
-    if as_json:
-        print_json({"address": address, "port": port, "token_file": file})
-        return
-    click.echo(f"open: {address}")
-    click.echo(f"token: also in {file}, which only you can read", err=True)
-    click.echo("Ctrl-C ends the server; a sweep that it started continues", err=True)
-    if is_loopback(host):
-        tunnel = f"ssh -L {port}:127.0.0.1:{port} this-machine"
-        print_next(f"{tunnel}  (on your laptop; open the same address there)")

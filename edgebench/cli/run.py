@@ -52,6 +52,14 @@ if TYPE_CHECKING:
     from edgebench.scenario.scenario import Scenario
 
 _KINDS = ("inference", "training", "command")
+#: Settings shown, in this order, where the scenario has them.
+_SHOWN = (
+    *("network", "schedule", "loader", "framework", "compiled", "data", "shape", "depth", "width"),
+    *("optimizer", "learning_rate", "accumulation", "precision", "checkpointing", "trained"),
+    *("start", "kernel", "stack", "backward", "batch", "image", "steps", "epochs", "rounds"),
+    *("page_cache", "gc", "command"),
+)
+_UNEXPECTED = ("failed", "timeout", "harness-error")
 
 
 @click.command(cls=NetworkOrCommand, options_metavar="[OPTIONS]")
@@ -93,10 +101,20 @@ def init(context: click.Context, /, network: str | None, out: Path | None, **fla
     kind = "command" if command else flags["kind"] or "inference"
     wanted = NewScenario(kind, network, command, flags["memory"] or NEW_LIMITS, swap)
     file = out or Path(f"{wanted.stem}.toml")
-    if file.exists():
-        raise _exists(file)
     text, scenario = scenario_text(wanted, file)
-    _write(file, text)
+    try:
+        fd = open_file(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    except FileExistsError:
+        name = shlex.quote(os.fspath(file))
+        remedy = f"name another with --out, or see what it runs: edgebench run {name} --dry-run"
+        what = f"{file} exists already and is not overwritten"
+        raise UsageError(what, remedy=remedy) from None
+    try:
+        with os.fdopen(fd, "wb") as opened:
+            opened.write(text.encode())
+    except OSError:
+        remove_file(file)
+        raise
     count = len(points(scenario))
     trials = f"{count} points, {count * scenario.repeats} trials"
     print_headline(f"Wrote {shown_path(file)}: {trials}. Each key has its meaning beside it.")
@@ -130,32 +148,6 @@ def _check_words(network: str | None, command: tuple[str, ...], kind: str | None
         raise UsageError(
             f"{network} is read as a network", remedy=f"edgebench init -- {shlex.quote(network)}"
         )
-
-
-def _exists(file: Path) -> UsageError:
-    name = shlex.quote(os.fspath(file))
-    return UsageError(
-        f"{file} exists already and is not overwritten",
-        remedy=f"name another with --out, or see what it runs: edgebench run {name} --dry-run",
-    )
-
-
-def _write(file: Path, text: str) -> None:
-    """Write a file that isn't there yet, whole or not at all.
-
-    Raises:
-        UsageError: meanwhile there is one.
-    """
-    try:
-        fd = open_file(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    except FileExistsError:
-        raise _exists(file) from None
-    try:
-        with os.fdopen(fd, "wb") as opened:
-            opened.write(text.encode())
-    except OSError:
-        remove_file(file)
-        raise
 
 
 @click.command()
@@ -207,23 +199,10 @@ def run(
     refuse_unexpected(summary)
 
 
-#: Settings shown, in this order, where the scenario has them.
-_SHOWN = (
-    *("network", "schedule", "loader", "framework", "compiled", "data", "shape", "depth", "width"),
-    *("optimizer", "learning_rate", "accumulation", "precision", "checkpointing", "trained"),
-    *("start", "kernel", "stack", "backward", "batch", "image", "steps", "epochs", "rounds"),
-    *("page_cache", "gc", "command"),
-)
-_UNEXPECTED = ("failed", "timeout", "harness-error")
-
-
 def print_dry_run(scenario: Scenario, command: str, as_json: bool) -> None:
-    """Print what the scenario would run. What only this machine lacks is a warning.
+    """Print what the scenario, which ``command`` runs, would run.
 
-    Args:
-        scenario: what would be run.
-        command: the command that runs it.
-        as_json: print JSON instead of text.
+    What only this machine lacks is a warning.
     """
     from edgebench.scenario.preview import preview, this_machine
 
@@ -398,9 +377,8 @@ def fleet(
     problems = [one.problem for one in sweeps if one.problem]
     if problems and len(problems) == len(sweeps):
         raise problems[0]
-    unexpected = {"failed", "timeout", "harness-error"}
     unfinished = [one["device"] for one in found if one not in whole]
-    failing = [one["device"] for one in found if unexpected & set(one["outcomes"])]
+    failing = [one["device"] for one in found if {*_UNEXPECTED} & {*one["outcomes"]}]
     if unfinished or failing:
         words = f"not complete: {', '.join(unfinished)}" if unfinished else "complete"
         words += f"; trials ended unexpectedly: {', '.join(failing)}" if failing else ""

@@ -48,6 +48,17 @@ if TYPE_CHECKING:
 
     from edgebench.analysis.studies.tables import StudyTable
 
+#: More workloads than this have one row each, unless all is asked for.
+_MOST_WORKLOADS = 6
+#: The layers of more workloads than this take long to read.
+_MOST_BLAMED = 3
+#: Rows of a table that are shown without --verbose.
+_MOST_ROWS = 12
+_TABLES = ("samples", "stat")
+_FRAMES = ("trials", "phases", "layers", "misses", "memory", "networks", *_TABLES)
+_FORMATS = ("csv", "parquet", "json")
+_SUFFIXES = {**{one: one for one in _FORMATS}, "md": "markdown"}
+
 
 @click.command()
 @results_argument
@@ -94,12 +105,6 @@ def _state(sweep: Sweep) -> str:
     if sweep.running:
         return "running"
     return "complete" if sweep.complete is not None else "unfinished"
-
-
-#: More workloads than this have one row each, unless all is asked for.
-_MOST_WORKLOADS = 6
-#: The layers of more workloads than this take long to read.
-_MOST_BLAMED = 3
 
 
 def print_sweep(loaded: Results, *, verbose: bool = False, took: str = "") -> None:
@@ -166,17 +171,8 @@ def _blamed(loaded: Results, found: tuple[WorkloadFacts, ...]) -> Mapping[str, s
     return made
 
 
-#: Rows of a table that are shown without --verbose.
-_MOST_ROWS = 12
-
-
 def print_studies(loaded: Results, verbose: bool, as_json: bool) -> None:
     """Print every table for which the sweep has data: a convolution's cost, a search's effects.
-
-    Args:
-        loaded: one sweep.
-        verbose: print every row of the tables.
-        as_json: print JSON instead of text.
 
     Raises:
         ResultsError: it has data for none.
@@ -215,12 +211,6 @@ def study_tables(loaded: Results) -> list[StudyTable]:
             remedy="edgebench run lowpower/conv",
         )
     return made
-
-
-_TABLES = ("samples", "stat")
-_FRAMES = ("trials", "phases", "layers", "misses", "memory", "networks", *_TABLES)
-_FORMATS = ("csv", "parquet", "json")
-_SUFFIXES = {**{one: one for one in _FORMATS}, "md": "markdown"}
 
 
 @click.command()
@@ -264,48 +254,32 @@ def export(
         raise UsageError("Parquet can't be printed", remedy="name a file: -o trials.parquet")
     if kind == "markdown" and frame is not None:
         raise UsageError("markdown has no frames", remedy="leave out --frame or --format")
-    if kind == "markdown":
-        loaded, text = _points(results)
-        _deliver(loaded.warnings, text.encode(), "the sweep's points", "edgebench show", output)
-        return
-    loaded = load(results)
+    loaded = load(latest(results) if kind == "markdown" else results)
     frame = frame or _FRAMES[0]
     follows = f"edgebench plot {typed_path(results)}"
-    if (frame, kind) == (_FRAMES[0], "csv"):
+    if kind == "markdown":
+        workloads = sweep_facts(loaded.sweeps[0]).workloads
+        names = brief_names(workload.name for workload in workloads)
+        lines: list[str] = []
+        for workload in workloads:
+            table = limits_table(workload_answer(workload), every=True, peaks=True)
+            lines += table_lines(replace(table, title=names[workload.name]), "##")
+        data, what, follows = "\n".join(lines).encode(), "the sweep's points", "edgebench show"
+    elif (frame, kind) == (_FRAMES[0], "csv"):
         _check_trials(loaded, only)
         text, rows = trials_csv(loaded.sweeps, only)
-        _deliver(loaded.warnings, text.encode(), f"{rows} rows of {frame}", follows, output)
-        return
-    need("pandas", *(["pyarrow"] if kind == "parquet" else []))
-    table = whole_numbers(_frame(loaded, frame, only))
-    data, what = _encoded(table, kind), f"{len(table)} rows of {frame}"
-    _deliver(loaded.warnings, data, what, follows, output)
-
-
-def _deliver(
-    warnings: list[str], data: bytes, what: str, follows: str, output: Path | None
-) -> None:
-    """Print it, or write it to the file and say so."""
-    print_warnings(warnings, "edgebench show --verbose")
+        data, what = text.encode(), f"{rows} rows of {frame}"
+    else:
+        need("pandas", *(["pyarrow"] if kind == "parquet" else []))
+        rows_of = whole_numbers(_frame(loaded, frame, only))
+        data, what = _encoded(rows_of, kind), f"{len(rows_of)} rows of {frame}"
+    print_warnings(loaded.warnings, "edgebench show --verbose")
     if output is None:
         click.echo(data, nl=False)
         return
     write_file(output, data, "name a file in a writable folder: -o FILE")
     click.echo(f"Wrote {what} to {output}.", err=True)
     print_next(follows)
-
-
-def _points(results: Path) -> tuple[Results, str]:
-    """Return the newest sweep, and its tables of limits in Markdown."""
-    loaded = load(latest(results))
-    found = sweep_facts(loaded.sweeps[0]).workloads
-    names = brief_names(one.name for one in found)
-    tables = [
-        replace(limits_table(workload_answer(one), every=True, peaks=True), title=names[one.name])
-        for one in found
-    ]
-    lines = [line for table in tables for line in table_lines(table, "##")]
-    return loaded, "\n".join(lines)
 
 
 def whole_numbers(frame: pd.DataFrame) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.analysis.compare import NAMES, value_text
-from edgebench.analysis.layer_costs import layer_cost_tables
+from edgebench.analysis.layer_costs import LayerCostTable, layer_cost_tables, sorted_layers
 from edgebench.answers.limits import (
     advice_headline,
     advice_table,
@@ -36,9 +36,6 @@ from edgebench.results.workload_key import brief_names
 from edgebench.text import THROUGHPUT, format_limit, format_size, printable
 
 if TYPE_CHECKING:
-    from edgebench.analysis.layer_costs import LayerCostTable
-    from edgebench.results.results import Results
-    from edgebench.results.sweep_reader import Sweep
     from edgebench.slowdown.curves import Fit
 
 #: An SVG larger than this is embedded as PNG, which no number of points makes larger.
@@ -63,7 +60,6 @@ class Chapter:
     ``brief`` is its name without the words that all workloads share.
     """
 
-    name: str
     brief: str
     headline: str
     tables: list[Table]
@@ -175,8 +171,6 @@ def _about(sweep: Sweep) -> list[str]:
 
 
 def _chapter(workload: WorkloadFacts, brief: str, layers: LayerCostTable | None) -> Chapter:
-    from edgebench.analysis.layer_costs import sorted_layers
-
     answer = workload_answer(workload, brief)
     tables = [replace(limits_table(answer, every=True, peaks=True), title="Limits")]
     lines = [f"knee {answer.knee}"] if answer.knee else []
@@ -186,7 +180,6 @@ def _chapter(workload: WorkloadFacts, brief: str, layers: LayerCostTable | None)
         tables.append(replace(layers_table(layers, rows, cost), title=f"Layers at {cost.at.limit}"))
         lines.append(blame_words(layers, cost))
     return Chapter(
-        workload.name,
         brief,
         answer_headline(answer).replace(GAP, " · "),
         tables,

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from edgebench.slowdown.prediction import Prediction
 
 _HEIGHT_IN = 4.2
+#: More miss curves in a figure can't be told apart.
+_MOST = 4
+_FINE = 240
+_COLOUR, _KILLED = style.COLOURS[7], "#c0392b"
 
 
 @naming.figure_kind("slowdown", place=1)
@@ -123,10 +127,6 @@ def _add_seconds(axes: Axes, unlimited_s: float) -> None:
     to_and_from = (lambda slowdown: slowdown * unlimited_s, lambda time: time / unlimited_s)
     right = axes.secondary_yaxis("right", functions=to_and_from)
     style.log_ticks(right.yaxis, style.SECONDS)
-
-
-#: More miss curves in a figure can't be told apart.
-_MOST = 4
 
 
 @naming.figure_kind("throughput")
@@ -238,10 +238,6 @@ def _mark_curve(axes: Axes, curve: MissCurve, number: int) -> None:
         axes.plot(places, read, marker, mec=colour, mfc="none", ms=5, label=label)
     if curve.knee_bytes is not None:
         axes.axvline(curve.knee_bytes / MIB, color=colour, lw=1.2, ls="-.", zorder=1, label="knee")
-
-
-_FINE = 240
-_COLOUR, _KILLED = style.COLOURS[7], "#c0392b"
 
 
 def draw_predictions(

@@ -16,7 +16,13 @@ import seaborn as sns
 from matplotlib.colors import LogNorm
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
-from edgebench.analysis.layer_costs import layer_cost_tables, sorted_layers
+from edgebench.analysis.layer_costs import (
+    LayerCostTable,
+    LayerRow,
+    PassCost,
+    layer_cost_tables,
+    sorted_layers,
+)
 from edgebench.analysis.studies.convolutions import SHARED, CostBend, cost_bends, cost_frame
 from edgebench.analysis.studies.phases import core_frame, operator_frame
 from edgebench.answers.limits import layer_name
@@ -34,8 +40,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from edgebench.analysis.layer_costs import LayerCostTable, LayerRow, PassCost
-
 #: This many layers are drawn one by one, if they have this share of the worst one's time; the
 #: others are summed.
 _MOST_BARS, _LEAST_SHARE = 8, 0.02
@@ -47,6 +51,13 @@ _MOST_ROWS = 16
 _MOST_NUMBERS = 9
 #: Shorter times look like this one.
 _SHORTEST_S = 1e-4
+#: What runs along an axis, and what then has one line each.
+_OTHER = {"kernel": "batch", "batch": "kernel"}
+_LABELS = {"kernel": "kernel size (pixels per side)", "batch": "batch (images)"}
+_MOST_TICKS = 9
+_SHOWN_OPERATORS = 12
+#: Training's phases, in a step's order; the colours of others follow.
+_PHASES = ("data", "forward", "backward", "step")
 
 
 @naming.figure_kind("layer-costs", place=2)
@@ -308,15 +319,6 @@ def loading_figures(results: Results) -> Iterator[naming.NamedFigure]:
         style.legend_beside(*panels, title="mean of layers of\na like size, at limit")
         words = (settings.get("schedule", ""),)
         yield naming.NamedFigure(naming.stem_of("loading-execution", settings, *words), figure)
-
-
-#: What runs along an axis, and what then has one line each.
-_OTHER = {"kernel": "batch", "batch": "kernel"}
-_LABELS = {"kernel": "kernel size (pixels per side)", "batch": "batch (images)"}
-_MOST_TICKS = 9
-_SHOWN_OPERATORS = 12
-#: Training's phases, in a step's order; the colours of others follow.
-_PHASES = ("data", "forward", "backward", "step")
 
 
 @naming.figure_kind("convolution")

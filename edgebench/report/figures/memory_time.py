@@ -38,6 +38,22 @@ _LINES = {
 }
 #: More samples or spans than these, side by side, can't be seen on a page.
 _MOST_SAMPLES, _MANY_SPANS = 1500, 150
+_PHASES = ("import", "init", "load", "first")
+#: Nearer to each other than this share of the axis, names can't be read.
+_NAME_ROOM = 1 / 52
+#: How each strategy is drawn, in the order of the legend: what counts most comes first.
+_LOOKS: dict[str, dict[str, Any]] = {
+    "kernel": {"color": "#0B3C5D", "lw": 2.0},
+    "sampled": {"color": "#56B4E9", "lw": 0.9},
+    "process": {"color": "#E69F00", "lw": 1.8},
+    "process-swap": {"color": "#E69F00", "lw": 1.0, "ls": "--"},
+    "tcmalloc": {"color": "#117733", "lw": 1.2},
+    "memray": {"color": "#44AA66", "lw": 1.2},
+    "massif": {"color": "#88AA22", "lw": 1.2},
+    "malloc": {"color": "#6b6b6b", "lw": 1.0, "ls": "--"},
+    "analytic": {"color": "#882255", "lw": 1.2, "ls": ":"},
+    "torch": {"color": "#AA4499", "lw": 1.4},
+}
 
 
 @naming.figure_kind("memory-time", place=5)
@@ -198,24 +214,6 @@ def _joined(spans: Sequence[Span], start: int, parts: int) -> list[tuple[float, 
         else:
             joined.append((span.start_ns, span.end_ns))
     return [((begin - start) / 1e9, (end - begin) / 1e9) for begin, end in joined]
-
-
-_PHASES = ("import", "init", "load", "first")
-#: Nearer to each other than this share of the axis, names can't be read.
-_NAME_ROOM = 1 / 52
-#: How each strategy is drawn, in the order of the legend: what counts most comes first.
-_LOOKS: dict[str, dict[str, Any]] = {
-    "kernel": {"color": "#0B3C5D", "lw": 2.0},
-    "sampled": {"color": "#56B4E9", "lw": 0.9},
-    "process": {"color": "#E69F00", "lw": 1.8},
-    "process-swap": {"color": "#E69F00", "lw": 1.0, "ls": "--"},
-    "tcmalloc": {"color": "#117733", "lw": 1.2},
-    "memray": {"color": "#44AA66", "lw": 1.2},
-    "massif": {"color": "#88AA22", "lw": 1.2},
-    "malloc": {"color": "#6b6b6b", "lw": 1.0, "ls": "--"},
-    "analytic": {"color": "#882255", "lw": 1.2, "ls": ":"},
-    "torch": {"color": "#AA4499", "lw": 1.4},
-}
 
 
 class _Slot(NamedTuple):

@@ -96,6 +96,12 @@ _PARAMETERS: dict[str, Any] = {
 }
 #: The room above and below the axes, in inches.
 _HEAD_IN, _FOOT_IN = 0.62, 0.30
+#: How trials that did not finish are drawn.
+UNFINISHED_MARKS = {"oom-killed": "x", "accelerator-oom": "2", "timeout": "+", "failed": "1"}
+#: The height of a lane of such marks, as a share of the axes.
+_LANE = 0.06
+_MOST_TICKS = 6
+SECONDS = EngFormatter(unit="s")
 
 
 @contextmanager
@@ -207,14 +213,6 @@ def legend_beside(*panels: Axes, title: str = "") -> None:
         borderaxespad=0.0,
         alignment="left",
     )
-
-
-#: How trials that did not finish are drawn.
-UNFINISHED_MARKS = {"oom-killed": "x", "accelerator-oom": "2", "timeout": "+", "failed": "1"}
-#: The height of a lane of such marks, as a share of the axes.
-_LANE = 0.06
-_MOST_TICKS = 6
-SECONDS = EngFormatter(unit="s")
 
 
 def limit_axis(axes: Axes, sizes_bytes: Sequence[float]) -> float:
