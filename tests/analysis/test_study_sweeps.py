@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from shared_sweeps import SharedSweep
 
@@ -66,13 +65,6 @@ def swept(folder: Path, text: str) -> Results:
     return load(summary.folder)
 
 
-def busy_seconds(results: Results, passes: pd.DataFrame) -> pd.Series[float]:
-    kernels = passes.drop_duplicates("trial").set_index("trial")["kernel"]
-    phases = results.phases
-    counted = phases[phases["phase"].isin(("forward", "backward")) & (phases["round"] >= 1)]
-    return counted.groupby(counted["trial"].map(kernels))["cpu_s"].sum()
-
-
 def test_a_convolution_is_timed_pass_by_pass(tmp_path: Path):
     results = swept(tmp_path, CONVOLUTION)
     passes = pass_frame(results)
@@ -81,7 +73,10 @@ def test_a_convolution_is_timed_pass_by_pass(tmp_path: Path):
     costs = cost_frame(results).set_index("kernel")
     by_kernel = passes.groupby("kernel")["seconds"]
     assert (costs["image_s"] == by_kernel.median() / 2).all()
-    busy = busy_seconds(results, passes)
+    kernels = passes.drop_duplicates("trial").set_index("trial")["kernel"]
+    phases = results.phases
+    counted = phases[phases["phase"].isin(("forward", "backward")) & (phases["round"] >= 1)]
+    busy = counted.groupby(counted["trial"].map(kernels))["cpu_s"].sum()
     # By CPU time, which other programs on the machine don't lengthen as they do wall time.
     assert busy[11] > busy[3]
     assert (by_kernel.sum() > 0.95 * busy).all()

@@ -61,7 +61,6 @@ def test_what_is_kept_is_read_back(sweep: Path):
     for best, typed in ((ANSWER["best"], (TYPED,)), (None, ()), (unsure, ())):
         keep_advice(sweep, {**ANSWER, "best": best})
         advice = kept_advice(sweep)
-        assert advice is not None
         assert advice.typed == typed
         assert [remedy.name for remedy in advice.tried] == ["mmap-threshold", "one-thread"]
         assert (advice.tried[0].ratio, advice.tried[0].finished) == (0.3, 2)

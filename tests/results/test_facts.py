@@ -76,7 +76,6 @@ def test_repeats_have_a_middle_extremes_and_an_interval(
     values: list[float | None], expected: Any, farthest: float, interval: Any
 ) -> None:
     found = spread_of(values)
-    assert found is not None
     assert (found.median, found.low, found.high, found.count) == expected
     assert found.farthest == pytest.approx(farthest)
     assert median_interval_of(found) == (interval and pytest.approx(interval))
@@ -108,10 +107,7 @@ def test_phases_are_summed_over_networks_and_are_of_one_pass() -> None:
 
 def test_what_rounds_read_tells_steady_ones_only_below_a_limit() -> None:
     read = {"round_counts": counts(9, 50, 200, 201)}
-    limited, free = (
-        record(100, 9.0, 1.0, 2.0, 4.0, **read),
-        record(None, 9.0, 1.0, 2.0, 4.0, **read),
-    )
+    limited, free = (record(limit, 9.0, 1.0, 2.0, 4.0, **read) for limit in (100, None))
     assert [*rounds_of(limited).stages.values()] == ["start", "settling", "steady", "steady"]
     assert [*rounds_of(free).stages.values()] == ["start", "steady", "steady", "steady"]
     # Two are too few to tell whether seconds repeat.
@@ -176,25 +172,18 @@ def test_outcomes_are_counted_and_what_did_not_finish_has_no_time() -> None:
     doing, other = EndedIn("load", "lenet", "fc"), EndedIn("first", "lenet", "conv")
     kill = {"outcome": "oom-killed", "reason": "killed\nby the kernel"}
     left = [
-        replace(
-            record(100),
-            **kill,
-            killed_with_swap_free=free_swap,
-            kill=KillReport(swap_free_bytes=size * MIB),
-            ended_in=doing,
-        )  # type: ignore[arg-type]
-        for free_swap, size in ((True, 50), (False, 7), (True, 30))
+        record(100, **kill, killed_with_swap_free=was_free, kill=report, ended_in=doing)
+        for was_free, mib in ((True, 50), (False, 7), (True, 30))
+        for report in [KillReport(swap_free_bytes=mib * MIB)]
     ]
     mixed = [
-        replace(record(200, 9.0, 4.0, throughput_per_s=3.0)),
-        replace(record(200, 9.0, 5.0, throughput_per_s=99.0), **kill, ended_in=doing),  # type: ignore[arg-type]
-        replace(record(200), outcome="timeout", ended_in=other),
+        record(200, 9.0, 4.0, throughput_per_s=3.0),
+        record(200, 9.0, 5.0, throughput_per_s=99.0, **kill, ended_in=doing),
+        record(200, outcome="timeout", ended_in=other),
     ]
     _, tight, wide = points(free, *left, *mixed)
-    assert (tight.outcomes, wide.outcomes) == (
-        {"oom-killed": 3},
-        {"ok": 1, "oom-killed": 1, "timeout": 1},
-    )
+    assert tight.outcomes == {"oom-killed": 3}
+    assert wide.outcomes == {"ok": 1, "oom-killed": 1, "timeout": 1}
     assert (tight.made, tight.finished, wide.made, wide.finished) == (3, False, 3, False)
     assert tight.swap_free_bytes == spread_of([50 * MIB, 30 * MIB])
     assert (tight.ended_in, wide.ended_in) == (doing, None)
@@ -278,7 +267,6 @@ def test_rounds_of_a_walk_are_paired_with_those_without_a_limit_around_them() ->
     assert fresh.times_s["total"] == spread_of([5.2, 7.1])
     relative = spread_of([1.0, 1.1, 1.0, 1.1])
     assert free.steady_relative == relative
-    assert relative is not None
     assert tight.slowdown == pytest.approx(3.75 / 1.05)
 
 
@@ -330,11 +318,8 @@ def test_what_rounds_read_again_stands_at_limits_where_visits_agree() -> None:
         for read in each
     ]
     found = workload(*made)
-    assert [p.read_again_bytes and p.read_again_bytes // MIB for p in found.points] == [
-        *(None, 0, None),
-        *(190, 200, 210),
-    ]
-    assert found.miss_curve is not None
+    read = [p.read_again_bytes and p.read_again_bytes // MIB for p in found.points]
+    assert read == [None, 0, None, 190, 200, 210]
     assert found.miss_curve.knee_between == (200 * MIB, 300 * MIB)
 
 
@@ -345,12 +330,8 @@ def test_what_programs_leave_open_is_the_most_of_all_trials() -> None:
     slow, fast = GrowthReport(True, 5.0, 900, None, 9.0), GrowthReport(True, 8.0, 500, None, 9.0)
     level = GrowthReport(False, 0.0, 9, 7.0)
     idle = {"wall_s": 40.0, "cpu_s": 1.5, "demand_bytes": 4 * MIB}
-    reports = [
-        OutsideReport(1, ["a"], 7 * MIB),
-        OutsideReport(4, ["b"], 2 * MIB),
-        OutsideReport(2, ["c"], 3 * MIB),
-    ]
-    made = [record(outside=one, **idle) for one in reports]
+    reports = ((1, ["a"], 7 * MIB), (4, ["b"], 2 * MIB), (2, ["c"], 3 * MIB))
+    made = [record(outside=OutsideReport(*report), **idle) for report in reports]
     found = unmeasured(made)
     assert (found.processes, found.names, found.left_bytes) == (4, ("b",), 7 * MIB)
     assert found.is_idle

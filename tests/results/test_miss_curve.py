@@ -68,7 +68,6 @@ def test_the_knee_lies_unequally_far_from_both_limits(
     reads: dict[int, list[int]], plateau: int, between: tuple[int, int], knee: float
 ) -> None:
     found = find_knee({at * MIB: [one * MIB for one in each] for at, each in reads.items()})
-    assert found.plateau_bytes is not None
     assert found.plateau_bytes // MIB == plateau
     assert found.between == (between[0] * MIB, between[1] * MIB)
     assert found.knee_bytes == pytest.approx(knee * MIB, rel=1e-4)

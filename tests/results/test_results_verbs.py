@@ -125,12 +125,10 @@ def test_one_trials_samples(tmp_path: Path):
 @pytest.mark.heavy
 def test_markdown_has_a_table_for_each_workload(tmp_path: Path):
     file = tmp_path / "points.md"
-    assert run(export, KEPT / "20261129T064840Z-quickstart-grid-2bf09a", "-o", file).exit_code == 0
+    kept = KEPT / "20261129T064840Z-quickstart-grid-2bf09a"
+    assert run(export, kept, "-o", file).exit_code == 0
     text = file.read_text()
-    assert text.count("| limit |") == 3
-    rows = [line for line in text.splitlines() if line.startswith("| ")]
-    assert len(rows) == 3 * (2 + 5)
-    for at in range(0, len(rows), 7):
-        assert len({line.count("|") for line in rows[at : at + 7]}) == 1
     assert text.startswith("## alexnet\n")
     assert "## mobilenet\\_v2" in text
+    # A title, a rule and five limits in each.
+    assert len([line for line in text.splitlines() if line.startswith("| ")]) == 3 * (2 + 5)
