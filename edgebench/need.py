@@ -220,20 +220,19 @@ def find_knee(visits: Visits, killed_bytes: int | None = None) -> Knee:
         killed_bytes: the largest limit at which the workload was killed; None: at none.
     """
     added = medians(visits)
-    if not added:
-        return Knee(missing="killed" if killed_bytes else "no_limits")
-    if max(added.values()) < LEAST_PLATEAU_BYTES:
-        return Knee(missing="killed" if killed_bytes else "never_read")
     plateau = plateau_of(added)
     if plateau is None:
-        return Knee(missing="killed" if killed_bytes else "rising")
+        if killed_bytes or not added:
+            return Knee(missing="killed" if killed_bytes else "no_limits")
+        rises = max(added.values()) >= LEAST_PLATEAU_BYTES
+        return Knee(missing="rising" if rises else "never_read")
     half = KNEE_SHARE * plateau
-    found = bracket(visits, half)
-    if found is None:
+    limits = bracket(visits, half)
+    if limits is None:
         widest = visits[max(visits)]
         return Knee(plateau, missing="wider" if _side(widest, half) > 0 else "disagree")
-    low, high = between = found.low_bytes, found.high_bytes
-    if found.disagree and found.known_to > CLOSE_SHARE:
+    low, high = between = limits.low_bytes, limits.high_bytes
+    if limits.disagree and limits.known_to > CLOSE_SHARE:
         return Knee(plateau, between=between, missing="disagree")
     share = (added[low] - half) / (added[low] - added[high])
     knee = math.exp(math.log(low) + share * math.log(high / low))
@@ -254,11 +253,11 @@ def bracket(visits: Visits, half: float) -> KneeBracket | None:
     sides = {limit: _side(read, half) for limit, read in visits.items()}
     tight = {limit for limit, side in sides.items() if side > 0}
     wide = {limit for limit, side in sides.items() if side < 0}
-    low = max((one for one in tight if one < min(wide, default=math.inf)), default=None)
-    high = min((one for one in wide if one > max(tight, default=0)), default=None)
+    low = max((limit for limit in tight if limit < min(wide, default=math.inf)), default=None)
+    high = min((limit for limit in wide if limit > max(tight, default=0)), default=None)
     if low is None or high is None:
         return None
-    return KneeBracket(low, high, tuple(one for one in sorted(visits) if low < one < high))
+    return KneeBracket(low, high, tuple(limit for limit in sorted(visits) if low < limit < high))
 
 
 def disagreeing(visits: Visits, half: float) -> set[int]:

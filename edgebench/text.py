@@ -225,7 +225,7 @@ def safe_json(line: bytes) -> Any:
 
 def is_plain(line: bytes) -> bool:
     """Whether JSON, or lines of it, is surely free of control characters and not too deep."""
-    if may_have_controls(line):
+    if not line.isascii() or b"\x7f" in line or (b"\\" in line and _ESCAPES.search(line)):
         return False
     if line.count(b"[") + line.count(b"{") <= _DEEPEST:
         return True
@@ -236,13 +236,6 @@ def is_plain(line: bytes) -> bool:
             break
         brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
     return not brackets
-
-
-def may_have_controls(line: bytes) -> bool:
-    """Whether JSON may hold control characters."""
-    if not line.isascii() or b"\x7f" in line:
-        return True
-    return b"\\" in line and _ESCAPES.search(line) is not None
 
 
 def _all_printable(data: Any, deepest: int) -> Any:

@@ -203,15 +203,11 @@ def clear_leftovers(folder: Path | None = None) -> list[str]:
     """
     folder = folder or state_folder()
     sentences = []
-    for path in sorted(folder.glob(f"*{_SUFFIX}")):
+    # A new file's process died before it could claim anything.
+    for path in (*sorted(folder.glob(f"*{_SUFFIX}")), *folder.glob(f"*{_NEW}")):
         with _locked(path) as abandoned:
             if abandoned:
                 sentences += clear_claims(path)
-    for path in folder.glob(f"*{_NEW}"):
-        with _locked(path) as abandoned:
-            if abandoned:
-                # Its process died before it could claim anything.
-                remove_file(path)
     clear_token_files(folder)
     return sentences
 

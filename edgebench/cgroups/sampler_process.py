@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO
 
 from edgebench.cgroups import v1, v2
 from edgebench.cgroups.interface import Counters, HotFiles
@@ -22,7 +22,6 @@ from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.errors import MachineError
 from edgebench.records import WITH_PEAK, GrowthReport, SamplerReport, Watching
 from edgebench.safe_files import open_empty, remove_file
-from edgebench.text import MIB
 
 #: Columns of what only swap can hold.
 HELD = ("anon_bytes", "shmem_bytes", "swap_bytes", "kernel_bytes")
@@ -173,10 +172,6 @@ _STAT_COLUMNS = (
     *("page_tables_bytes", "slab_bytes", "major_faults", "refault_anon", "refault_file"),
     "kernel_bytes",
 )
-#: Small files: path, column → shape (see the sampler's ``numbers``).
-SmallFiles = list[tuple[Path, dict[str, str]]]
-#: Columns, and rows of int64 one after the other.
-SampleTable: TypeAlias = "tuple[Sequence[str], array[int]]"
 
 
 @dataclass(frozen=True)
@@ -380,8 +375,22 @@ class SamplerProcess:
 
     def pack(self, target: BinaryIO) -> None:
         """Write both tables as one ``.npz``: members ``fast`` and ``stat``, int64; -1: missing."""
-        fast, stat = (FAST_COLUMNS, self._rows(0)), (self.stat_columns, self._rows(1))
-        write_archive(target, {"fast": fast, "stat": stat})
+        tables = {"fast": FAST_COLUMNS, "stat": self.stat_columns}
+        with zipfile.ZipFile(target, "w") as archive:
+            for number, (name, columns) in enumerate(tables.items()):
+                rows = self._rows(number)
+                # The head of a structured array in numpy's format 1.0 (numpy.lib.format).
+                fields, shape = (
+                    [(column, "<i8") for column in columns],
+                    (len(rows) // len(columns),),
+                )
+                text = repr({"descr": fields, "fortran_order": False, "shape": shape})
+                length = -(-(10 + len(text) + 1) // 64) * 64 - 10
+                head = b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little")
+                head += text.encode().ljust(length - 1) + b"\n"
+                # With no date: a board without a clock boots in 1970, which no zip file can hold.
+                member = zipfile.ZipInfo(f"{name}.npy")
+                archive.writestr(member, head + rows.tobytes(), zipfile.ZIP_DEFLATED, 1)
         for file in self._files:
             remove_file(file)
 
@@ -397,37 +406,18 @@ def stat_keys(stat: Path | None) -> dict[str, str]:
     return {**keys, "swapcached_bytes": "total_swapcached" if is_v1 else "swapcached"}
 
 
-def small_files(hot: HotFiles) -> SmallFiles:
-    """List each small file with its columns and their shapes."""
-    small: SmallFiles = []
-    if hot.peak:
-        small.append((hot.peak, {PEAK: "bare"}))
-    if hot.swap and not hot.swap_is_memsw:
-        small.append((hot.swap, {"swap_bytes": "bare"}))
-    if hot.kernel:
-        small.append((hot.kernel, {"kernel_bytes": "bare"}))
-    if hot.pressure:
-        small.append((hot.pressure, {"pressure_full_us": "full"}))
-    if hot.io:
-        words = ("rbytes=", "wbytes=") if hot.io.name == "io.stat" else ("Read", "Write")
-        columns = ("io_read_bytes", "io_write_bytes")
-        small.append((hot.io, dict(zip(columns, words, strict=True))))
-    return small
-
-
-def write_archive(target: BinaryIO, tables: Mapping[str, SampleTable]) -> None:
-    """Write each table's columns and rows of int64 as a structured array of its name."""
-    with zipfile.ZipFile(target, "w") as archive:
-        for name, (columns, rows) in tables.items():
-            # The head of a structured array in numpy's format 1.0 (numpy.lib.format).
-            fields, shape = [(column, "<i8") for column in columns], (len(rows) // len(columns),)
-            text = repr({"descr": fields, "fortran_order": False, "shape": shape})
-            length = -(-(10 + len(text) + 1) // 64) * 64 - 10
-            head = b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little")
-            head += text.encode().ljust(length - 1) + b"\n"
-            # With no date: a board without a clock boots in 1970, which no zip file can hold.
-            member = zipfile.ZipInfo(f"{name}.npy")
-            archive.writestr(member, head + rows.tobytes(), zipfile.ZIP_DEFLATED, 1)
+def small_files(hot: HotFiles) -> list[tuple[Path, dict[str, str]]]:
+    """List each small file with its columns and their shapes (see the sampler's ``numbers``)."""
+    is_v2 = hot.io is not None and hot.io.name == "io.stat"
+    read, written = ("rbytes=", "wbytes=") if is_v2 else ("Read", "Write")
+    files = (
+        (hot.peak, {PEAK: "bare"}),
+        (None if hot.swap_is_memsw else hot.swap, {"swap_bytes": "bare"}),
+        (hot.kernel, {"kernel_bytes": "bare"}),
+        (hot.pressure, {"pressure_full_us": "full"}),
+        (hot.io, {"io_read_bytes": read, "io_write_bytes": written}),
+    )
+    return [(file, columns) for file, columns in files if file]
 
 
 #: What comes before this share of the time is the start, which is not looked at.
@@ -439,7 +429,7 @@ _WINDOWS = 8
 #: A series that is shorter, or has fewer samples, tells nothing.
 _LEAST_S, _LEAST_SAMPLES = 1.0, 12
 #: A rise counts from this many bytes on, and from this share of the memory.
-_LEAST_BYTES, _LEAST_SHARE = MIB, 0.005
+_LEAST_BYTES, _LEAST_SHARE = 1 << 20, 0.005
 #: This share of all pairs of windows must rise, less those that fall (Kendall's tau).
 _RISING_PAIRS = 0.5
 #: A rise is cut into this many steps. It has ended where the next one does not come for this share
