@@ -101,30 +101,25 @@ def install_command(extras: str) -> str:
         return shlex.join([*words[:-1], "--with", f"{_NAME}{parts}", words[-1], *sys.argv[1:]])
     from importlib.metadata import PackageNotFoundError, distribution
 
+    installer, about = "", "{}"
     with suppress(PackageNotFoundError):
-        about = json.loads(distribution(_NAME).read_text("direct_url.json") or "{}")
-        url = urlsplit(about.get("url", ""))
-        if url.scheme == "file":
-            editable = "-e " if about.get("dir_info", {}).get("editable") else ""
-            return f"{_installer()} {editable}{shlex.quote(unquote(url.path) + parts)}"
-        if vcs := about.get("vcs_info", {}).get("vcs"):
-            return f"{_installer()} {shlex.quote(f'{_NAME}{parts} @ {vcs}+{url.geturl()}')}"
-    return f"{_installer()} {shlex.quote(_NAME + parts)}"
-
-
-def _installer() -> str:
-    installer = None
-    from importlib.metadata import PackageNotFoundError, distribution
-
-    with suppress(PackageNotFoundError):
-        installer = distribution(_NAME).read_text("INSTALLER")
-    if installer and installer.strip() == "uv":
+        files = distribution(_NAME)
+        installer = (files.read_text("INSTALLER") or "").strip()
+        about = files.read_text("direct_url.json") or about
+    python = shutil.which("python3")
+    is_on_path = python and Path(python).parent.resolve() == Path(sys.executable).parent.resolve()
+    pip = f"{'python3' if is_on_path else shlex.quote(sys.executable)} -m pip install"
+    if installer == "uv":
         # Its environments have no pip.
-        return f"uv pip install --python {shlex.quote(sys.executable)}"
-    found = shutil.which("python3")
-    here = Path(sys.executable)
-    same = found and Path(found).parent.resolve() == here.parent.resolve()
-    return f"{'python3' if same else shlex.quote(sys.executable)} -m pip install"
+        pip = f"uv pip install --python {shlex.quote(sys.executable)}"
+    source = json.loads(about)
+    url = urlsplit(source.get("url", ""))
+    if url.scheme == "file":
+        editable = "-e " if source.get("dir_info", {}).get("editable") else ""
+        return f"{pip} {editable}{shlex.quote(unquote(url.path) + parts)}"
+    if vcs := source.get("vcs_info", {}).get("vcs"):
+        return f"{pip} {shlex.quote(f'{_NAME}{parts} @ {vcs}+{url.geturl()}')}"
+    return f"{pip} {shlex.quote(_NAME + parts)}"
 
 
 def need(*modules: str) -> None:
@@ -134,7 +129,7 @@ def need(*modules: str) -> None:
         MachineError: some are not installed; the remedy installs them all.
     """
     if lacking := missing(modules):
-        raise MachineError(_said(lacking), remedy=install(*lacking))
+        raise _lacking_error(lacking)
 
 
 def missing(modules: Iterable[str]) -> list[str]:
@@ -149,7 +144,7 @@ def missing_library_error(error: ModuleNotFoundError) -> MachineError | None:
     """
     module = (error.name or "").partition(".")[0]
     if extras_with(module) and not _is_there(module):
-        return MachineError(_said([module]), remedy=install(module))
+        return _lacking_error([module])
     return None
 
 
@@ -168,9 +163,8 @@ def install(*modules: str) -> str:
     """Return the command that installs the extras which bring these modules, as few as possible."""
     smallest = {extras[0] for module in modules if (extras := extras_with(module))}
     brings = extras_contents()
-    least = [one for one in smallest if not any(brings[one] < brings[other] for other in smallest)]
-    chosen = ",".join(sorted(filter(None, least)))
-    return install_command(chosen)
+    least = [extra for extra in smallest if not any(brings[extra] < brings[e] for e in smallest)]
+    return install_command(",".join(sorted(filter(None, least))))
 
 
 @cache
@@ -182,12 +176,12 @@ def extras_contents() -> dict[str, frozenset[str]]:
     parts: dict[str, list[str]] = {}
     requirements: Sequence[str] = ()
     with suppress(PackageNotFoundError):
-        requirements = requires("edgebench") or ()
-    for found in filter(None, map(_REQUIREMENT.match, requirements)):
-        extra = found["extra"] or ""
-        direct.setdefault(extra, set()).add(_normal(found["name"]))
-        if found["name"] == "edgebench":
-            parts.setdefault(extra, []).extend(found["parts"].split(","))
+        requirements = requires(_NAME) or ()
+    for match in filter(None, map(_REQUIREMENT.match, requirements)):
+        extra = match["extra"] or ""
+        direct.setdefault(extra, set()).add(_normal(match["name"]))
+        if match["name"] == _NAME:
+            parts.setdefault(extra, []).extend(match["parts"].split(","))
 
     def whole(extra: str) -> frozenset[str]:
         return frozenset(direct.get(extra, ())).union(*map(whole, parts.get(extra, ())))
@@ -206,9 +200,10 @@ def _is_there(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def _said(modules: Sequence[str]) -> str:
+def _lacking_error(modules: Sequence[str]) -> MachineError:
     are = "is" if len(modules) == 1 else "are"
-    return f"this needs {joined_words(modules)}, which {are} not installed"
+    what = f"this needs {joined_words(modules)}, which {are} not installed"
+    return MachineError(what, remedy=install(*modules))
 
 
 def _normal(name: str) -> str:
@@ -237,10 +232,15 @@ SHIPPED = shipped_folder("scenarios")
 
 def shipped_names() -> list[str]:
     """Return the names that may stand for a file: those of ``./scenarios`` and the shipped ones."""
-    folders = (Path("scenarios"), SHIPPED)
-    found = ((at, top / name) for at in folders for top, names in walk(at) for name in names)
-    own = ((folder, file) for folder, file in found if file.suffix == ".toml")
-    return sorted({str(file.relative_to(folder).with_suffix("")) for folder, file in own})
+    return sorted(
+        {
+            str((top / name).relative_to(folder).with_suffix(""))
+            for folder in (Path("scenarios"), SHIPPED)
+            for top, names in walk(folder)
+            for name in names
+            if name.endswith(".toml")
+        }
+    )
 
 
 def find_scenario(source: str | Path) -> Path:

@@ -15,7 +15,7 @@ import signal
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,7 @@ class HotFiles:
     v2: ``usage_usec`` of ``cpu.stat``). ``peak_resets``: a write to ``peak`` resets it.
     ``flushing`` names the fields whose files make the kernel flush the statistics by which it
     reclaims: reading them can prevent a kill.
+    ``sources`` tell which number of ``stat`` a counter is.
     """
 
     usage: Path
@@ -82,6 +83,7 @@ class HotFiles:
     pressure: Path | None = None
     io: Path | None = None
     flushing: tuple[str, ...] = ()
+    sources: Sources = field(default_factory=dict, compare=False, repr=False)
 
     def without_flushing(self) -> HotFiles:
         """Leave out the files whose reading flushes."""

@@ -409,7 +409,6 @@ def support_findings(described: Mapping[str, Any]) -> list[Finding]:
     version, has = described["version"], described["controllers"]
     hybrid = " (hybrid: the other version is mounted too)" if described["hybrid"] else ""
     ceiling = throttle = no_controller = no_peak = no_pressure = None
-    peak_remedy = pressure_remedy = ""
     if described["ceiling_bytes"] is not None:
         ceiling = f"{format_size(described['ceiling_bytes'])}: no trial can use more"
     if described["throttle_bytes"] is not None:
@@ -424,13 +423,13 @@ def support_findings(described: Mapping[str, Any]) -> list[Finding]:
         no_controller = f"{', '.join(has)}; not {', '.join(lacking)}"
     no_swap = None if described["swap_accounting"] else "off"
     if not described["peak"]:
-        no_peak, peak_remedy = "not kept by this kernel", NO_PEAK
+        no_peak = "not kept by this kernel"
     elif not described["peak_resets"]:
-        no_peak, peak_remedy = "kept by the kernel, but can't be reset", NO_RESET
-    if not described["pressure"] and version == 1:
-        no_pressure = "cgroup version 1 has none"
-    elif not described["pressure"]:
-        no_pressure, pressure_remedy = "not measured", NO_PSI
+        no_peak = "kept by the kernel, but can't be reset"
+    peak_remedy = NO_RESET if described["peak"] else NO_PEAK
+    if not described["pressure"]:
+        no_pressure = "cgroup version 1 has none" if version == 1 else "not measured"
+    pressure_remedy = "" if version == 1 else NO_PSI
     exact = "kept by the kernel, reset at each layer"
     return [
         finding("cgroup", f"version {version}, below {described['path']}{hybrid}"),

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from edgebench.cgroups import v1, v2
 from edgebench.cgroups.interface import Counters, HotFiles
 from edgebench.cgroups.sampler import SAME_BYTES
 from edgebench.errors import MachineError
@@ -215,7 +214,7 @@ class SamplerProcess:
         self._quiet_stat_interval_s = QUIET_STAT_INTERVAL_S if rests else None
         self._hot = hot
         self._files = (folder / "fast.i64", folder / "stat.i64")
-        self._stat_keys = stat_keys(hot.stat)
+        self._stat_keys = stat_keys(hot)
         self._small = small_files(hot)
         names = (name for _, columns in self._small for name in columns)
         self.stat_columns = ("t_ns", *self._stat_keys, *names)
@@ -395,15 +394,14 @@ class SamplerProcess:
             remove_file(file)
 
 
-def stat_keys(stat: Path | None) -> dict[str, str]:
+def stat_keys(hot: HotFiles) -> dict[str, str]:
     """Map column → its key in this ``memory.stat``; only version 1 has sums, as ``total_`` keys."""
-    if stat is None:
+    if hot.stat is None:
         return {}
-    is_v1 = "\ntotal_rss " in stat.read_text(errors="replace")
-    sources = (v1 if is_v1 else v2).SOURCES
-    columns = {name: sources[name] for name in _STAT_COLUMNS if name in sources}
-    keys = {name: source.key for name, source in columns.items() if source.file == stat.name}
-    return {**keys, "swapcached_bytes": "total_swapcached" if is_v1 else "swapcached"}
+    has_sums = "\ntotal_rss " in hot.stat.read_text(errors="replace")
+    sources = {name: hot.sources[name] for name in _STAT_COLUMNS if name in hot.sources}
+    keys = {name: source.key for name, source in sources.items() if source.file == hot.stat.name}
+    return {**keys, "swapcached_bytes": "total_swapcached" if has_sums else "swapcached"}
 
 
 def small_files(hot: HotFiles) -> list[tuple[Path, dict[str, str]]]:

@@ -188,6 +188,7 @@ class V1Cgroup(Cgroup):
         beside = {"cpu": cpu, "io": io}
         shared = (name for name, file in beside.items() if file and file.parent == self.path)
         return HotFiles(
+            sources=SOURCES,
             usage=self.path / "memory.usage_in_bytes",
             peak=peak,
             peak_resets=peak is not None and os.access(peak, os.W_OK),

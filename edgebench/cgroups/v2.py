@@ -191,6 +191,7 @@ class V2Cgroup(Cgroup):
         except OSError:
             pressure = None
         return HotFiles(
+            sources=SOURCES,
             usage=self.path / "memory.current",
             peak=self.file("memory", "memory.peak"),
             peak_resets=resets,
