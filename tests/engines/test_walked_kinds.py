@@ -1,15 +1,14 @@
-"""Walks of files in other engines, of training and of overlapping loads, in real cgroups."""
+"""Walks of a file's nodes and of overlapping loads, in real cgroups."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from engine_models import made_keras, made_onnx, made_tflite
+from engine_models import made_onnx
 
 from edgebench.results.results import load
 from edgebench.results.times import LEAST
@@ -23,6 +22,7 @@ name = "kind"
 repeats = 1
 timeout = "2m"
 [workload]
+kind = "inference"
 {workload}
 [limits]
 memory = ["130%", "95%"]
@@ -33,40 +33,19 @@ starts = ["130%"]
 """
 
 
-def _nothing(folder: Path) -> Path:
-    return folder
-
-
-#: What to make first, and the workload's table.
-KINDS: dict[str, tuple[Callable[[Path], Path], str]] = {
-    "onnx": (made_onnx, 'kind = "inference"\nnetwork = "small.onnx"'),
-    "onnx by nodes": (
-        made_onnx,
-        'kind = "inference"\nnetwork = "small.onnx"\nnode_times = true',
-    ),
-    "tflite": (made_tflite, 'kind = "inference"\nnetwork = "small.tflite"'),
-    "keras": (made_keras, 'kind = "inference"\nnetwork = "small.keras"'),
-    "training": (
-        _nothing,
-        'kind = "training"\nnetwork = "lenet"\ndata = "digits"\nimage = 28\nbatch = 16',
-    ),
-    "overlapping loads": (
-        _nothing,
-        'kind = "inference"\nnetwork = "lenet"\nschedule = "partial"\nworkers = 2\nrounds = 4',
-    ),
-}
-
-
 @pytest.mark.parametrize(
-    "kind",
+    "workload",
     [
-        pytest.param(kind, marks=() if kind == "onnx by nodes" else pytest.mark.long)
-        for kind in KINDS
+        'network = "small.onnx"\nnode_times = true',
+        pytest.param(
+            'network = "lenet"\nschedule = "partial"\nworkers = 2\nrounds = 4',
+            marks=pytest.mark.long,
+        ),
     ],
+    ids=["nodes of a file", "overlapping loads"],
 )
-def test_a_kind_is_walked(tmp_path: Path, kind: str) -> None:
-    make, workload = KINDS[kind]
-    make(tmp_path)
+def test_a_kind_is_walked(tmp_path: Path, workload: str) -> None:
+    made_onnx(tmp_path)
     (tmp_path / "kind.toml").write_text(SCENARIO.format(workload=workload))
     environment = {"PYTHONPATH": python_path(), "EDGEBENCH_CACHE": str(tmp_path / "cache")}
     done = subprocess.run(

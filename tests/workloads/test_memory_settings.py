@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import json
-import os
 import platform
-import subprocess
-import sys
 import weakref
 from typing import Any
 
 import psutil
 import pytest
+from training_making import settings, worker
 
-from edgebench.scenario.scenario import scenario_of
 from edgebench.spans import collections_s, finished_spans
 from edgebench.workloads.memory_settings import collected_rounds, heap_trimmer
-from edgebench.workloads.recorder import NO_DESCRIPTORS
-from tests.own_path import python_path
 
 #: The real worker; each forward pass of its network also makes so many cycles, which it keeps until
 #: the next one: enough for Python to begin a full collection by itself.
@@ -48,32 +42,11 @@ class Node:
         self.itself = self
 
 
-def settings(collector: str) -> dict[str, Any]:
-    workload = {"kind": "training", "network": "mlp", "steps": 4}
-    tables = {"schema": 1, "name": "made", "workload": {**workload, "gc": collector}}
-    (made,) = scenario_of(tables).workload_settings()
-    return made
-
-
 def events_of(collector: str) -> list[dict[str, Any]]:
-    read, write = os.pipe()
-    spec = {
-        "kind": "training",
-        "settings": settings(collector),
-        "descriptors": {**NO_DESCRIPTORS, "events": write},
-    }
-    with os.fdopen(read) as events:
-        try:
-            subprocess.run(
-                [sys.executable, "-c", CYCLES, json.dumps(spec)],
-                env={"PYTHONPATH": python_path()},
-                pass_fds=[write],
-                check=True,
-                timeout=120,
-            )
-        finally:
-            os.close(write)
-        return [json.loads(line) for line in events]
+    made = settings(network="mlp", steps=4, threads=None, gc=collector)
+    done, events = worker("training", made, ("-c", CYCLES))
+    assert done.returncode == 0, done.stderr
+    return events
 
 
 def within_rounds(events: list[dict[str, Any]]) -> list[dict[str, Any]]:

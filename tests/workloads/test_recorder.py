@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from edgebench.measures.view import View
-from edgebench.spans import events_to_phases
 from edgebench.workloads.events import Descriptors
 from edgebench.workloads.recorder import (
     NO_DESCRIPTORS,
@@ -323,20 +322,6 @@ def test_spans_of_many_threads_are_whole_and_apart(kernel: Kernel) -> None:
     assert sorted(event["id"] for event in starts) == list(range(200))
     assert {event["thread"] for event in starts} == {0, 1, 2, 3}
     assert len(kernel.ends()) == 200
-
-
-def test_what_is_recorded_is_what_the_reader_reads(kernel: Kernel) -> None:
-    recorder = Recorder(kernel.descriptors())
-    with recorder.span("import"):
-        pass
-    with recorder.span("round", round=0):
-        for layer in range(3):
-            with recorder.span("load", round=0, network="n", layer=layer):
-                kernel.set(peak=(layer + 1) * MIB)
-    phases = {(p.phase, p.network): p for p in events_to_phases(kernel.events())}
-    assert set(phases) == {("import", None), ("round", None), ("load", "n")}
-    assert phases["load", "n"].peak_bytes == 3 * MIB
-    assert phases["load", "n"].passes == 1
 
 
 PAGE = os.sysconf("SC_PAGE_SIZE")

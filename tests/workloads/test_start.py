@@ -55,25 +55,6 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path):
     assert 'start = "scratch"' in str(refused.value.remedy)
 
 
-class _Runs:
-    """Pickled, it would make a file when it is loaded."""
-
-    def __init__(self, mark: Path) -> None:
-        self._mark = mark
-
-    def __reduce__(self) -> tuple[object, tuple[Path]]:
-        return Path.touch, (self._mark,)
-
-
-def test_code_in_a_checkpoint_never_runs(tmp_path: Path):
-    """A .pt file that would run code when loaded is refused, and the code has not run."""
-    file, mark = tmp_path / "lenet.pt", tmp_path / "ran"
-    torch.save({**tensors(), "more": _Runs(mark)}, file)
-    with pytest.raises(WorkloadError, match="a checkpoint can't be read"):
-        started(file)
-    assert not mark.exists()
-
-
 @pytest.mark.parametrize(
     ("name", "says"), [("missing.safetensors", "no file"), ("lenet.onnx", "is not a checkpoint")]
 )

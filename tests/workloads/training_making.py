@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,8 +13,9 @@ from typing import Any
 
 from edgebench.scenario.scenario import scenario_of
 from edgebench.workloads.events import SpanPlace
-from edgebench.workloads.recorder import Recorder, Started
+from edgebench.workloads.recorder import NO_DESCRIPTORS, Recorder, Started
 from edgebench.workloads.training.loop import run_training
+from tests.own_path import python_path
 
 
 @dataclass
@@ -68,3 +73,29 @@ def trained(**workload: Any) -> Told:
     told = Told()
     run_training(settings(**workload), told)
     return told
+
+
+def worker(
+    kind: str,
+    settings: dict[str, Any],
+    program: tuple[str, str] = ("-m", "edgebench.workloads.worker"),
+    env: Mapping[str, str] | None = None,
+) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
+    """A worker in a process of its own, and its events."""
+    read, write = os.pipe()
+    descriptors = {**NO_DESCRIPTORS, "events": write}
+    spec = {"kind": kind, "settings": settings, "descriptors": descriptors}
+    with os.fdopen(read) as events:
+        try:
+            done = subprocess.run(
+                [sys.executable, *program, json.dumps(spec)],
+                env={"PYTHONPATH": python_path(), **(env or {})},
+                pass_fds=[write],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=120,
+            )
+        finally:
+            os.close(write)
+        return done, [json.loads(line) for line in events]
