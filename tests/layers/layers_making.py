@@ -12,11 +12,13 @@ from torch import nn
 
 from edgebench.layers.examination import LayerTableRow, examine, reference_of, sample_of
 from edgebench.layers.network import LayeredNetwork, cut
-from edgebench.layers.pipeline import prepare_weights, weight_files
+from edgebench.layers.pipeline import manifest, prepare_weights, weight_files
+from edgebench.layers.references import parse_reference
 from edgebench.layers.sources import empty_network, network_source
 from edgebench.layers.tensor_files import LOADERS, write_tensors
 
 SHAPE = (2, 3, 16, 16)
+SEED = 3
 
 
 class Branches(nn.Module):
@@ -84,6 +86,21 @@ def prepare_known(
     name: str, cache: Path, seed: int, checkpoint: Path | None = None
 ) -> tuple[Path, dict[str, tuple[str, int]]]:
     return prepare_weights(examine(name, {}), cache, seed, checkpoint)
+
+
+def request_of(text: str, folder: Path, **keys: Any) -> dict[str, Any]:
+    reference = parse_reference(text, folder)
+    references = {reference.name: reference.to_json()}
+    return {"networks": [reference.name], "references": references, **keys}
+
+
+def prepared(text: str, folder: Path, **keys: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings of a pipeline of the network, but schedule and loader, and its manifest."""
+    request = request_of(text, folder, **{"seed": SEED, **keys})
+    (name,) = request["networks"]
+    made = manifest({**request, "cache": str(folder)})["networks"][name]
+    fixed = {"batch": 1, "image": None, "warm": 1, "workers": 2}
+    return {**request, **fixed, "weights": {name: made["folder"]}}, made
 
 
 def written_tensors(folder: Path) -> dict[str, torch.Tensor]:

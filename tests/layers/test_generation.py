@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from layers_making import SpanLog
+from layers_making import SEED, SpanLog, prepared
 
 from edgebench.errors import UsageError, WorkloadError
-from edgebench.layers.pipeline import build_pipeline, manifest
+from edgebench.layers.pipeline import build_pipeline
 from edgebench.layers.references import CONFIGURATIONS, parse_reference
 from edgebench.layers.schedules import Generate
 from edgebench.layers.sources import network_source
@@ -22,7 +22,7 @@ from edgebench.workloads.recorder import NO_DESCRIPTORS, Recorder
 pytest.importorskip("transformers")
 pytestmark = pytest.mark.torch
 
-SEED, PROMPT, NEW = 3, 7, 4
+PROMPT, NEW = 7, 4
 SMALL = {
     "gpt2": "n_layer=2&n_embd=32&n_head=2&vocab_size=90&n_positions=24",
     "smollm2-135m": "num_hidden_layers=2&hidden_size=32&intermediate_size=48&"
@@ -32,13 +32,9 @@ SMALL = {
 TOKEN_BYTES = {"gpt2": 2 * 2 * 2 * 16 * 4, "smollm2-135m": 2 * 2 * 2 * 8 * 4}
 
 
-def settings_of(text: str, cache: Path, **keys: Any) -> dict[str, Any]:
-    reference = parse_reference(text, cache)
-    references = {reference.name: reference.to_json()}
-    request = {"networks": [reference.name], "references": references, "seed": SEED, **keys}
-    made = manifest({**request, "cache": str(cache)})["networks"][reference.name]
-    fixed = {"schedule": "generate", "loader": "copy", "batch": 2, "image": None}
-    return {**fixed, **request, "weights": {reference.name: made["folder"]}}
+def settings_of(text: str, cache: Path) -> dict[str, Any]:
+    made, _ = prepared(text, cache, prompt=PROMPT, new_tokens=NEW)
+    return {**made, "schedule": "generate", "loader": "copy", "batch": 2}
 
 
 def plain_tokens(text: str, prompt: torch.Tensor) -> torch.Tensor:
@@ -55,7 +51,7 @@ def plain_tokens(text: str, prompt: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_text_is_what_the_model_makes_without_a_cache(name: str, tmp_path: Path) -> None:
     text = f"transformers:{name}?{SMALL[name]}"
-    settings = settings_of(text, tmp_path, prompt=PROMPT, new_tokens=NEW)
+    settings = settings_of(text, tmp_path)
     expected = None
     for loader in ("copy", "mmap"):
         log = SpanLog()
@@ -74,7 +70,7 @@ def test_the_cache_holds_keys_and_values_of_all_tokens_but_the_last(
     name: str, tmp_path: Path
 ) -> None:
     text = f"transformers:{name}?{SMALL[name]}"
-    settings = settings_of(text, tmp_path, prompt=PROMPT, new_tokens=NEW)
+    settings = settings_of(text, tmp_path)
     pipeline = build_pipeline(settings, SpanLog())
     pipeline.schedule.run(pipeline.inputs, 0)
     assert isinstance(pipeline.schedule, Generate)
@@ -85,7 +81,7 @@ def test_the_cache_holds_keys_and_values_of_all_tokens_but_the_last(
 
 def test_prefill_and_decoding_are_timed_as_wholes(tmp_path: Path) -> None:
     text = f"transformers:gpt2?{SMALL['gpt2']}"
-    settings = settings_of(text, tmp_path, prompt=PROMPT, new_tokens=NEW)
+    settings = settings_of(text, tmp_path)
     with (tmp_path / "events").open("w+b") as file:
         recorder = Recorder({**NO_DESCRIPTORS, "events": file.fileno()})
         pipeline = build_pipeline(settings, recorder)
@@ -106,10 +102,7 @@ def test_prefill_and_decoding_are_timed_as_wholes(tmp_path: Path) -> None:
 def test_the_layer_table_has_no_cache(tmp_path: Path) -> None:
     """Keys and values have a row of their own in ledgers, so no layer's sum may hold them."""
     text = f"transformers:gpt2?{SMALL['gpt2']}"
-    reference = parse_reference(text, tmp_path)
-    request = {"networks": [reference.name], "references": {reference.name: reference.to_json()}}
-    made = manifest({**request, "cache": str(tmp_path), "prompt": PROMPT})["networks"]
-    rows = made[reference.name]["table"]
+    rows = prepared(text, tmp_path, prompt=PROMPT)[1]["table"]
     first, last = (
         next(row for row in rows if row["name"] == f"transformer.h.{layer}.ln_2")
         for layer in (0, 1)
@@ -127,10 +120,8 @@ def test_the_layer_table_has_no_cache(tmp_path: Path) -> None:
 def test_a_network_that_cant_is_refused(
     text: str, keys: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
-    reference = parse_reference(text, tmp_path)
-    request = {"networks": [reference.name], "references": {reference.name: reference.to_json()}}
     with pytest.raises(WorkloadError, match=says):
-        manifest({**request, "cache": str(tmp_path), **keys})
+        prepared(text, tmp_path, **keys)
     assert not list(tmp_path.iterdir())
 
 

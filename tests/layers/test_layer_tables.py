@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from layers_making import layer_rows
+from layers_making import layer_rows, request_of
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.examination import LayerTableRow
 from edgebench.layers.pipeline import describe_layers
-from edgebench.layers.references import parse_reference
 from edgebench.workloads.preparation import describe_networks, main
 
 pytestmark = pytest.mark.torch
@@ -64,10 +63,6 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "modules", sys.modules.copy())
     return tmp_path
-
-
-def references(named: str) -> dict[str, Any]:
-    return {named: parse_reference(named, Path.cwd()).to_json()}
 
 
 def prepare(capsys: pytest.CaptureFixture[str], **request: Any) -> tuple[int, dict[str, Any]]:
@@ -172,9 +167,8 @@ def test_a_known_network_is_described_as_it_is_prepared():
 
 
 def test_a_network_of_ones_own(own: Path):
-    made = describe_networks(["mynet:make"], references=references("mynet:make"), identity=None)[
-        "networks"
-    ]["mynet:make"]
+    request = request_of("mynet:make", own)
+    made = describe_networks(**request, identity=None)["networks"]["mynet:make"]
     assert [row["type"] for row in made["table"]] == ["Conv2d", "Flatten", "Linear"]
     assert made["parameter_bytes"] == 4 * (3 * 8 * 9 + 8 + 8 * 222 * 222 * 10 + 10)
 
@@ -197,7 +191,7 @@ def test_a_network_of_ones_own(own: Path):
 )
 def test_what_cant_be_had_is_told(own: Path, named: str, told: str, remedy: str):
     with pytest.raises(WorkloadError) as caught:
-        describe_layers({"networks": [named], "references": references(named)})
+        describe_layers(request_of(named, own))
     assert told in caught.value.what
     assert caught.value.remedy
     assert remedy in caught.value.remedy

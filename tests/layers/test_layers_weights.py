@@ -11,13 +11,11 @@ from pathlib import Path
 import outside_models
 import pytest
 import torch
-from layers_making import prepare_known, written_tensors
+from layers_making import prepare_known, prepared, written_tensors
 from safetensors.torch import save_file
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.known_networks import ZOO, import_torchvision
-from edgebench.layers.pipeline import manifest
-from edgebench.layers.references import parse_reference
 
 pytestmark = pytest.mark.torch
 
@@ -55,15 +53,8 @@ def test_made_weights_hardly_compress(tmp_path: Path) -> None:
 
 def test_what_a_constructor_computes_is_kept(tmp_path: Path) -> None:
     text = f"{Path(outside_models.__file__)}:swin"
-    reference = parse_reference(text, tmp_path)
-    request = {
-        "networks": [reference.name],
-        "references": {reference.name: reference.to_json()},
-        "input": "float32 1x3x32x32",
-        "cache": str(tmp_path),
-        "seed": 0,
-    }
-    made = written_tensors(Path(manifest(request)["networks"][reference.name]["folder"]))
+    _, about = prepared(text, tmp_path, input="float32 1x3x32x32")
+    made = written_tensors(Path(about["folder"]))
     real = dict(outside_models.swin().named_buffers())
     assert {tensor.dtype for tensor in real.values()} == {torch.int64, torch.float32}
     assert set(real) <= set(made)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from layers_making import SpanLog
+from layers_making import SEED, SpanLog, prepared
 from outside_models import CONFIGS, Deciding
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.examination import sample_of
 from edgebench.layers.network import run_model, tensors_in
-from edgebench.layers.pipeline import SCHEDULES, build_pipeline, manifest, shared_files
+from edgebench.layers.pipeline import SCHEDULES, build_pipeline, shared_files
 from edgebench.layers.references import parse_reference
 from edgebench.layers.sources import network_source
 from edgebench.layers.tensor_files import LOADERS
@@ -23,7 +23,6 @@ from edgebench.layers.tensor_files import LOADERS
 pytestmark = pytest.mark.torch
 
 HERE = Path(__file__).parent
-SEED = 3
 
 
 def _long(*names: str) -> list[Any]:
@@ -40,15 +39,6 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(json.dumps(config))
     return tmp_path
-
-
-def prepared(text: str, folder: Path, **keys: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    reference = parse_reference(text, folder)
-    references = {reference.name: reference.to_json()}
-    request = {"networks": [reference.name], "references": references, "seed": SEED, **keys}
-    made = manifest({**request, "cache": str(folder)})["networks"][reference.name]
-    fixed = {"batch": 1, "image": None, "warm": 1, "workers": 2}
-    return {**request, **fixed, "weights": {reference.name: made["folder"]}}, made
 
 
 def plain_outputs(text: str, folder: Path, **keys: Any) -> list[torch.Tensor]:
