@@ -95,11 +95,14 @@ def test_nonsense_is_answered_in_words(served: Served):
 
 @pytest.fixture
 def with_files(tmp_path: Path) -> FormFiles:
-    files = (*VISION_FILES["mnist"], "lenet.safetensors", "notes.txt", "deep/other.safetensors")
-    for name in files:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    return FormFiles(tmp_path)
+    folder = tmp_path / "permitted"
+    files = (*VISION_FILES["mnist"], "lenet.safetensors", "model.onnx", "deep/other.safetensors")
+    for name in (*files, "../outside.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    (folder / "nets.py").write_text("raise SystemExit('it was imported')")
+    (folder / "linked.py").symlink_to(tmp_path / "outside.py")
+    return FormFiles(folder)
 
 
 def test_files_of_the_servers_folder_are_offered_by_name(with_files: FormFiles):
@@ -133,25 +136,15 @@ def test_no_other_file_can_be_named(with_files: FormFiles, name: Any):
         assert fault["key"].partition("[")[0] == "workload.start"
 
 
-@pytest.fixture
-def with_code(tmp_path: Path) -> FormFiles:
-    (folder := tmp_path / "permitted").mkdir()
-    (folder / "nets.py").write_text("raise SystemExit('it was imported')")
-    (folder / "model.onnx").touch()
-    (tmp_path / "outside.py").touch()
-    (folder / "linked.py").symlink_to(tmp_path / "outside.py")
-    return FormFiles(folder)
-
-
-def test_code_in_the_permitted_folder_can_be_named(with_code: FormFiles):
+def test_code_in_the_permitted_folder_can_be_named(with_files: FormFiles):
     for name in ("nets.py:make?depth=3", "model.onnx"):
         told = check_form(
-            sent() | {"workload": {"kind": "inference", "network": [name]}}, with_code
+            sent() | {"workload": {"kind": "inference", "network": [name]}}, with_files
         )
-        assert f'"{with_code.folder}/{name}"' in told["scenario"]
+        assert f'"{with_files.folder}/{name}"' in told["scenario"]
     training = {"kind": "training", "network": ["nets.py:Net"], "data": ["nets.py:load"]}
-    told = check_form(sent() | {"workload": training}, with_code)
-    assert f'data = ["{with_code.folder}/nets.py:load"]' in told["scenario"]
+    told = check_form(sent() | {"workload": training}, with_files)
+    assert f'data = ["{with_files.folder}/nets.py:load"]' in told["scenario"]
 
 
 @pytest.mark.parametrize(
@@ -162,9 +155,9 @@ def test_code_in_the_permitted_folder_can_be_named(with_code: FormFiles):
         *("model.pt", "a b", "", "mypackage:make", "os.system", "alexnet; rm -rf"),
     ],
 )
-def test_nothing_else_can_be_named(with_code: FormFiles, name: str):
+def test_nothing_else_can_be_named(with_files: FormFiles, name: str):
     for key in ("network", "data"):
         workload = {"kind": "training", "network": ["lenet"], key: [name]}
-        for offered in (with_code, FormFiles()):
+        for offered in (with_files, FormFiles()):
             (fault,) = check_form(sent() | {"workload": workload}, offered)["faults"]
             assert fault["key"].partition("[")[0] == f"workload.{key}"

@@ -9,6 +9,7 @@ import pwd
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,13 @@ def go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(0o755)
     monkeypatch.setattr("edgebench.serve.live.own_program", lambda *words: [str(program), *words])
     return until
+
+
+@pytest.fixture
+def other() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
 
 
 @pytest.mark.own_cgroup
@@ -106,41 +114,37 @@ def test_a_restarted_server_finds_its_sweep_and_can_stop_it(tmp_path: Path, go_o
 
 @pytest.mark.process
 @pytest.mark.promise("`serve` signals only the process of a sweep that it started.")
-def test_another_process_of_the_same_number_is_not_stopped(tmp_path: Path, go_on: Path):
+def test_another_process_of_the_same_number_is_not_stopped(
+    tmp_path: Path, go_on: Path, other: subprocess.Popen[bytes]
+):
     page_sweep = page_sweep_of(tmp_path)
-    with subprocess.Popen(["sleep", "600"]) as other:
-        try:
-            page_sweep.folder.mkdir(0o700)
-            (page_sweep.folder / "sweep.lock").write_text(f"{other.pid} nap")
-            page_sweep.poll()
-            assert page_sweep.started is None
-            with pytest.raises(ResultsError):
-                page_sweep.stop()
-            page_sweep.start("nap", SCENARIO)
-            page_sweep.stop()
-            polled(page_sweep, "stopped")
-            assert other.poll() is None
-        finally:
-            other.kill()
+    page_sweep.folder.mkdir(0o700)
+    (page_sweep.folder / "sweep.lock").write_text(f"{other.pid} nap")
+    page_sweep.poll()
+    assert page_sweep.started is None
+    with pytest.raises(ResultsError):
+        page_sweep.stop()
+    page_sweep.start("nap", SCENARIO)
+    page_sweep.stop()
+    polled(page_sweep, "stopped")
+    assert other.poll() is None
 
 
 @pytest.mark.process
 @pytest.mark.promise("Nothing in a results folder makes `serve` run a command or signal a process.")
-def test_what_lies_in_the_results_starts_and_stops_nothing(tmp_path: Path):
+def test_what_lies_in_the_results_starts_and_stops_nothing(
+    tmp_path: Path, other: subprocess.Popen[bytes]
+):
     root = tmp_path / "results"
-    with subprocess.Popen(["sleep", "600"]) as other:
-        try:
-            for folder in (root, root / "device"):
-                folder.mkdir()
-                scenario = SCENARIO.replace("true", f"touch {tmp_path / 'it-ran'}")
-                (folder / "sweep.toml").write_text(scenario)
-                (folder / "sweep.lock").write_text(f"{other.pid} nap")
-            with serving(root) as served, served.stream() as events:
-                assert next(events)[1]["started"] is None
-                assert served.post("/api/stop").status == 422
-            assert other.poll() is None
-        finally:
-            other.kill()
+    for folder in (root, root / "device"):
+        folder.mkdir()
+        scenario = SCENARIO.replace("true", f"touch {tmp_path / 'it-ran'}")
+        (folder / "sweep.toml").write_text(scenario)
+        (folder / "sweep.lock").write_text(f"{other.pid} nap")
+    with serving(root) as served, served.stream() as events:
+        assert next(events)[1]["started"] is None
+        assert served.post("/api/stop").status == 422
+    assert other.poll() is None
     assert not (tmp_path / "it-ran").exists()
 
 

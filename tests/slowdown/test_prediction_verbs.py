@@ -57,14 +57,6 @@ def test_limits_as_a_range_and_as_given(root: Path):
     assert usual["at"][0]["share"] == pytest.approx(1.2)
 
 
-def test_two_workloads_of_one_network_are_told_apart(tmp_path: Path):
-    shape = replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",))
-    sweeps = [make(tmp_path, shape).name for _ in range(2)]
-    told = run(predict, "alexnet", "--results", tmp_path, "--memory", "110M")
-    for name in sweeps:
-        assert f"alexnet   linear, copy, {name}, 2.00 GiB swap   needs 200 MiB" in told
-
-
 def test_not_viable_is_said(tmp_path: Path):
     make(tmp_path, replace(SHAPE, killed_below=130, swap_bytes=64 * MIB))
     (one,) = predicted("alexnet", "--results", tmp_path, "--schedule", "linear", "--memory", "90M")

@@ -29,18 +29,13 @@ def constant(value: float, unit: str) -> Constant:
 
 
 def calibration(**changes: Any) -> Calibration:
-    constants = {
-        "swap_in_bytes_per_s": constant(500e6, "bytes/s"),
-        "swap_out_bytes_per_s": constant(400e6, "bytes/s"),
-        "file_read_bytes_per_s": constant(900e6, "bytes/s"),
-        "file_fault_bytes_per_s": constant(700e6, "bytes/s"),
-        "fault_s": constant(80e-6, "s"),
-        "minor_fault_s": constant(0.5e-6, "s"),
-        "pages_per_fault": constant(8, "pages"),
-        "file_pages_per_fault": constant(32, "pages"),
-        "base_bytes": constant(150 << 20, "bytes"),
-        "hot_base_bytes": constant(90 << 20, "bytes"),
-    }
+    rates = {"swap_in": 500e6, "swap_out": 400e6, "file_read": 900e6, "file_fault": 700e6}
+    constants = {f"{name}_bytes_per_s": constant(rate, "bytes/s") for name, rate in rates.items()}
+    constants |= {"fault_s": constant(80e-6, "s"), "minor_fault_s": constant(0.5e-6, "s")}
+    constants |= {"pages_per_fault": constant(8, "pages")}
+    constants |= {"file_pages_per_fault": constant(32, "pages")}
+    constants |= {"base_bytes": constant(150 << 20, "bytes")}
+    constants |= {"hot_base_bytes": constant(90 << 20, "bytes")}
     about = {"created_utc": "2025-01-01T00:00:00+00:00", "schema": SCHEMA, "environment": {}}
     made: dict[str, Any] = {"device": "board", "swap_kind": "file", **about, **constants}
     return Calibration(**{**made, **changes})
