@@ -284,15 +284,29 @@ class LimitAxes(TomlTable):
     def memory_labels(self, board: Board | None = None) -> tuple[str, ...]:
         """Every memory limit as written, or what a board has; ``max`` is always the first."""
         given = self.memory.labels() if isinstance(self.memory, MemoryRange) else self.memory
-        if board and not self._says("memory"):
+        if board and "memory" not in self.model_fields_set:
             given = (board.memory_label,)
         return ("max", *(label for label in given if label != "max"))
 
     def settings(self) -> Iterator[LimitSetting]:
-        """Every combination; a share's bytes are still unknown (None)."""
+        """Every combination, of a board where no key says otherwise; a share's bytes are None."""
         for name in self.board or (None,):
             board = find_board(name) if name else None
-            for (kind, swap_bytes), *others in self._axes(board):
+            swaps, speeds = self.swap.settings(), self.storage
+            if board and "swap" not in self.model_fields_set:
+                swaps = [parse_swap(board.used_swap)]
+            if board and "storage" not in self.model_fields_set:
+                speeds = (board.speed.label,)
+            axes: Iterator[Any] = itertools.product(
+                swaps,
+                self.cores or (board.cores_here if board else None,),
+                self.cpu_quota or (None,),
+                speeds,
+                self.accelerator_memory or (None,),
+                (None, *(label for label in self.memory_high or () if label != "max")),
+                self.memory_labels(board),
+            )
+            for (kind, swap_bytes), *others in axes:
                 asked = dict(zip(_AXES, others, strict=True))
                 sizes: dict[str, Any] = {
                     size: _size(asked.get(label)) for size, label in WRITTEN.items()
@@ -300,21 +314,3 @@ class LimitAxes(TomlTable):
                 yield LimitSetting(
                     swap_kind=kind, swap_bytes=swap_bytes, board=name, **asked, **sizes
                 )
-
-    def _axes(self, board: Board | None) -> Iterator[tuple[Any, ...]]:
-        """Every combination of what the axes say; where they say nothing, of what the board has."""
-        cores = board.cores_here if board else None
-        return itertools.product(
-            [parse_swap(board.used_swap)]
-            if board and not self._says("swap")
-            else self.swap.settings(),
-            self.cores or (cores,),
-            self.cpu_quota or (None,),
-            (board.speed.label,) if board and not self._says("storage") else self.storage,
-            self.accelerator_memory or (None,),
-            (None, *(label for label in self.memory_high or () if label != "max")),
-            self.memory_labels(board),
-        )
-
-    def _says(self, key: str) -> bool:
-        return key in self.model_fields_set

@@ -134,7 +134,17 @@ def _obstacles(
         yield f"storage can be held to {held[0]} only as root: use sudo, or {AS_IS_REMEDY}"
     if lacking := missing({name for point in made for name in libraries(point.settings)}):
         yield f"{' and '.join(lacking)} not installed: {install(*lacking)}"
-    yield from _about_code(made)
+    named = {n: one for p in made for n, one in (p.settings.get("references") or {}).items()}
+    for reference in map(ModelReference.from_json, named.values()):
+        module = reference.target.partition(":")[0].partition(".")[0]
+        if reference.kind != CODE or reference.path:
+            continue
+        # It is looked for, and not imported.
+        if PathFinder.find_spec(module, [reference.folder or "", *sys.path]) is None:
+            yield (
+                f"no module {module!r} is found from {reference.folder}: go to the folder that "
+                "holds it, or install it"
+            )
     if any(point.settings.get("accelerator") == CUDA for point in made) and (why := why_no_cuda()):
         yield f"{why[0]}: {why[1]}"
 
@@ -174,17 +184,3 @@ def _about_swap(scenario: Scenario, machine: MachineCapacity) -> Iterator[str]:
             yield f"{words}: {format_size(free)} are free {place}"
     if True in in_memory and "system" in swap.kind:
         yield 'swap = "system" is on no disk in memory: write "2G", or leave disk=ram out'
-
-
-def _about_code(made: Sequence[Point]) -> Iterator[str]:
-    """Modules of the user's that are not there; none is imported."""
-    named = {n: one for p in made for n, one in (p.settings.get("references") or {}).items()}
-    for reference in map(ModelReference.from_json, named.values()):
-        module = reference.target.partition(":")[0].partition(".")[0]
-        if reference.kind != CODE or reference.path:
-            continue
-        if PathFinder.find_spec(module, [reference.folder or "", *sys.path]) is None:
-            yield (
-                f"no module {module!r} is found from {reference.folder}: go to the folder that "
-                "holds it, or install it"
-            )

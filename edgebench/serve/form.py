@@ -310,12 +310,9 @@ def _strange_keys(sent: Mapping[str, Any], known: Mapping[str, Any]) -> list[str
                 continue
             shown = [{"name": "kind"}, *shown[kind]]
         names = {key["name"] for key in shown}
-        # No key of the form takes a table or a list of tables.
-        plain = {
-            key
-            for key, value in values.items()
-            if all(isinstance(one, str | int | float) for one in as_list(value))
-        }
-        bad = [key for key in values if key not in names & plain]
-        strange += [f"{table}.{key}" for key in bad]
+        for key, value in values.items():
+            # No key of the form takes a table or a list of tables.
+            plain = all(isinstance(part, str | int | float) for part in as_list(value))
+            if key not in names or not plain:
+                strange.append(f"{table}.{key}")
     return strange

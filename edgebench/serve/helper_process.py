@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -102,21 +101,15 @@ def _workload(one: WorkloadFacts, answer: WorkloadAnswer) -> dict[str, Any]:
                 "unlimited": point.limits.label == "max",
                 "limit_bytes": point.limit_bytes,
                 "outcomes": point.outcomes,
-                "times_s": _spreads(point.times_s),
-                "slowdowns": _spreads(point.ratios),
+                **{
+                    # `total` is the same as `steady`, and there also without rounds.
+                    key: {n: [s.low, s.median, s.high] for n, s in phases.items() if n != STEADY}
+                    for key, phases in (("times_s", point.times_s), ("slowdowns", point.ratios))
+                },
             }
             for point in one.points
             if point.outcomes
         ],
-    }
-
-
-def _spreads(phases: Mapping[str, Any]) -> dict[str, list[float]]:
-    # `total` is the same as `steady`, and there also without rounds.
-    return {
-        name: [spread.low, spread.median, spread.high]
-        for name, spread in phases.items()
-        if name != STEADY
     }
 
 

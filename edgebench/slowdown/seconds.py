@@ -221,9 +221,8 @@ class MissCurve:
 
     def bytes_at(self, limit_bytes: FloatArray) -> FloatArray:
         """Return the bytes at limits: between two of the curve's in proportion to ln M."""
-        return np.asarray(
-            np.interp(np.log(limit_bytes), np.log(self.limit_bytes), self.again_bytes)
-        )
+        ln_limit, ln_known = np.log(limit_bytes), np.log(self.limit_bytes)
+        return np.asarray(np.interp(ln_limit, ln_known, self.again_bytes))
 
     def faults_at(self, limit_bytes: FloatArray) -> FloatArray:
         """Return the faults in the same way."""
