@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from edgebench.analysis.compare import NAMES, value_text
 from edgebench.analysis.layer_costs import LayerCostTable, layer_cost_tables, sorted_layers
 from edgebench.answers.limits import (
+    WorkloadAnswer,
     advice_headline,
     advice_table,
     answer_headline,
@@ -103,6 +104,8 @@ def make_report(results: Results) -> Report:
         ResultsError: these are several sweeps.
         MachineError: pandas is not installed.
     """
+    from edgebench.report.figures.gallery import draw_figures
+    from edgebench.report.figures.style import figure_bytes, figure_style
     from edgebench.slowdown.curves import curves, fit_all
     from edgebench.version import __version__
 
@@ -121,14 +124,29 @@ def make_report(results: Results) -> Report:
         lacking += skipped
     except ResultsError as error:
         lacking.append(f"no fit: {error.what}")
-    pictures, no_picture = draw_pictures(results)
+    pictures: list[Picture] = []
+    no_picture: list[str] = []
+    with figure_style():
+        for stem, figure in draw_figures(results, no_picture):
+            # The figure's own title and subtitle.
+            words = [text.get_text() for text in figure.texts[:2]]
+            drawn = figure_bytes(figure)
+            shows = ": ".join(filter(None, words)) or stem
+            pictures.append(Picture(stem, shows, drawn["svg"], drawn["png"]))
     tables = []
     if advice := kept_advice(sweep.path):
         tables.append(replace(advice_table(advice), title=advice_headline(advice)))
     if whole := [one for one in fits if one.curve.phase in _WHOLE_PHASES]:
         tables.append(replace(fits_table(whole), title="Fits"))
-    unfinished = unfinished_table(workloads)
-    tables += [unfinished] if unfinished.rows else []
+    unfinished = [
+        [workload.name, format_limit(point.limits.label, point.limit_bytes), reason]
+        for workload in workloads
+        for point in workload.points
+        for reason in point.reasons
+    ]
+    if unfinished:
+        titles = ("workload", "limit", "reason")
+        tables.append(Table(titles, unfinished, titles, "Trials that did not finish"))
     brief = brief_names(one.name for one in workloads)
     answers = [workload_answer(one, brief[one.name]) for one in workloads]
     several = len(workloads) > 1
@@ -145,10 +163,10 @@ def make_report(results: Results) -> Report:
         about=_about(sweep),
         overview=overview_table(answers) if several else None,
         chapters=[
-            _chapter(one, brief[one.name], costs.get(one.key.id))
+            _chapter(workload, answer, costs.get(workload.key.id))
             # Of many workloads only those with a limit that was tried get a chapter.
-            for one in workloads
-            if one.tried or len(workloads) <= _MANY
+            for workload, answer in zip(workloads, answers, strict=True)
+            if workload.tried or len(workloads) <= _MANY
         ],
         pictures=pictures,
         warnings=[*warnings[:_MOST_WARNINGS], *more],
@@ -170,8 +188,9 @@ def _about(sweep: Sweep) -> list[str]:
     return [trials, *when, *([machine] if machine else [])]
 
 
-def _chapter(workload: WorkloadFacts, brief: str, layers: LayerCostTable | None) -> Chapter:
-    answer = workload_answer(workload, brief)
+def _chapter(
+    workload: WorkloadFacts, answer: WorkloadAnswer, layers: LayerCostTable | None
+) -> Chapter:
     tables = [replace(limits_table(answer, every=True, peaks=True), title="Limits")]
     lines = [f"knee {answer.knee}"] if answer.knee else []
     cost = layers.slowed(workload) if layers else None
@@ -179,41 +198,8 @@ def _chapter(workload: WorkloadFacts, brief: str, layers: LayerCostTable | None)
         rows = sorted_layers(layers, "cost", cost.at.label)
         tables.append(replace(layers_table(layers, rows, cost), title=f"Layers at {cost.at.limit}"))
         lines.append(blame_words(layers, cost))
-    return Chapter(
-        brief,
-        answer_headline(answer).replace(GAP, " · "),
-        tables,
-        [*filter(None, lines)],
-    )
-
-
-def draw_pictures(results: Results) -> tuple[list[Picture], list[str]]:
-    """Draw a report's figures; also return for each kind without one the reason."""
-    from edgebench.report.figures.gallery import draw_figures
-    from edgebench.report.figures.style import figure_bytes, figure_style
-
-    left_out: list[str] = []
-    pictures = []
-    with figure_style():
-        for stem, figure in draw_figures(results, left_out):
-            # The figure's own title and subtitle.
-            words = [text.get_text() for text in figure.texts[:2]]
-            drawn = figure_bytes(figure)
-            shows = ": ".join(filter(None, words)) or stem
-            pictures.append(Picture(stem, shows, drawn["svg"], drawn["png"]))
-    return pictures, left_out
-
-
-def unfinished_table(workloads: Sequence[WorkloadFacts]) -> Table:
-    """Return the reasons for which trials did not finish, each once a point."""
-    rows = [
-        [one.name, format_limit(point.limits.label, point.limit_bytes), reason]
-        for one in workloads
-        for point in one.points
-        for reason in point.reasons
-    ]
-    titles = ("workload", "limit", "reason")
-    return Table(titles, rows, titles, "Trials that did not finish")
+    headline = answer_headline(answer).replace(GAP, " · ")
+    return Chapter(answer.name, headline, tables, [*filter(None, lines)])
 
 
 def environment_table(environment: Mapping[str, Any]) -> Table:
@@ -254,12 +240,12 @@ def as_html(report: Report) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    template = environment.from_string(_file("report.html"))
-    return template.render(report=report, address=picture_address, style=_file("report.css"))
-
-
-def _file(name: str) -> str:
-    return (files("edgebench.report") / "templates" / name).read_text(encoding="utf-8")
+    page, style = (
+        (files("edgebench.report") / "templates" / name).read_text(encoding="utf-8")
+        for name in ("report.html", "report.css")
+    )
+    template = environment.from_string(page)
+    return template.render(report=report, address=picture_address, style=style)
 
 
 def picture_address(picture: Picture) -> str:

@@ -59,14 +59,6 @@ def tell(*words: object) -> Result:
     return CliRunner().invoke(report, [str(word) for word in words])
 
 
-@pytest.fixture
-def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    from edgebench.report.figures import by_limit, gallery
-
-    monkeypatch.setattr(gallery, "KINDS", {"slowdown": by_limit.slowdown_figures})
-    monkeypatch.setattr(gallery, "STUDIES", {})
-
-
 @pytest.mark.process
 def test_a_report_has_tables_and_figures_and_stands_alone(tmp_path: Path):
     folder = make(tmp_path, Shape({"alexnet": 3}, rounds=1, killed_below=60))
@@ -153,7 +145,6 @@ def test_a_sweep_with_hardly_a_trial_is_told(tmp_path: Path, keep: int):
 
 
 @pytest.mark.process
-@pytest.mark.usefixtures("one_figure")
 def test_a_damaged_sweep_is_told_with_its_damage(tmp_path: Path):
     folder = make(tmp_path, SMALL)
     with (folder / "trials.jsonl").open("a") as file:

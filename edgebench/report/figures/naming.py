@@ -14,7 +14,7 @@ from edgebench.boards import emulation_words
 from edgebench.records import LIMIT_WORDS
 from edgebench.report.figures import style
 from edgebench.results.columns import DISTINCT
-from edgebench.results.derived import file_stem
+from edgebench.results.derived import file_stem, write_derived
 from edgebench.text import AS_IS, MIB, format_size
 from edgebench.workloads.training.names import PYTORCH
 
@@ -86,7 +86,8 @@ def write_figures(figures: Iterable[NamedFigure], folder: Path) -> list[Path]:
             free = (f"{stem}-{number}" if number > 1 else stem for number in count(1))
             name = next(name for name in free if name not in taken)
             taken.add(name)
-            paths += style.save_figure(figure, folder / "figures", name)
+            for kind, data in style.figure_bytes(figure).items():
+                paths.append(write_derived(folder / "figures", f"{name}.{kind}", data))
     return paths
 
 

@@ -11,7 +11,6 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -29,7 +28,6 @@ from matplotlib.ticker import (
 
 from edgebench.answers.trials import end_word
 from edgebench.layers.references import ADMISSION, STREAM
-from edgebench.results.derived import write_derived
 from edgebench.text import MIB
 from edgebench.version import __version__
 
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
 Colour = tuple[float, float, float]
 
 WIDTH_IN = 9.6
-FORMATS = ("png", "svg")
 _METADATA = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 INK, MUTED = "#222222", "#6b6b6b"
 #: Colours that colour-blind people can tell apart.
@@ -152,26 +149,16 @@ def _footer(results: Results) -> str:
     return "  ·  ".join(words if sweep.complete is not None else [*words, "sweep not complete"])
 
 
-def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
-    """Write the figure as PNG and SVG.
-
-    Raises:
-        ResultsError: the folder can't be written.
-    """
-    drawn = figure_bytes(figure)
-    return [write_derived(folder, f"{stem}.{kind}", data) for kind, data in drawn.items()]
-
-
-def figure_bytes(figure: Figure, formats: Sequence[str] = FORMATS) -> dict[str, bytes]:
-    """Render the figure in each of these formats, without dates or versions."""
+def figure_bytes(figure: Figure) -> dict[str, bytes]:
+    """Render the figure as PNG and SVG, without dates or versions."""
     drawn = {}
     if engine := figure.get_layout_engine():
         # Once for all formats; with an engine, each would be drawn twice.
         engine.execute(figure)
         figure.set_layout_engine(None)
-    for kind in formats:
+    for kind, metadata in _METADATA.items():
         data = io.BytesIO()
-        figure.savefig(data, format=kind, metadata=_METADATA[kind])
+        figure.savefig(data, format=kind, metadata=metadata)
         drawn[kind] = data.getvalue()
     return drawn
 
