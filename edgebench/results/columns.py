@@ -175,7 +175,7 @@ def workloads_of(table: ColumnTable) -> tuple[list[int], list[WorkloadKey]]:
     pairs: dict[tuple[int, int], int] = {}
     both = zip(settings.codes, limits.codes, strict=True)
     codes = [pairs.setdefault(pair, len(pairs)) for pair in both]
-    return codes, [WorkloadKey.of(settings.words[one], limits.words[at]) for one, at in pairs]
+    return codes, [WorkloadKey.of(settings.words[place], limits.words[at]) for place, at in pairs]
 
 
 #: Columns whose sum it is; what is only cached is no part of it.
@@ -265,7 +265,7 @@ class TrialColumns:
             return Texts(array("i", [0]) * rows, [value])
         if name in LIMITS:
             limits = table.texts["limits"]
-            return Texts(limits.codes, [getattr(one, LIMITS[name]) for one in limits.words])
+            return Texts(limits.codes, [getattr(limit, LIMITS[name]) for limit in limits.words])
         if name == "workload":
             codes, keys = workloads_of(table)
             return Texts(array("i", codes), [key.id for key in keys])
@@ -273,21 +273,22 @@ class TrialColumns:
             return self._workload_demands()
         if name == "doubts":
             doubts = table.texts["doubts"]
-            kinds = ["; ".join(dict.fromkeys(one.kind for one in own)) for own in doubts.words]
-            return Texts(array("i", [code + 1 for code in doubts.codes]), ["", *kinds])
+            kinds = (dict.fromkeys(doubt.kind for doubt in trial) for trial in doubts.words)
+            shown = ["", *map("; ".join, kinds)]
+            return Texts(array("i", [code + 1 for code in doubts.codes]), shown)
         if name == "page_cache":
             # The state in which it was found; else the one that was asked for.
             state, asked = table.texts["page_cache"], len(table.texts["page_cache"].words)
             both = zip(state.codes, self._settings.codes, strict=True)
             codes = [at if at != _NONE and state.words[at] else asked + of for at, of in both]
-            words = [*state.words, *(one.get("page_cache") for one in self._flat)]
+            words = [*state.words, *(settings.get("page_cache") for settings in self._flat)]
             return Texts(array("i", codes), words)
         if name in _SCALARS and name in table.texts:
             return table.texts[name]
         kept = _ROUND_TIMES.get(name, name)
         if kept in table.numbers:
             return table.numbers[kept]
-        return Texts(self._settings.codes, [one.get(name) for one in self._flat])
+        return Texts(self._settings.codes, [settings.get(name) for settings in self._flat])
 
     def _workload_demands(self) -> Texts:
         """Return the median demand of the trials that ran the same, whatever their limits."""
@@ -300,7 +301,7 @@ class TrialColumns:
         for code, demand in zip(codes, self._table.numbers.get("demand_bytes", ()), strict=False):
             if demand == demand:
                 known[code].append(demand)
-        return Texts(codes, [statistics.median(own) if own else None for own in known])
+        return Texts(codes, [statistics.median(sizes) if sizes else None for sizes in known])
 
 
 def trial_names(sweeps: Sequence[TrialColumns]) -> list[str]:

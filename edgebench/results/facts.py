@@ -127,7 +127,7 @@ def steady_relative(sweep: Sweep, rows: Sequence[int], walked: WalkedRows) -> Sp
     limited = bool(visits) and sweep.records[rows[0]].limits.memory_bytes is not None
     if limited and not is_one_walk(walked.of(visits)):
         return spread_of(map(statistics.median, visits.values()))
-    return spread_of(one for rounds in visits.values() for one in rounds)
+    return spread_of(ratio for rounds in visits.values() for ratio in rounds)
 
 
 def _steady_rounds(record: TrialRecord) -> list[float]:
@@ -245,7 +245,7 @@ def point_facts(sweep: Sweep) -> list[PointFacts]:
     ids = sweep.columns.words("point", range(len(sweep.records)))
     for row, point_id in enumerate(map(str, ids)):
         trials.setdefault(point_id, []).append(row)
-    planned = Counter(str(one.get("point_id")) for one in timed_in(sweep.resolved.get("plan")))
+    planned = Counter(str(trial.get("point_id")) for trial in timed_in(sweep.resolved.get("plan")))
     declared: dict[str, tuple[dict[str, Any], LimitSetting]] = {}
     listed = sweep.resolved.get("points")
     for point in listed if isinstance(listed, list) else []:
@@ -289,10 +289,10 @@ def _compared(point: PointFacts, twin: PointFacts) -> PointFacts:
             doubts = [*doubts, Doubt("limit_not_met", {"factor": shown})]
         ratios = dict.fromkeys(ratios, NOT_MET)
     slowdowns = {name: ratio.median for name, ratio in ratios.items()}
-    made = replace(point, slowdowns=slowdowns, ratios=ratios, doubts=doubts)
+    compared = replace(point, slowdowns=slowdowns, ratios=ratios, doubts=doubts)
     if point.demand_bytes is not None:
-        return made
-    return replace(made, **{name: getattr(twin, name) for name in DEMAND})
+        return compared
+    return replace(compared, **{name: getattr(twin, name) for name in DEMAND})
 
 
 def _point(
@@ -374,8 +374,7 @@ def _doubts(columns: ColumnTable, rows: Sequence[int]) -> list[Doubt]:
     if repeat and repeat.count(0) * 2 >= len(repeat):
         doubts.append(Doubt("unsteady_rounds"))
     trials = zip(columns.words("trial", rows), columns.words("doubts", rows), strict=True)
-    of_trials = [structs.replace(one, trial=trial) for trial, own in trials for one in own or ()]
-    return [*doubts, *of_trials]
+    return doubts + [structs.replace(d, trial=trial) for trial, own in trials for d in own or ()]
 
 
 @dataclass(frozen=True)
@@ -416,9 +415,9 @@ class WorkloadFacts:
     @property
     def needs_bytes(self) -> tuple[float, float] | None:
         """The least and the most that its trials without a limit needed; None: not known."""
-        found = next((p.need_bytes for p in self.points if p.need_bytes), None)
-        if found:
-            return found.low, found.high
+        need = next((p.need_bytes for p in self.points if p.need_bytes), None)
+        if need:
+            return need.low, need.high
         return None if self.demand_bytes is None else (self.demand_bytes, self.demand_bytes)
 
     @property
@@ -495,19 +494,19 @@ def sweep_facts(sweep: Sweep) -> SweepFacts:
     """Return the facts of a sweep, complete, running or interrupted."""
     points = point_facts(sweep)
     timed = [*sweep.records, *sweep.upward_records]
-    counted = [one for one in timed if one.round_counts or one.outcome in TOO_TIGHT]
+    counted = [trial for trial in timed if trial.round_counts or trial.outcome in TOO_TIGHT]
     curves: dict[WorkloadKey, MissCurve] = {}
-    if any(one.round_counts for one in counted):
+    if any(trial.round_counts for trial in counted):
         curves = {curve.workload: curve for curve in record_curves(counted)}
         for place, point in enumerate(points):
             # What its rounds read again, on the way that its curve is of.
             curve = curves.get(curve_workload(point.key))
             known = curve.known if curve else ()
-            read = (one.round_bytes for one in known if one.limit_bytes == point.limit_bytes)
+            read = (at.round_bytes for at in known if at.limit_bytes == point.limit_bytes)
             points[place] = replace(point, read_again_bytes=next(read, None))
     # A search plans only some of its points.
     planned = [point for point in points if point.planned or point.outcomes]
-    found = workload_facts(planned or points)
+    workloads = workload_facts(planned or points)
     try:
         asked = msgspec.convert(sweep.resolved.get("asked", {}), AskedPace)
     except msgspec.ValidationError:
@@ -515,8 +514,8 @@ def sweep_facts(sweep: Sweep) -> SweepFacts:
     return SweepFacts(
         tuple(points),
         tuple(
-            replace(one, miss_curve=curves.get(curve_workload(one.key)), asked=asked)
-            for one in found
+            replace(facts, miss_curve=curves.get(curve_workload(facts.key)), asked=asked)
+            for facts in workloads
         ),
     )
 

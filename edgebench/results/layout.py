@@ -162,11 +162,11 @@ def parse_objects(data: bytes) -> list[dict[str, Any]]:
     if is_plain(data):
         # All at once, which is faster; if one is damaged, line by line.
         with contextlib.suppress(msgspec.MsgspecError):
-            found = _DECODER.decode_lines(data)
-            if len(found) == data.count(b"\n") + (not data.endswith(b"\n")):
-                return [one for one in found if isinstance(one, dict)]
+            values = _DECODER.decode_lines(data)
+            if len(values) == data.count(b"\n") + (not data.endswith(b"\n")):
+                return [value for value in values if isinstance(value, dict)]
     parsed = (parse_line(line) for line in data.split(b"\n") if line)
-    return [one for one in parsed if one is not None]
+    return [value for value in parsed if value is not None]
 
 
 def is_being_written(path: Path) -> bool:
@@ -385,7 +385,7 @@ def _whole(file: BinaryIO, path: Path, warnings: list[str]) -> list[TrialRecord]
             if record is NO_JSON:
                 torn += [number] if line else []
                 continue
-            warnings += [_damage(one, NO_JSON) for one in torn]
+            warnings += [_damage(line_number, NO_JSON) for line_number in torn]
             torn = []
             if isinstance(record, str):
                 warnings.append(_damage(number, record))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Annotated
 
 from msgspec import Meta
@@ -112,27 +113,23 @@ def given_bracket(
         least_bytes: no smaller limit is given.
     """
     return _bracket(
-        tried, lambda one: one.limit_bytes >= least_bytes and one.is_fast(most_slowdown)
+        tried, lambda limit: limit.limit_bytes >= least_bytes and limit.is_fast(most_slowdown)
     )
 
 
 def viable_bracket(tried: Sequence[TriedLimit]) -> LimitBracket:
     """Bracket the least limit at which, and above which, all trials finished."""
-    return _bracket(tried, lambda one: one.ok)
+    return _bracket(tried, lambda limit: limit.ok)
 
 
 def _bracket(tried: Sequence[TriedLimit], is_good: Callable[[TriedLimit], bool]) -> LimitBracket:
     """Leave out kills at limits below which a multiple of a huge page finished."""
-    finished = {one.limit_bytes for one in tried if one.ok}
-    tried = [one for one in tried if one.huge_multiple not in finished]
-    bad = max((one for one in tried if not is_good(one)), key=_limit_bytes, default=None)
-    low = bad.limit_bytes if bad else 0.0
-    good = [one for one in tried if one.limit_bytes > low]
-    return LimitBracket(min(good, key=_limit_bytes, default=None), bad)
-
-
-def _limit_bytes(one: TriedLimit) -> float:
-    return one.limit_bytes
+    size = attrgetter("limit_bytes")
+    finished = {limit.limit_bytes for limit in tried if limit.ok}
+    tried = [limit for limit in tried if limit.huge_multiple not in finished]
+    bad = max((limit for limit in tried if not is_good(limit)), key=size, default=None)
+    good = [limit for limit in tried if bad is None or limit.limit_bytes > bad.limit_bytes]
+    return LimitBracket(min(good, key=size, default=None), bad)
 
 
 def is_limit_met(limits: LimitSetting, trials: int, hits: Iterable[float | None]) -> bool:
@@ -192,18 +189,17 @@ class Unmeasured:
 
 def unmeasured(records: Sequence[TrialRecord]) -> Unmeasured:
     """Return what trials of one program leave open, those with the same limits together."""
-    seen = [record for record in records if record.outside is not None]
-    reports = [record.outside for record in seen if record.outside is not None]
-    most = max(reports, key=lambda one: one.processes, default=OutsideReport())
-    left_bytes = max((one.left_bytes or 0 for one in reports), default=0)
-    judged = [record.growth for record in seen if record.growth is not None]
-    growing = [one for one in judged if one.grows]
+    watched = [record for record in records if record.outside is not None]
+    reports = [record.outside for record in watched if record.outside is not None]
+    most = max(reports, key=lambda report: report.processes, default=OutsideReport())
+    left_bytes = max((report.left_bytes or 0 for report in reports), default=0)
+    growths = [record.growth for record in watched if record.growth and record.growth.grows]
     return Unmeasured(
         processes=most.processes,
         names=tuple(most.names),
         left_bytes=left_bytes if left_bytes >= _LEAST_BYTES else 0,
-        is_idle=bool(seen) and all(map(_is_idle, seen)),
-        growth=max(growing, key=lambda one: one.bytes_per_s, default=None),
+        is_idle=bool(watched) and all(map(_is_idle, watched)),
+        growth=max(growths, key=lambda growth: growth.bytes_per_s, default=None),
     )
 
 

@@ -134,7 +134,7 @@ def rounds_of(record: TrialRecord) -> Rounds:
 
 def reads_of(numbers: Iterable[int], counts: Iterable[RoundCounts]) -> list[int | None]:
     """Return what each of these rounds read."""
-    read = {one.round: one.in_bytes for one in counts}
+    read = {count.round: count.in_bytes for count in counts}
     return [read.get(number) for number in numbers]
 
 
@@ -174,8 +174,8 @@ def trial_times(record: TrialRecord, rounds: Rounds | None = None) -> dict[str, 
     stages = (rounds or rounds_of(record)).stages
     wanted = STEADY if STEADY in stages.values() else START
     # What is of no round, as the import, counts as well.
-    own = [phase for phase in record.phases if stages.get(phase.round, wanted) == wanted]
-    known = {name: statistics.median(each_s) for name, each_s in pass_seconds(own).items()}
+    phases = [phase for phase in record.phases if stages.get(phase.round, wanted) == wanted]
+    known = {name: statistics.median(each_s) for name, each_s in pass_seconds(phases).items()}
     for phase in record.phases:
         if phase.phase == "round" and stages.get(phase.round) == START:
             known[START] = phase.wall_s

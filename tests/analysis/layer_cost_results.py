@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from edgebench.results.folder import ResultsFolder
 from edgebench.results.results import load
 from edgebench.spans import events_to_phases
 from tests.made_records import MIB, NETWORK, EventLog, record
+from tests.results.results_making import packed_events
 
 #: name, type, parameter bytes.
 LAYERS = (("conv", "Conv2d", 4 * MIB), ("fc", "Linear", 100 * MIB), ("act", "ReLU", 0))
@@ -86,8 +86,7 @@ def _table() -> dict[str, Any]:
 def _write(folder: ResultsFolder, trial: str, made: Made, networks: Sequence[str]) -> None:
     events = trial_events(made, networks)
     limit = None if made.label == "max" else int(made.label.removesuffix("M")) * MIB
-    lines = "".join(json.dumps(event) + "\n" for event in events)
-    folder.events_path(trial).write_bytes(gzip.compress(lines.encode(), 1))
+    folder.events_path(trial).write_bytes(packed_events(events))
     settings = {**NETWORK, "networks": list(networks), **made.settings}
     phases = events_to_phases(events)
     walk = None
@@ -133,8 +132,7 @@ def trial_events(made: Made, networks: Sequence[str] = ("duo",)) -> list[dict[st
 
 
 def write_events(path: Path, trial: str, events: Sequence[Mapping[str, Any]]) -> None:
-    text = "".join(json.dumps(event) + "\n" for event in events)
-    (path / "events" / f"{trial}.jsonl.gz").write_bytes(gzip.compress(text.encode(), 1))
+    (path / "events" / f"{trial}.jsonl.gz").write_bytes(packed_events(events))
     phases = events_to_phases([dict(event) for event in events])
     lines = (path / "trials.jsonl").read_text().splitlines()
     for number, made in enumerate(TrialRecord.from_json(json.loads(line)) for line in lines):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -88,10 +88,14 @@ def loading(
     return record(memory_bytes and memory_bytes / MIB, **(values | changes))
 
 
+def packed_events(events: Iterable[Mapping[str, Any]]) -> bytes:
+    lines = "".join(json.dumps(event) + "\n" for event in events)
+    return gzip.compress(lines.encode(), 1)
+
+
 def write_files(folder: ResultsFolder, made: TrialRecord) -> None:
     events = inference_events() if made.outcome == "ok" else killed_events()
-    lines = "".join(json.dumps(event) + "\n" for event in events)
-    folder.events_path(made.trial).write_bytes(gzip.compress(lines.encode(), 1))
+    folder.events_path(made.trial).write_bytes(packed_events(events))
     folder.log_path(made.trial).write_text("hello\n")
     folder.samples_path(made.trial).write_bytes(samples_npz())
 

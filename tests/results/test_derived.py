@@ -3,50 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from made_sweep import Shape, make
 
-from edgebench.results.derived import keep_advice, kept_advice
+from edgebench.results.derived import KeptAdvice, KeptWinner, TriedRemedy, keep_advice, kept_advice
 from edgebench.serve.helper_process import sweep_answer
 
 TYPED = "export MALLOC_MMAP_THRESHOLD_=131072"
-TRIED = {
-    "name": "mmap-threshold",
-    "title": "gives blocks back",
-    "end": "ok",
-    "ratio": 0.3,
-    "low": 0.25,
-    "high": 0.36,
-    "finished": 2,
-    "trials": 3,
-    "seconds": 0.2,
-    "changes": "",
-}
-LOST = {**TRIED, "name": "one-thread", "end": "oom-killed", "low": None, "high": None}
-ANSWER: dict[str, Any] = {
-    "name": "resnet18",
-    "limit_bytes": 250 << 20,
-    "plain_end": "ok",
-    "plain_s": 0.72,
-    "slowdown": 3.6,
-    "pressed": True,
-    "trials": 31,
-    "total_s": 95.0,
-    "tried": [TRIED, LOST],
-    "best": {
-        "name": "mmap-threshold",
-        "typed": [TYPED],
-        "finished": 5,
-        "trials": 5,
-        "ratio": 0.28,
-        "confirmed": True,
-        "more": 1,
-    },
-    "folder": "x",
-}
+
+
+TRIED = TriedRemedy("mmap-threshold", "gives blocks back", "ok", 0.3, 0.25, 0.36, 2, 3, 0.2)
+LOST = TriedRemedy("one-thread", "computes in one thread", "oom-killed", 0.3, None, None, 2, 3, 0.2)
+WINNER = KeptWinner("mmap-threshold", (TYPED,), 5, 5, 0.28, True)
+KEPT = KeptAdvice("resnet18", 250 << 20, "ok", 0.72, 3.6, True, 31, 95.0, (TRIED, LOST), WINNER)
+#: As ``advise`` prints it, with more than is kept.
+ANSWER: dict[str, Any] = {**asdict(KEPT), "folder": "x", "best": {**asdict(WINNER), "more": 1}}
 
 
 @pytest.fixture
