@@ -183,6 +183,13 @@ DAEMONS = {"proc/9/comm": "earlyoom\n", "proc/12/comm": "systemd-oomd\n"}
 UNPLUGS = "sys/bus/virtio/drivers/virtio_mem/virtio5/features"
 
 
+CLUSTER = {"proc/sys/vm/page-cluster": "3"}
+
+
+def balloon(pages: int) -> dict[str, str]:
+    return {BALLOON: "0", "proc/vmstat": f"balloon_inflate {pages}\n"}
+
+
 def zswap(enabled: str) -> dict[str, str]:
     values = {**ZSWAP, "enabled": enabled}
     return {f"sys/module/zswap/parameters/{name}": value for name, value in values.items()}
@@ -219,16 +226,8 @@ def lru_gen(enabled: str, ttl_ms: str) -> dict[str, str]:
         (damon_check, {**DAMON, f"{KDAMONDS}/0/state": "off\n"}, "ok", ""),
         (zswap_check, zswap("Y"), "warn", ""),
         (zswap_check, zswap("N"), "ok", ""),
-        (
-            swappiness_check,
-            {"proc/sys/vm/swappiness": "0", "proc/sys/vm/page-cluster": "3"},
-            *("warn", ""),
-        ),
-        (
-            swappiness_check,
-            {"proc/sys/vm/swappiness": "60", "proc/sys/vm/page-cluster": "3"},
-            *("ok", "up to 8 pages"),
-        ),
+        (swappiness_check, CLUSTER | {"proc/sys/vm/swappiness": "0"}, "warn", ""),
+        (swappiness_check, CLUSTER | {"proc/sys/vm/swappiness": "60"}, "ok", "up to 8 pages"),
         # Where it is on and protects by time.
         (lru_gen_check, lru_gen("0x0007", "1000"), "warn", ""),
         (lru_gen_check, lru_gen("0x0007", "0"), "ok", ""),
@@ -236,17 +235,9 @@ def lru_gen(enabled: str, ttl_ms: str) -> dict[str, str]:
         (memory_daemons_check, {"proc/1/comm": "init\n"}, "ok", ""),
         (memory_daemons_check, DAEMONS, "warn", "sudo systemctl stop earlyoom systemd-oomd"),
         (ballooning_check, {}, "absent", ""),
-        (ballooning_check, {BALLOON: "0", "proc/vmstat": "balloon_inflate 0\n"}, "ok", ""),
-        (
-            ballooning_check,
-            {BALLOON: "0", "proc/vmstat": "balloon_inflate 512\n"},
-            *("warn", "2.0 MiB taken"),
-        ),
-        (
-            ballooning_check,
-            {BALLOON: "0", "proc/vmstat": "balloon_inflate 0\n", UNPLUGS: "0"},
-            *("warn", "on its host"),
-        ),
+        (ballooning_check, balloon(0), "ok", ""),
+        (ballooning_check, balloon(512), "warn", "2.0 MiB taken"),
+        (ballooning_check, balloon(0) | {UNPLUGS: "0"}, "warn", "on its host"),
     ],
 )
 def test_what_disturbs_trials_is_a_warning(
@@ -264,13 +255,8 @@ def test_what_disturbs_trials_is_a_warning(
         ("damon", DAMON | PAGEOUT, {"running": ["kdamond.0"], "actions": ["pageout"]}),
         ("damon", {"proc/1/comm": "init\n"}, None),
         ("lru_gen", lru_gen("0x0007", "1000"), {"enabled": True, "min_ttl_ms": 1000}),
-        ("lru_gen", lru_gen("0x0000", "7"), {"enabled": False, "min_ttl_ms": 7}),
         ("memory_daemons", {"proc/1/comm": "init\n"}, []),
-        (
-            "ballooning",
-            {BALLOON: "0", "proc/vmstat": "balloon_inflate 0\n"},
-            {"drivers": ["virtio_balloon"], "inflated_pages": 0},
-        ),
+        ("ballooning", balloon(7), {"drivers": ["virtio_balloon"], "inflated_pages": 7}),
     ],
 )
 def test_what_disturbs_trials_is_recorded(

@@ -13,20 +13,30 @@ from made_records import MIB, counts, record, rounds
 from scenario.planner_worlds import points_of
 
 from edgebench.cgroups.interface import HotFiles, Limits
+from edgebench.cgroups.process_files import TouchedPages
 from edgebench.need import KneeBracket
-from edgebench.records import Doubt, FilesReport, PhaseSum, TrialRecord, WalkReport, WorkingSet
+from edgebench.records import (
+    Doubt,
+    FilesReport,
+    PhaseSum,
+    TrialRecord,
+    WalkReport,
+    WorkingSet,
+)
 from edgebench.results.layout import parse_objects
+from edgebench.results.results import load
 from edgebench.run.search.search import (
     median_pace,
     pace_of_program,
     pace_of_rounds,
 )
+from edgebench.run.sweep.sweep import SweepOptions, run_sweep
 from edgebench.run.trial.command import asked_limits
 from edgebench.run.trial.controllers import LimitAtBase, group_swap
 from edgebench.run.trial.outcome import SystemSwap
 from edgebench.run.trial.process import NO_NUMBER, OutputRate
 from edgebench.run.trial.record import RecordedRounds, trial_throughput
-from edgebench.run.walk.control import WalkStep, walk_records
+from edgebench.run.walk.control import MOST_ROUNDS, WalkStep, walk_records, working_set
 from edgebench.run.walk.walk import (
     Visit,
     Visited,
@@ -35,6 +45,9 @@ from edgebench.run.walk.walk import (
     points_after_kill,
     visited,
 )
+from edgebench.scenario.scenario import scenario_of
+from edgebench.spans import finished_spans
+from tests.quiet import Quiet
 
 SECOND = 10**9
 #: Unlimited, and at 60, 30 and 20 % of 400 MiB: 240, 120 and 80 MiB.
@@ -173,8 +186,8 @@ def test_a_knee_that_is_less_well_known_than_asked_is_told(
 def test_swap_that_still_moves_ends_no_visit(
     limit_mib: int, swapped_kib: tuple[int, ...], reads_mib: tuple[int, ...], enough: bool
 ) -> None:
-    visit = step(limit_mib, 0, 0, *(2.0**n for n in range(len(reads_mib))))
-    visit.counts, visit.swapped = counts(*reads_mib), [size << 10 for size in swapped_kib]
+    visit = reading(*reads_mib, limit_mib=limit_mib)
+    visit.swapped = [size << 10 for size in swapped_kib]
     assert visit.enough is enough
 
 
@@ -358,3 +371,107 @@ def test_tokens_are_of_all_texts_of_a_batch() -> None:
     assert trial_throughput(settings, None, [*decoded, PhaseSum(0, "m", "load", 1.0)]) == 8.0
     assert trial_throughput({**settings, "new_tokens": None}, None, decoded) is None
     assert trial_throughput({"throughput": True}, 4.0, decoded) == 4.0
+
+
+def test_rounds_that_repeat_are_enough_at_once() -> None:
+    """Four: the first pays for the change of limit, and three are the least that can repeat."""
+    assert not step(None, 0, 0, 5.0, 1.0, 1.0).enough
+    assert step(None, 0, 0, 5.0, 1.0, 1.0, 1.02).enough
+
+
+def test_two_rounds_that_read_the_same_are_enough_at_a_limit() -> None:
+    """Within one per cent, whatever their seconds; the first round, which pays, is not one."""
+    assert not reading(9, 200).enough
+    assert reading(9, 200, 201).enough
+    assert not reading(9, 200, 230).enough
+    assert reading(9, 200, 230, 231).enough
+    assert not reading(0, 0).enough
+    assert reading(0, 0, 0).enough
+
+
+def reading(*reads_mib: int | None, limit_mib: int = 100) -> WalkStep:
+    """A step whose rounds read so much, each slower than the last."""
+    visit = step(limit_mib, 0, 0, *(2.0**number for number in range(len(reads_mib))))
+    visit.counts = counts(*reads_mib)
+    return visit
+
+
+def test_rounds_that_never_repeat_come_to_an_end() -> None:
+    """Each twice the last: the walk goes on after so many, and all but the first count."""
+    doubling = [0.01 * 2**n for n in range(MOST_ROUNDS)]
+    assert not step(None, 0, 0, *doubling[:-1]).enough
+    visit = step(None, 0, 0, *doubling)
+    assert visit.enough
+    assert visited(visit.phases, []).seconds == doubling[MOST_ROUNDS // 2]
+
+
+@pytest.mark.own_cgroup
+@pytest.mark.torch
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("values", "packed_bytes", "ends"),
+    [(4900, 1 << 20, False), (600, 1 << 20, True), (3000, 0, True)],
+)
+def test_a_walk_with_more_events_than_are_kept_comes_to_its_end(
+    values: int, packed_bytes: int, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a limit that it has left make room, up to a bound; then too many end it."""
+    # As many events at each limit, however long its rounds take.
+    monkeypatch.setattr(WalkStep, "enough", property(lambda step: len(step.round_s) >= 4))
+    monkeypatch.setattr("edgebench.run.walk.control._MOST_PACKED_BYTES", packed_bytes)
+    monkeypatch.setattr("edgebench.run.trial.process._MOST_EVENT_VALUES", values)
+    shares = [f"{share}%" for share in range(130, 180, 10)]
+    tables = {
+        "schema": 1,
+        "name": "small",
+        "repeats": 1,
+        "timeout": "5m",
+        "workload": {"kind": "training", "network": "mlp", "width": 16, "steps": 2},
+        "limits": {"memory": ["max", *shares], "swap": "none", "plan": "walk", "starts": ["max"]},
+    }
+    options = SweepOptions(tmp_path, "test")
+    (sweep,) = load(run_sweep(scenario_of(tables), options, Quiet()).folder).sweeps
+    steps = [one for one in sweep.records if one.walk]
+    assert {one.outcome for one in steps} == {"ok"}
+    kinds = {doubt.kind for one in steps for doubt in one.doubts}
+    assert kinds & {"walk_events", "events_dropped"} == (
+        {"walk_events", "events_dropped"} if ends else set()
+    )
+    seen = {one.limits.label for one in steps}
+    assert "max" in seen
+    assert (seen != {"max", *shares}) is ends
+    for one in steps:
+        rounds = [span for span in finished_spans(sweep.events(one.trial)) if span.phase == "round"]
+        assert ends or len(rounds) == len(one.round_counts)
+
+
+@pytest.mark.parametrize(
+    ("charged", "peaks", "maps_weights", "found"),
+    [
+        # 60 MiB of files, 55 of them mapped, of which 50 were touched: idle pages are left out.
+        ((60, 55, 2), [(90, 120), (100, 110)], False, (30, 50, 2, 20, 5)),
+        # More was touched than is charged: the libraries were read before, by others.
+        ((10, 8, 0), [(100, 90)], False, (30, 8, 0, 0, 2)),
+        # 8 MiB are still mapped, the libraries'; 90 more are charged: weights, unmapped again.
+        ((98, 8, 0), [(100, 100)], True, (30, 98, 0, 0, 0)),
+        # Without spans nothing is known.
+        ((0, 0, 0), [], False, None),
+    ],
+)
+def test_the_working_set_is_what_a_round_touched_and_what_passed(
+    charged: tuple[int, ...],
+    peaks: list[tuple[int, int]],
+    maps_weights: bool,
+    found: tuple[int, ...] | None,
+):
+    """In MiB: charged files, mapped files and kernel; after and at the peak of each span."""
+    sizes = dict(zip(("file", "mapped", "kernel"), (size * MIB for size in charged), strict=True))
+    events = [
+        {**event, "usage_bytes": after * MIB}
+        for number, (after, peak) in enumerate(peaks)
+        for event in span(number, number, 0.5, peak)
+    ]
+    touched = TouchedPages(30 * MIB, 50 * MIB)
+    seen = working_set(touched, sizes, events, maps_weights)
+    assert seen == (found and WorkingSet(*(size * MIB for size in found)))
+    assert seen is None or seen.total_bytes == sum(found or ()) * MIB - seen.cached_bytes

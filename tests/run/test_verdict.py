@@ -70,10 +70,7 @@ def test_each_end_has_its_outcome(end: ProcessEnd, kills: int | None, expected: 
     [
         ({"phase": "init"}, "init"),
         ({"phase": "load", "network": "lenet"}, "load of lenet"),
-        (
-            {"phase": "load", "network": "lenet", "layer": 0, "name": "c"},
-            "load of lenet's layer 0 (c)",
-        ),
+        ({"phase": "load", "network": "n", "layer": 0, "name": "c"}, "load of n's layer 0 (c)"),
         ({"phase": "round", "layer": 3}, "round"),
     ],
 )
@@ -151,6 +148,5 @@ def test_a_full_accelerator_is_an_outcome_of_its_own() -> None:
 )
 def test_the_line_with_the_error_is_the_reason(printed: str, signal: int | None, reason: str):
     """Not the last line, which is a frame of a stack or a good-bye."""
-    code = -signal if signal else 1
-    ended = ProcessEnd(code, timed_out=False, started_ns=0, wall_s=1.0)
-    assert judge_end(ended, Counters(oom_kills=0), [], printed).reason == reason
+    end = ended(-signal if signal else 1)
+    assert judge_end(end, Counters(oom_kills=0), [], printed).reason == reason
