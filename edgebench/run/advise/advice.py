@@ -14,7 +14,6 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from edgebench.distributions import fisher_tail
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.installation import need
 from edgebench.processes import given_environment
@@ -25,8 +24,8 @@ from edgebench.results.limit_to_give import Unmeasured, unmeasured
 from edgebench.results.sweep_reader import read_sweep
 from edgebench.run.advise.planner import (
     CONFIRMING,
+    MEASURED,
     PLAIN,
-    WORTH,
     AdvicePlanner,
     Candidate,
     paired_ratio,
@@ -46,9 +45,8 @@ from edgebench.scenario.points import Point, libraries, points
 from edgebench.scenario.scenario import Scenario, load_scenario
 from edgebench.text import parse_share, parse_size
 
-#: Confidence of intervals of each remedy, and of the winner's.
-_TRIED, _MEASURED = 0.9, 0.95
-_LUCK = 0.1
+#: Confidence of the interval of each remedy.
+_TRIED = 0.9
 
 
 @dataclass(frozen=True)
@@ -349,22 +347,12 @@ def _best(
         for candidate in candidates
         if candidate.remedy and planner.records(candidate.name, *stage)
     }
-    others = [record.outcome == "ok" for record in planner.records(PLAIN, *stage).values()]
-
-    def is_confirmed(name: str) -> bool:
-        trials = len(planner.records(name, *stage))
-        ratio = paired_ratio(planner.logs(name, *stage), _MEASURED)
-        is_faster = ratio and ratio.ratio <= WORTH and ratio.high is not None and ratio.high < 1
-        # More than luck beside plain trials that finished or not: Fisher's exact test, one-sided.
-        fits_more = fisher_tail(trials, trials, sum(others), len(others)) < _LUCK
-        return planner.end_of(name, *stage) == "ok" and bool(is_faster or fits_more)
-
-    confirmed = [name for name in measured if is_confirmed(name)]
+    confirmed = [name for name in measured if planner.is_confirmed(name)]
     name = planner.easiest(confirmed or list(measured)) or next(iter(measured), None)
     if name is None:
         return None
     candidate, records = measured[name], planner.records(name, *stage)
-    ratio = paired_ratio(planner.logs(name, *stage), _MEASURED)
+    ratio = paired_ratio(planner.logs(name, *stage), MEASURED)
     return BestRemedy(
         name=name,
         title=candidate.remedy.title if candidate.remedy else "",

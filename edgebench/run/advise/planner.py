@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
-from edgebench.distributions import t_quantile
+from edgebench.distributions import fisher_tail, t_quantile
 from edgebench.records import TrialRecord
 from edgebench.remedies import Remedy, RemedySetting
 from edgebench.run.search.search import Pace, median_pace, whole_s
@@ -33,6 +33,8 @@ _FIRST, _SCREENED, _CONFIRMED = 2, 3, 5
 PRESSURE, _CLEAR = 1.1, 3.0
 #: A remedy must take at most this part of the plain time to be worth setting.
 WORTH = 0.95
+#: Confidence of the winner's interval; the chance at which a difference may still be luck.
+MEASURED, _LUCK = 0.95, 0.1
 #: Remedies whose times differ by less are alike: the one that is easiest to set wins.
 _ALIKE = 1.05
 #: A trial is stopped after so many times the plain one's time, or so many times the fastest
@@ -256,6 +258,17 @@ class AdvicePlanner:
         return next(
             (name for name in self._candidates if name in score and score[name] <= most), None
         )
+
+    def is_confirmed(self, name: str) -> bool:
+        """Return whether a remedy helps in the fresh trials, too."""
+        stage = CONFIRMING, CONFIRMING + 100
+        others = [record.outcome == "ok" for record in self.records(PLAIN, *stage).values()]
+        trials = len(self.records(name, *stage))
+        ratio = paired_ratio(self.logs(name, *stage), MEASURED)
+        is_faster = ratio and ratio.ratio <= WORTH and ratio.high is not None and ratio.high < 1
+        # More than luck beside plain trials that finished or not: Fisher's exact test, one-sided.
+        fits_more = fisher_tail(trials, trials, sum(others), len(others)) < _LUCK
+        return self.end_of(name, *stage) == "ok" and bool(is_faster or fits_more)
 
     def _stop_s(self, name: str, block: int) -> float | None:
         """Return when a remedy's trial is stopped, since it has lost; None: it is not.

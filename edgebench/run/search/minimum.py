@@ -89,22 +89,6 @@ def check_unlimited(
     raise WorkloadError(what, where=where, remedy=remedy)
 
 
-def check_throughput(name: str, unlimited: Sequence[TrialRecord], wanted: float | None) -> None:
-    """Check that a throughput which is asked for can be told.
-
-    Raises:
-        WorkloadError: the program's output doesn't tell it.
-    """
-    if wanted is None or any(record.throughput_per_s for record in unlimited):
-        return
-    why = next((r.missing.get("throughput_per_s") for r in unlimited), None) or NO_LINE
-    remedy = "name the number in its output: --throughput-pattern"
-    raise WorkloadError(
-        f"the throughput of {name} is not known: {why}",
-        remedy=UNBUFFERED if why == NO_LINE else remedy,
-    )
-
-
 #: Keys of a search that are no scenario's: of both kinds of workload, and of programs alone.
 _KEYS = ("slowdown", "confirm", "killed", "within", "timeout")
 _OF_PROGRAMS = ("throughput", "budget")
@@ -310,14 +294,22 @@ def read_minimum(search: Search, folder: Path) -> Minimum:
 
     Raises:
         ResultsError: the folder can't be read.
-        WorkloadError: an unlimited trial failed, or there is none that tells a need.
+        WorkloadError: an unlimited trial failed, or none tells a need or the throughput.
     """
     keep_asked_pace(folder, search.rules.asked)
     sweep, planner = read_sweep(folder), search.planner
     records = {record.trial: record for record in sweep.records}
     unlimited = [r for r in sweep.records if r.limits.label == "max"]
     check_unlimited(sweep, search.name, unlimited)
-    check_throughput(search.name, unlimited, search.rules.throughput)
+    is_told = any(record.throughput_per_s for record in unlimited)
+    if search.rules.throughput is not None and not is_told:
+        why = next((r.missing.get("throughput_per_s") for r in unlimited), None) or NO_LINE
+        raise WorkloadError(
+            f"the throughput of {search.name} is not known: {why}",
+            remedy=UNBUFFERED
+            if why == NO_LINE
+            else "name the number in its output: --throughput-pattern",
+        )
     if not needs_of(unlimited):
         what = f"how much memory {search.name} needs is not known"
         raise WorkloadError(what, where=str(sweep.path), remedy="edgebench doctor")
