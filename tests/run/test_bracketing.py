@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import replace as changed
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from scenario.planner_worlds import DEMAND, World, hinge
 
 from edgebench.records import KillReport, TrialRecord
 from edgebench.results.limit_to_give import (
@@ -29,10 +28,6 @@ from edgebench.run.search.search import (
 )
 from edgebench.scenario.points import PlannedTrial, Point, points
 from edgebench.text import MIB
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "scenario"))
-
-from planner_worlds import DEMAND, World, hinge
 
 #: As a search of a network has them: what is compared is made twice without a limit.
 RULES = SearchRules(pace_of_rounds, unlimited=2)

@@ -2,54 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
+from scenario.planner_worlds import World
 
 from edgebench.errors import UsageError
 from edgebench.records import TrialRecord
 from edgebench.results.limit_to_give import given_bracket, viable_bracket
-from edgebench.run.search.minimum import Search, search_of
-from edgebench.run.search.search import PRECISION, needs_of
+from edgebench.run.search.minimum import search_of
+from edgebench.run.search.search import PRECISION, LimitSearch, needs_of
 from edgebench.scenario.points import PlannedTrial, points
 from edgebench.text import MIB
 
-#: Limit in MiB (None: unlimited) and number of the trial → seconds; None: killed.
-World = Callable[[float | None, int], float | None]
+
+@dataclass
+class Program(World):
+    """Limit in MiB (None: unlimited) and number of the trial → seconds; None: killed."""
+
+    seconds: Callable[[float | None, int], float | None] = lambda mib, number: None
+    demands: Sequence[int] = ()
+
+    def make(self, planned: PlannedTrial) -> TrialRecord:
+        record, number = super().make(planned), int(planned.trial) - 1
+        limit = record.limit_bytes
+        seconds = self.seconds(None if limit is None else limit / MIB, number)
+        late = seconds is not None and planned.timeout_s is not None and seconds > planned.timeout_s
+        need = self.demands[min(number, len(self.demands) - 1)] * MIB
+        return replace(
+            record,
+            outcome="oom-killed" if seconds is None else "timeout" if late else "ok",
+            wall_s=planned.timeout_s if late else seconds or 0.5,
+            harness_s=0.2,
+            demand_bytes=need if limit is None else None,
+            phases=[],
+        )
 
 
-def explore(
-    asked: Search, world: World, demands: list[int]
-) -> tuple[list[PlannedTrial], dict[str, TrialRecord]]:
-    by_id = {point.id: point for point in points(asked.scenario)}
-    planner = asked.planner
-    planned, records = planner.first(), dict[str, TrialRecord]()
-    while True:
-        for one in planned[len(records) :]:
-            point = by_id[one.point_id]
-            limit = point.limits.memory_bytes
-            seconds = world(None if limit is None else limit / MIB, len(records))
-            late = seconds is not None and one.timeout_s is not None and seconds > one.timeout_s
-            outcome = "oom-killed" if seconds is None else "timeout" if late else "ok"
-            need = demands[min(len(records), len(demands) - 1)] * MIB
-            records[one.trial] = TrialRecord(
-                *(one.trial, point.id, one.block, one.repeat, point.settings, point.limits),
-                outcome=outcome,
-                started_utc="",
-                wall_s=one.timeout_s if late else seconds or 0.5,
-                harness_s=0.2,
-                demand_bytes=need if limit is None else None,
-            )
-        further = planner.further(planned, records)
-        if not further:
-            return planned, records
-        planned = planned + further
-
-
-def search(world: World, demands: list[int], **given: Any):
+def search(
+    seconds: Callable[[float | None, int], float | None], demands: list[int], **given: Any
+) -> tuple[LimitSearch, list[PlannedTrial], dict[str, TrialRecord]]:
     asked = search_of(("true",), {"confirm": 3, "killed": True, **given})
-    return asked.planner, *explore(asked, world, demands)
+    world = Program(points(asked.scenario), lambda _: 1.0, seconds=seconds, demands=demands)
+    planner = asked.planner
+    return planner, world.explore(planner), world.records
 
 
 def spent(records: dict[str, TrialRecord]) -> float:
