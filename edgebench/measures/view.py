@@ -25,7 +25,7 @@ class Descriptors(TypedDict):
     for reading and writing in a walk, whose rounds the harness starts one by one. ``records`` is
     memory of the harness that holds what is not written yet
     (:mod:`edgebench.workloads.events`). ``swap_io`` reads what is moved to swap and back, in
-    the form that ``swap_kind`` names (:mod:`edgebench.workloads.recorder`).
+    the form that ``swap_kind`` names (the same module).
     """
 
     events: int

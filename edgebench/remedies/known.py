@@ -26,7 +26,7 @@ from edgebench.remedies import (
     with_keys,
 )
 from edgebench.workloads.engines.engine import TORCH, engine_of
-from edgebench.workloads.memory_settings import FROZEN
+from edgebench.workloads.recorder import FROZEN
 from edgebench.workloads.training.names import LAST, WHOLE
 
 _PRELOAD, _JEMALLOC_CONF, _OPENMP_THREADS = "LD_PRELOAD", "MALLOC_CONF", "OMP_NUM_THREADS"

@@ -16,7 +16,7 @@ from msgspec import structs
 from edgebench.boards import emulation_words, storage_words
 from edgebench.records import LIMIT_WORDS, WRITTEN, LimitSetting, is_number
 from edgebench.text import AS_IS, format_size
-from edgebench.workloads.memory_settings import DEFAULT
+from edgebench.workloads.recorder import DEFAULT
 
 #: Kinds of workload with the setting ``gc``.
 _COLLECTED = ("inference", "training", "convolution", "scan", "hot-base")

@@ -51,7 +51,7 @@ from edgebench.slowdown.calibration import (
     save_calibration,
 )
 from edgebench.text import AS_IS, MIB, format_size
-from edgebench.workloads.memory_settings import FROZEN
+from edgebench.workloads.recorder import FROZEN
 
 #: A calibration is of this many blocks, or of as many as fit into this time, but two.
 REPEATS, TIME_S, _LEAST = 3, 20.0, 2

@@ -40,7 +40,7 @@ from edgebench.layers.references import (
 from edgebench.safe_files import real_path
 from edgebench.scenario.flags import TYPED
 from edgebench.text import did_you_mean, parse_duration, parse_share, parse_size
-from edgebench.workloads.memory_settings import COLLECTORS, FROZEN
+from edgebench.workloads.recorder import COLLECTORS, FROZEN
 from edgebench.workloads.training.names import DATA_SETS, SCRATCH, checked_part
 
 KINDS = ("inference", "command", "convolution", "training")

@@ -27,8 +27,7 @@ has ended (:class:`RecordBuffer`), all others at once.
 
 ``{"event": "counts", "t_ns": …, "round": 3, "in_bytes": …, "swap_in_bytes": …, "out_bytes": …,
 "major_faults": …}``
-    What a whole round read and wrote (:mod:`edgebench.workloads.recorder`), read outside its
-    time.
+    What a whole round read and wrote (:class:`RoundCounters`), read outside its time.
 
 ``{"event": "limit", "t_ns": …, "limit_bytes": …, "direction": "down"}``
     In a walk: the harness has moved the memory limit, and what follows ran at it. Null bytes: there
@@ -53,6 +52,8 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
+import re
 import resource
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -311,3 +312,60 @@ def _names(phase: str, network: str | None, name: str | None) -> bytes:
 
 def _known(value: int) -> int | None:
     return None if value < 0 else value
+
+
+_OWN = "/proc/self/io"
+#: Of ``/sys/block/NAME/stat`` (Documentation/block/stat.rst): sectors read and written.
+_READ, _WRITTEN, _SECTOR = 2, 6, 512
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_MOST = 1 << 14
+_READ_BYTES = re.compile(rb"^read_bytes: (\d+)", re.MULTILINE)
+_SWAPPED = re.compile(rb"^pswpin (\d+)\npswpout (\d+)", re.MULTILINE)
+
+
+class RoundCount(NamedTuple):
+    """Bytes so far: read in all, of it from swap, written to swap; None: unknown."""
+
+    in_bytes: int | None
+    swap_in_bytes: int | None
+    out_bytes: int | None
+
+    def since(self, before: RoundCount) -> RoundCount:
+        """Subtract an earlier reading."""
+        pairs = zip(self, before, strict=True)
+        return RoundCount(*(None if a is None or b is None else a - b for a, b in pairs))
+
+
+class RoundCounters:
+    """Reads at the borders of rounds what was read and written so far.
+
+    Nothing here makes the kernel flush the statistics by which it reclaims, as ``memory.stat``
+    does. ``/proc/self/io`` counts in ``read_bytes`` what the process had read from any block
+    device, swap and zram among them (Documentation/filesystems/proc.rst; ``submit_bio`` in
+    block/blk-core.c). A page that was in memory, or in the swap cache, is not counted. A reading
+    takes some microseconds and no memory that lasts.
+
+    Args:
+        descriptors: what the harness opened.
+    """
+
+    def __init__(self, descriptors: Descriptors) -> None:
+        self._swap_fd, self._swap_kind = descriptors["swap_io"], descriptors["swap_kind"]
+        try:
+            self._own_fd: int | None = os.open(_OWN, os.O_RDONLY)
+        except OSError:
+            # A kernel without CONFIG_TASK_IO_ACCOUNTING.
+            self._own_fd = None
+
+    def read(self) -> RoundCount:
+        """Read them as they stand now."""
+        process_io = os.pread(self._own_fd, _MOST, 0) if self._own_fd is not None else b""
+        in_bytes = int(read[1]) if (read := _READ_BYTES.search(process_io)) else None
+        swap_in, swap_out = None, None
+        text = os.pread(self._swap_fd, _MOST, 0) if self._swap_fd is not None else b""
+        if text and self._swap_kind == ONLY_SWAP:
+            words = text.split()
+            swap_in, swap_out = (int(words[n]) * _SECTOR for n in (_READ, _WRITTEN))
+        elif self._swap_kind == VMSTAT and (pages := _SWAPPED.search(text)):
+            swap_in, swap_out = int(pages[1]) * _PAGE, int(pages[2]) * _PAGE
+        return RoundCount(in_bytes, swap_in, swap_out)

@@ -8,8 +8,7 @@ from typing import Any
 from edgebench.errors import WorkloadError
 from edgebench.layers.disk import evict, weights_in
 from edgebench.workloads.engines.engine import engine_of
-from edgebench.workloads.memory_settings import collected_rounds
-from edgebench.workloads.recorder import Recorder
+from edgebench.workloads.recorder import Recorder, collected_rounds
 
 
 def run_import(settings: dict[str, Any], recorder: Recorder) -> None:

@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any
 from edgebench.layers.disk import evict
 from edgebench.workloads.engines.torch import import_torch
 from edgebench.workloads.events import READY
-from edgebench.workloads.memory_settings import collected_rounds
-from edgebench.workloads.recorder import Recorder
+from edgebench.workloads.recorder import Recorder, collected_rounds
 
 if TYPE_CHECKING:
     from torch import nn

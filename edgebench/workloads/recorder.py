@@ -1,27 +1,35 @@
-"""What a workload tells the harness: spans, notes, and what a strategy's view wants to know."""
+"""The worker's own process: what it tells the harness, and how it keeps memory.
+
+It tells spans, notes, and what a strategy's view wants to know.
+
+A full garbage collection walks over every object of the heap, which takes longer where parts of it
+are swapped out, and it comes wherever the allocations before it happen to put it. So rounds run
+without automatic collections (``gc = "frozen"``), and what they leave is collected between them.
+"""
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
-import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from threading import Lock, get_ident
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from edgebench.errors import WorkloadError
 from edgebench.measures.view import Descriptors, View
 from edgebench.workloads.events import (
     GO,
-    ONLY_SWAP,
     READY,
-    VMSTAT,
     RecordBuffer,
+    RoundCount,
+    RoundCounters,
     SpanPlace,
     Spent,
     Used,
@@ -34,63 +42,6 @@ from edgebench.workloads.events import (
 
 if TYPE_CHECKING:
     from edgebench.layers.accelerator import Accelerator
-
-_OWN = "/proc/self/io"
-#: Of ``/sys/block/NAME/stat`` (Documentation/block/stat.rst): sectors read and written.
-_READ, _WRITTEN, _SECTOR = 2, 6, 512
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-_MOST = 1 << 14
-_READ_BYTES = re.compile(rb"^read_bytes: (\d+)", re.MULTILINE)
-_SWAPPED = re.compile(rb"^pswpin (\d+)\npswpout (\d+)", re.MULTILINE)
-
-
-class RoundCount(NamedTuple):
-    """Bytes so far: read in all, of it from swap, written to swap; None: unknown."""
-
-    in_bytes: int | None
-    swap_in_bytes: int | None
-    out_bytes: int | None
-
-    def since(self, before: RoundCount) -> RoundCount:
-        """Subtract an earlier reading."""
-        pairs = zip(self, before, strict=True)
-        return RoundCount(*(None if a is None or b is None else a - b for a, b in pairs))
-
-
-class RoundCounters:
-    """Reads at the borders of rounds what was read and written so far.
-
-    Nothing here makes the kernel flush the statistics by which it reclaims, as ``memory.stat``
-    does. ``/proc/self/io`` counts in ``read_bytes`` what the process had read from any block
-    device, swap and zram among them (Documentation/filesystems/proc.rst; ``submit_bio`` in
-    block/blk-core.c). A page that was in memory, or in the swap cache, is not counted. A reading
-    takes some microseconds and no memory that lasts.
-
-    Args:
-        descriptors: what the harness opened.
-    """
-
-    def __init__(self, descriptors: Descriptors) -> None:
-        self._swap_fd, self._swap_kind = descriptors["swap_io"], descriptors["swap_kind"]
-        try:
-            self._own_fd: int | None = os.open(_OWN, os.O_RDONLY)
-        except OSError:
-            # A kernel without CONFIG_TASK_IO_ACCOUNTING.
-            self._own_fd = None
-
-    def read(self) -> RoundCount:
-        """Read them as they stand now."""
-        process_io = os.pread(self._own_fd, _MOST, 0) if self._own_fd is not None else b""
-        in_bytes = int(read[1]) if (read := _READ_BYTES.search(process_io)) else None
-        swap_in, swap_out = None, None
-        text = os.pread(self._swap_fd, _MOST, 0) if self._swap_fd is not None else b""
-        if text and self._swap_kind == ONLY_SWAP:
-            words = text.split()
-            swap_in, swap_out = (int(words[n]) * _SECTOR for n in (_READ, _WRITTEN))
-        elif self._swap_kind == VMSTAT and (pages := _SWAPPED.search(text)):
-            swap_in, swap_out = int(pages[1]) * _PAGE, int(pages[2]) * _PAGE
-        return RoundCount(in_bytes, swap_in, swap_out)
-
 
 NO_DESCRIPTORS: Descriptors = {
     "events": -1,
@@ -445,3 +396,94 @@ class Phases(AbstractContextManager["Phases"]):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._recorder.end(*self._phase, self._round)
+
+
+FROZEN, DEFAULT = "frozen", "default"
+#: What the setting ``gc`` may be.
+COLLECTORS = (FROZEN, DEFAULT)
+#: A collection of young objects alone is an event if it took this long.
+_LONG_NS = 1_000_000
+#: The heap is frozen before the first round, and once more with what that round left for good.
+#: A later round may leave a cycle that the next one drops, which must not be kept forever.
+_FREEZES = 2
+_SET_THP_DISABLE = 41
+_STATUS = Path("/proc/self/status")
+
+
+def record_collections(recorder: Recorder) -> Callable[[], None]:
+    """Record full and long collections as events; call the returned function to stop."""
+    began_ns = 0
+
+    def seen(phase: str, info: Mapping[str, int]) -> None:
+        nonlocal began_ns
+        now_ns = time.monotonic_ns()
+        if phase == "start":
+            began_ns = now_ns
+        elif info["generation"] == 2 or now_ns - began_ns >= _LONG_NS:
+            recorder.collection(began_ns, now_ns, info["generation"], info["collected"])
+
+    gc.callbacks.append(seen)
+    return lambda: gc.callbacks.remove(seen)
+
+
+@contextmanager
+def collected_rounds(settings: Mapping[str, Any]) -> Iterator[Callable[[], None]]:
+    """Collect garbage as the setting ``gc`` says; call what is yielded before each round.
+
+    ``frozen``: it collects, and no collection comes by itself until the block ends. ``default``,
+    and settings without the key: the collector is left as Python has it.
+    """
+    if settings.get("gc", DEFAULT) != FROZEN:
+        yield lambda: None
+        return
+    rounds, was_on = 0, gc.isenabled()
+
+    def before_round() -> None:
+        nonlocal rounds
+        gc.collect()
+        if rounds < _FREEZES:
+            gc.freeze()
+        rounds += 1
+
+    gc.disable()
+    try:
+        yield before_round
+    finally:
+        gc.unfreeze()
+        if was_on:
+            gc.enable()
+
+
+def heap_trimmer(settings: Mapping[str, Any]) -> Callable[[], None]:
+    """Make a function to call at the end of each round, which trims the heap.
+
+    Freed memory stays in glibc's heap, and under a limit the kernel writes it to swap though nobody
+    needs it (malloc_trim(3)). The function does nothing where the setting ``malloc_trim`` is off,
+    or the C library has no such function.
+    """
+    if settings.get("malloc_trim"):
+        # Lazy: settings are checked where nothing needs it, and it is no part of a worker's base.
+        import ctypes
+
+        if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+            return lambda: trim(0)
+    return lambda: None
+
+
+def refuse_huge_pages(recorder: Recorder) -> None:
+    """Give this process and its children pages of the usual size alone; note what the kernel says.
+
+    See prctl(2), PR_SET_THP_DISABLE.
+
+    Raises:
+        WorkloadError: the kernel has no such switch.
+    """
+    import ctypes
+
+    if ctypes.CDLL(None, use_errno=True).prctl(_SET_THP_DISABLE, 1, 0, 0, 0):
+        raise WorkloadError("huge pages can't be refused here", remedy="leave huge_pages out")
+    lines = _STATUS.read_text(errors="replace").splitlines()
+    status = dict(line.partition(":")[::2] for line in lines)
+    # Linux before 5.0 doesn't say.
+    enabled = status.get("THP_enabled")
+    recorder.note(huge_pages=None if enabled is None else enabled.strip() == "1")

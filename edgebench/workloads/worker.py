@@ -55,8 +55,7 @@ def main(words: list[str]) -> int:
     """Run the workload of the spec; the exit code."""
     # The harness imports this module for its table alone.
     from edgebench.measures.view import view_of
-    from edgebench.workloads.memory_settings import record_collections, refuse_huge_pages
-    from edgebench.workloads.recorder import Recorder
+    from edgebench.workloads.recorder import Recorder, record_collections, refuse_huge_pages
 
     spec: WorkerSpec = json.loads(words[0])
     view = view_of(os.environ, spec["descriptors"])

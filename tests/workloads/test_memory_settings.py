@@ -13,7 +13,7 @@ import pytest
 from training_making import settings, worker
 
 from edgebench.spans import collections_s, finished_spans
-from edgebench.workloads.memory_settings import collected_rounds, heap_trimmer
+from edgebench.workloads.recorder import collected_rounds, heap_trimmer
 
 #: The real worker; each forward pass of its network also makes so many cycles, which it keeps until
 #: the next one: enough for Python to begin a full collection by itself.

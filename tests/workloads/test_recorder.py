@@ -15,14 +15,8 @@ from typing import Any
 import pytest
 
 from edgebench.measures.view import View
-from edgebench.workloads.events import Descriptors
-from edgebench.workloads.recorder import (
-    NO_DESCRIPTORS,
-    ONLY_SWAP,
-    VMSTAT,
-    Recorder,
-    RoundCounters,
-)
+from edgebench.workloads.events import ONLY_SWAP, VMSTAT, Descriptors, RoundCounters
+from edgebench.workloads.recorder import NO_DESCRIPTORS, Recorder
 
 MIB = 1 << 20
 
@@ -353,7 +347,7 @@ def test_a_round_tells_what_came_between_its_borders(
         io = text.format(read=from_swap, written=to_swap)
         kernel.set_without_fault(io=OWN.format(own), swap_io=io)
 
-    monkeypatch.setattr("edgebench.workloads.recorder._OWN", str(kernel.folder / "io"))
+    monkeypatch.setattr("edgebench.workloads.events._OWN", str(kernel.folder / "io"))
     show(0, 0, 0)
     recorder = Recorder(kernel.descriptors(swap_io=kernel.open("swap_io"), swap_kind=kind))
     show(4096, 50, 10)
@@ -381,7 +375,7 @@ def test_a_round_tells_what_came_between_its_borders(
 def test_a_kernel_that_does_not_count_tells_nothing(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgebench.workloads.recorder._OWN", str(kernel.folder / "absent"))
+    monkeypatch.setattr("edgebench.workloads.events._OWN", str(kernel.folder / "absent"))
     with Recorder(kernel.descriptors()).span("round", round=0):
         pass
     event = kernel.events()[-1]

@@ -7,8 +7,7 @@ from typing import Any
 
 from edgebench.layers.references import SCHEDULES, ModelReference
 from edgebench.workloads.engines.engine import Engine, Rounds, note_runtime
-from edgebench.workloads.memory_settings import heap_trimmer
-from edgebench.workloads.recorder import Recorder
+from edgebench.workloads.recorder import Recorder, heap_trimmer
 
 
 class Torch(Engine):

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 from edgebench.errors import WorkloadError
 from edgebench.layers.disk import digest
 from edgebench.layers.references import own_files, refuse_changed_files
-from edgebench.workloads.memory_settings import collected_rounds, heap_trimmer
-from edgebench.workloads.recorder import Phases, Recorder
+from edgebench.workloads.recorder import Phases, Recorder, collected_rounds, heap_trimmer
 from edgebench.workloads.training.names import (
     BACKENDS,
     GRAPH,

@@ -19,8 +19,8 @@ from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session, open_session
 from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.slowdown.calibration import Scan
-from edgebench.workloads.memory_settings import FROZEN
 from edgebench.workloads.microbenchmarks import ScannedArea
+from edgebench.workloads.recorder import FROZEN
 
 MIB = 1 << 20
 LIMIT = 32 * MIB
