@@ -45,7 +45,7 @@ from edgebench.workloads.recorder import NO_DESCRIPTORS
 
 ROUNDS = Path(__file__).parent / "observer" / "inference_rounds.py"
 WARM = (
-    "from edgebench.workloads.inference import import_runtime\n"
+    "from edgebench.workloads.engines.engine import import_runtime\n"
     "from edgebench.workloads.recorder import Recorder\n"
     "import_runtime(Recorder())"
 )

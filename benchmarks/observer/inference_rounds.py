@@ -13,8 +13,8 @@ import os
 import sys
 import time
 
+from edgebench.workloads.engines.engine import run_inference
 from edgebench.workloads.events import SpanPlace
-from edgebench.workloads.inference import run_inference
 from edgebench.workloads.recorder import Recorder, Started
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 WORKLOADS = {
     "convolution": "edgebench.workloads.microbenchmarks:run_convolution",
     "hot-base": "edgebench.workloads.microbenchmarks:run_hot_base",
-    "import": "edgebench.workloads.inference:run_import",
-    "inference": "edgebench.workloads.inference:run_inference",
+    "import": "edgebench.workloads.engines.engine:run_import",
+    "inference": "edgebench.workloads.engines.engine:run_inference",
     "scan": "edgebench.workloads.microbenchmarks:run_scan",
     "training": "edgebench.workloads.training.loop:run_training",
 }

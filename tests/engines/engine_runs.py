@@ -7,10 +7,9 @@ from typing import Any
 
 from engine_models import run_settings
 
-from edgebench.workloads.engines.engine import file_engine
+from edgebench.workloads.engines.engine import file_engine, run_inference
 from edgebench.workloads.engines.file_preparation import manifest_of_files
 from edgebench.workloads.events import SpanPlace
-from edgebench.workloads.inference import run_inference
 from edgebench.workloads.recorder import Recorder
 
 

@@ -19,9 +19,9 @@ from edgebench.workloads.engines.engine import (
     engine_of,
     engines_for,
     file_engine,
+    run_inference,
 )
 from edgebench.workloads.engines.file_preparation import manifest_of_files
-from edgebench.workloads.inference import run_inference
 from tests.own_path import python_path
 
 

@@ -16,8 +16,8 @@ from edgebench.layers.accelerator import Accelerator, is_accelerator_memory_erro
 from edgebench.layers.examination import examine
 from edgebench.layers.pipeline import prepare_weights
 from edgebench.layers.references import CUDA
+from edgebench.workloads.engines.engine import run_inference
 from edgebench.workloads.engines.torch import start_accelerator
-from edgebench.workloads.inference import run_inference
 from edgebench.workloads.training.loop import run_training
 from edgebench.workloads.worker import reported_accelerator
 

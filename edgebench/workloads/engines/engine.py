@@ -1,4 +1,4 @@
-"""Engines: what loads a network and executes it inside the limit, and all of them by name.
+"""Inference: engines, which load networks and execute them inside the limit, and its workload.
 
 Importing an engine's module imports no heavy library: these are imported in its methods. An engine
 in a package of its own is found by its entry point.
@@ -20,9 +20,10 @@ from typing import Any, ClassVar, Protocol
 
 from edgebench import installation
 from edgebench.errors import EdgebenchError, WorkloadError, error_words
+from edgebench.layers.disk import evict, weights_in
 from edgebench.layers.input_specs import FileInput, make_inputs
 from edgebench.workloads.events import SpanPlace
-from edgebench.workloads.recorder import Recorder
+from edgebench.workloads.recorder import Recorder, collected_rounds
 
 #: The one schedule of an engine that can't load and execute by layer.
 WHOLE = "whole"
@@ -343,3 +344,44 @@ def file_engine(network: str) -> Engine | None:
     """Return the engine that executes a network's file; None: it has no format of its own."""
     engine = all_engines()[engines_for(network)[0]]
     return engine if engine.formats else None
+
+
+def run_import(settings: dict[str, Any], recorder: Recorder) -> None:
+    """Import the runtime and nothing more: its memory is the base. Setting: ``engine`` (torch)."""
+    with recorder.span("import"):
+        engine_of(settings.get("engine")).import_library({}, recorder)
+
+
+def run_inference(settings: dict[str, Any], recorder: Recorder) -> None:
+    """Import the runtime, build the networks, and load and execute them for each round.
+
+    Settings: ``networks``, ``engine`` (torch), ``weights`` (network → folder), ``schedule``,
+    ``loader``, ``batch``, ``image``, ``rounds``, ``warm``, ``threads``, ``workers``, ``seed``,
+    ``page_cache``, ``gc``, and the options of the engine.
+
+    Raises:
+        WorkloadError: a network or its weights can't be had, or rounds differ in their outputs.
+    """
+    # Lazy: other workloads import this module, and OpenSSL would count among their base.
+    import hashlib
+
+    engine = engine_of(settings.get("engine"))
+    with recorder.span("import"):
+        engine.import_library(settings, recorder)
+    with recorder.span("init"):
+        work = engine.open(settings, recorder)
+    digests: list[str] = []
+    with collected_rounds(settings) as before_round:
+        for number in recorder.round_numbers(settings["rounds"]):
+            before_round()
+            if settings["page_cache"] == "cold":
+                for file in weights_in(settings["weights"].values()):
+                    evict(file)
+            outputs = work.run(number)
+            before, digests = digests, [hashlib.sha256(output).hexdigest() for output in outputs]
+            # An accelerator's sums may be of another order each time.
+            if before and before != digests and recorder.accelerator is None:
+                raise WorkloadError(f"the outputs of round {number} differ from the round before")
+    work.close()
+    # Of the same network twice in a pipeline, both outputs are the same too.
+    recorder.note(output_sha256=dict(zip(settings["networks"], digests, strict=True)))

@@ -23,7 +23,7 @@ from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from edgebench.errors import WorkloadError
 from edgebench.layers.known_networks import LeNet, MobileNetV1, import_torchvision
-from edgebench.layers.references import NETWORKS
+from edgebench.layers.tensor_files import read_checkpoint
 from edgebench.workloads.training.loop import Problem, Settings
 from edgebench.workloads.training.names import (
     BASIC_CNN,
@@ -34,6 +34,7 @@ from edgebench.workloads.training.names import (
     NOTHING,
     OWN,
     SCRATCH,
+    TRAINED,
     WHOLE,
     TrainedPart,
     parse_part,
@@ -75,7 +76,7 @@ def build_network(settings: Settings, problem: Problem) -> nn.Module:
         )
     if name == "mobilenet_v1":
         return MobileNetV1(problem.classes)
-    if name not in NETWORKS:
+    if name not in TRAINED:
         raise WorkloadError(f"{name} is not a network that edgebench knows by name")
     options = {"aux_logits": False, "init_weights": True} if name in _WITH_AUX else {}
     model: nn.Module = import_torchvision().get_model(
@@ -353,8 +354,6 @@ def start_from(network: nn.Module, settings: Mapping[str, Any]) -> None:
     Raises:
         WorkloadError: it can't be read, or is of another network.
     """
-    from edgebench.layers.tensor_files import read_checkpoint
-
     if settings["start"] == SCRATCH:
         return
     file = Path(settings["start"])
