@@ -18,12 +18,10 @@ from edgebench.records import WITH_PEAK, KillReport, Outcome, TrialRecord
 #: What the sampler of an earlier version missed counts from this share of the peak on.
 _UNSEEN = 0.05
 #: Needs that differ by more than this share, and by more than the kernel's batches of pages.
-DIFFERS, _SAME_BYTES = 0.05, 1 << 20
+_DIFFERS, _SAME_BYTES = 0.05, 1 << 20
 #: Files are told apart from the rest of a need from this share of it on, and this size.
 _FILES_SHARE, _FILES_BYTES = 0.05, 1 << 20
 
-#: With at least this share of the swap free, a lack of swap can't have been the cause.
-MOSTLY_FREE = 0.5
 #: Outcomes of a limit at which the workload does not finish.
 LOST: tuple[Outcome, ...] = ("oom-killed", "accelerator-oom", "timeout", "failed")
 #: Outcomes that show that a limit is too tight; other failures do not.
@@ -107,7 +105,7 @@ def need_of(record: TrialRecord) -> Need | None:
 
 def differs(least_bytes: float, most_bytes: float) -> bool:
     """Whether two needs differ by more than noise."""
-    return most_bytes - least_bytes > max(DIFFERS * least_bytes, _SAME_BYTES)
+    return most_bytes - least_bytes > max(_DIFFERS * least_bytes, _SAME_BYTES)
 
 
 def least_to_give(needs: Sequence[Need]) -> float | None:
@@ -133,7 +131,8 @@ def swap_was_free(kill: KillReport | None) -> bool | None:
     """
     if kill is None or kill.swap_allowed_bytes is None or kill.swap_free_bytes is None:
         return None
-    return 0 < kill.swap_allowed_bytes <= kill.swap_free_bytes / MOSTLY_FREE
+    # With half of the swap free, a lack of swap can't have been the cause.
+    return 0 < kill.swap_allowed_bytes <= 2 * kill.swap_free_bytes
 
 
 def is_locked(kill: KillReport) -> bool:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,17 +17,6 @@ from edgebench.errors import MachineError
 
 MIB = 1 << 20
 SIZE = 16 * MIB
-ROOT = Path(__file__).parents[2]
-#: Sets swap up as a harness would, then dies by SIGKILL.
-DIE = """
-import os, sys
-from pathlib import Path
-from edgebench.cgroups.leftovers import Ownership
-from edgebench.cgroups.swap import SwapControl
-control = SwapControl(Ownership(Path(sys.argv[1])))
-print(control.use(sys.argv[2], 16 << 20).device, flush=True)
-os.kill(os.getpid(), 9)
-"""
 
 
 @pytest.mark.parametrize(
@@ -182,12 +168,15 @@ def test_swap_comes_and_goes(ownership: Ownership, kind: str) -> None:
 @pytest.mark.swap
 @pytest.mark.parametrize("kind", ["file", "zram"])
 def test_what_a_killed_harness_left_is_cleared_by_the_next(state: Path, kind: str) -> None:
-    words = [sys.executable, "-c", DIE, str(state), kind]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
-    if done.returncode != -signal.SIGKILL:
-        clear_leftovers(state)
-        pytest.skip(f"no swap of kind {kind} here: {done.stderr.splitlines()[-1:]}")
-    device = Path(done.stdout.strip())
+    ownership = Ownership(state)
+    try:
+        device = SwapControl(ownership).use(kind, SIZE).device
+    except MachineError as error:
+        ownership.close()
+        pytest.skip(f"no swap of kind {kind} here: {error.what}")
+    # As the kernel does when the harness is killed.
+    os.close(ownership._fd)
+    assert device
     assert str(device) in swaps()
     sentences = clear_leftovers(state)
     assert f"removed the swap {'file' if kind == 'file' else 'device'} {device}" in sentences
