@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -45,21 +46,14 @@ class Terminal:
         os.close(theirs)
         self.text = ""
 
-    def read(self, seconds: float, until: str | None = None) -> None:
-        """Take what it shows, until it has shown something, has ended, or the time is up."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and not (until and until in self.text):
-            if select.select([self._ours], [], [], 0.1)[0]:
-                try:
-                    self.text += os.read(self._ours, 65536).decode(errors="replace")
-                except OSError:
-                    return
-
-    def type(self, keys: str) -> None:
-        os.write(self._ours, keys.encode())
-
     def close(self, seconds: float = 280) -> int:
-        self.read(seconds)
+        """Take what it shows until it has ended, or the time is up; its exit code."""
+        end = time.monotonic() + seconds
+        # Reading fails once nobody has the other side open.
+        with contextlib.suppress(OSError):
+            while time.monotonic() < end:
+                if select.select([self._ours], [], [], 0.1)[0]:
+                    self.text += os.read(self._ours, 65536).decode(errors="replace")
         os.close(self._ours)
         try:
             return self.process.wait(200)

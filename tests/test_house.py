@@ -29,12 +29,11 @@ HEAVY = ("torch", "pandas", "seaborn", "scipy", "numpy", "matplotlib")
 HEAVY_IN_VERBS = (*HEAVY, "pydantic", "rich", "psutil", "cgroupspy")
 #: Run by path under `python -I -S`, before or outside anything of ours: standard library only.
 STAND_ALONE = ("cgroups/join.py", "cgroups/sampler.py")
-#: Names that several modules may define, since they are called in the same way: programs; figures;
+#: Names that several modules may define, since they are called in the same way: programs;
 #: backends that train a network. `edgebench.load` is that of results/, `measure` and `minimum` are
 #: functions as well as verbs.
 INTERFACES = {
     "main",
-    "figures",
     "build",
     "import_runtime",
     "load",
