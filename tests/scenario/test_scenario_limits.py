@@ -246,7 +246,7 @@ def test_a_machine_without_cuda_is_told_before_anything_runs(
 ):
     """A preview warns, since it may be another machine's scenario; `run` refuses."""
     reason = "this torch has no CUDA: torch 0.0 is built without it", "install another"
-    for place in ("scenario.preview", "run.sweep.trials"):
+    for place in ("scenario.preview", "run.sweep.sweep"):
         monkeypatch.setattr(f"edgebench.{place}.why_no_cuda", lambda: reason)
     scenario = load_text(tmp_path, with_lines(INFERENCE, BOTH))
     assert ": ".join(reason) in preview(scenario, this_machine()).warnings
