@@ -229,7 +229,7 @@ def test_which_readers_a_trial_has(
     machine = setup(starts_cold=more.get("starts_cold", True))
     request = TrialRequest("1", "p", 0, 0, settings, limits, 9.0, strategy=more.get("strategy"))
     limited = limits.memory_bytes is not None
-    found = TrialReaders.of(machine, request, group, limited=limited).all()
+    found = TrialReaders(machine, request, group, limited=limited).all()
     assert {type(one) for one in found if one} == {KillReader, NoiseReader, *kinds}
 
 

@@ -36,7 +36,7 @@ from edgebench.run.trial.controllers import LimitAtBase, group_swap
 from edgebench.run.trial.outcome import SystemSwap
 from edgebench.run.trial.process import NO_NUMBER, OutputRate
 from edgebench.run.trial.record import RecordedRounds, trial_throughput
-from edgebench.run.walk.control import MOST_ROUNDS, WalkStep, walk_records, working_set
+from edgebench.run.walk.control import MOST_ROUNDS, WalkControl, WalkStep, working_set
 from edgebench.run.walk.walk import (
     Visit,
     Visited,
@@ -92,15 +92,13 @@ def walked(
 ) -> list[TrialRecord]:
     about = {"knee": None, "refused": None, "huge_bytes": 0, "outcome": "ok"} | seen
     found = WorkingSet(60 * MIB, 20 * MIB, 15 * MIB, 5 * MIB, 900 * MIB)
-    control: Any = SimpleNamespace(
-        steps=list(steps),
-        read_events=list,
-        knee=about["knee"],
-        refused=about["refused"],
-        working_set=SimpleNamespace(found=found, missing=None, huge_bytes=about["huge_bytes"]),
-    )
+    control: Any = object.__new__(WalkControl)
+    control.steps, control.read_events, control._limits = list(steps), list, limits
+    control.knee, control.refused = about["knee"], about["refused"]
+    control.working_set = SimpleNamespace(found=found, missing=None, huge_bytes=about["huge_bytes"])
     whole = record(trial="0003", outcome=about["outcome"], oom_kills=1, wall_s=99.0, sampler=None)
-    return walk_records(whole, control, limits, folder / "0003.jsonl.gz", RecordedRounds())
+    made: list[TrialRecord] = control.records(whole, folder / "0003.jsonl.gz", RecordedRounds())
+    return made
 
 
 def test_each_limit_has_its_own_figures_and_the_rounds_without_one_around_it(

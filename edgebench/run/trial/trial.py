@@ -207,7 +207,7 @@ class _Measurement:
         self.rate = OutputRate(settings.get("throughput_pattern"))
         events_copy = files.work / EVENTS if files.live else None
         self.process = WorkloadProcess(self.rate.beside(setup.echo), events_copy)
-        self.readers = TrialReaders.of(setup, request, cgroup, limited=self.is_limited)
+        self.readers = TrialReaders(setup, request, cgroup, limited=self.is_limited)
         self.charge = SwapCharge.of(cgroup, request, storage.swap.state)
         self.control: LimitControl | None = None
         if request.walk:

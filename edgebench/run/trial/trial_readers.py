@@ -372,48 +372,35 @@ class Readings:
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
 class TrialReaders:
-    """The readers of one trial; None: it is not looked at so."""
+    """The readers of one trial, as they start; None: it is not looked at so.
 
-    kills: KillReader
-    noise: NoiseReader
-    swap: SwapReader | None
-    maps: MapsReader | None
-    files: FilesReader | None
-    outside: OutsideReader | None
-    accelerator: AcceleratorReader | None
+    ``limited``: its memory is, or will be.
+    """
 
-    @classmethod
-    def of(
-        cls, setup: TrialSetup, request: TrialRequest, cgroup: Cgroup, *, limited: bool
-    ) -> TrialReaders:
-        """Return the readers of a trial; ``limited``: its memory is, or will be."""
+    def __init__(
+        self, setup: TrialSetup, request: TrialRequest, cgroup: Cgroup, *, limited: bool
+    ) -> None:
         limits, settings = request.limits, request.settings
-        own_swap = setup.storage.swap.state.device if limits.swap_kind != "none" else None
-        swap = cgroup.hot_files()
+        own = setup.storage.swap.state.device if limits.swap_kind != "none" else None
+        swap = group_swap(cgroup.hot_files())
         is_program = settings["kind"] in PROGRAMS and request.strategy is None
         # One trial of a program on an emulated board: are its libraries too much for that?
         sizes_board = is_program and limits.board is not None and not setup.starts_cold
         reads_maps = request.strategy is None and (not limited or sizes_board)
         reads_files = is_program and not (limited and setup.starts_cold)
         waits = bool(settings.get("stop_after_s"))
-        return cls(
-            kills=KillReader(cgroup.path.name),
-            noise=NoiseReader(),
-            swap=SwapReader(own_swap, read_swap_areas, group_swap(swap)) if own_swap else None,
-            maps=MapsReader(cgroup, is_limited=limited) if reads_maps else None,
-            files=FilesReader(cgroup) if reads_files else None,
-            outside=OutsideReader(cgroup, waits=waits) if is_program else None,
-            accelerator=AcceleratorReader(cgroup.pids) if settings.get("accelerator") else None,
-        )
+        self.kills = KillReader(cgroup.path.name)
+        self.swap = SwapReader(own, read_swap_areas, swap) if own else None
+        self.accelerator = AcceleratorReader(cgroup.pids) if settings.get("accelerator") else None
+        self.noise = NoiseReader()
+        self.maps = MapsReader(cgroup, is_limited=limited) if reads_maps else None
+        self.files = FilesReader(cgroup) if reads_files else None
+        self.outside = OutsideReader(cgroup, waits=waits) if is_program else None
 
     def all(self) -> list[Reader[Any] | None]:
         """List them, in the order in which they start."""
-        return [
-            *(self.kills, self.swap, self.accelerator, self.noise),
-            *(self.maps, self.files, self.outside),
-        ]
+        return list(vars(self).values())
 
     def stop(self, loop: ReaderLoop, finished: Finished) -> Readings:
         """Stop them, and return what they saw."""
