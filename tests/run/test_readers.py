@@ -33,8 +33,8 @@ from edgebench.run.trial.readers import (
 )
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import Session
-from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.run.trial.trial_readers import FilesReader, NoiseReader, SwapReader, TrialReaders
+from tests.run.made_trials import python_trial
 
 MIB = 1 << 20
 FINISHED = Finished(Counters(), None)
@@ -49,10 +49,9 @@ READERS: list[type[Reader[Any]]] = [
 class Counter(Reader[int]):
     """Counts its looks; in the call of that name it raises or hangs."""
 
-    keys = ("count",)
-
-    def __init__(self, fails: str = "", hangs: str = "") -> None:
-        self.fails, self.hangs, self.looks, self.closed = fails, hangs, 0, False
+    def __init__(self, key: str = "count", fails: str = "", hangs: str = "") -> None:
+        self.keys, self.fails, self.hangs = (key,), fails, hangs
+        self.looks, self.closed = 0, False
 
     def _may_fail(self, call: str) -> None:
         if call == self.hangs:
@@ -79,19 +78,13 @@ class Counter(Reader[int]):
         self.closed = True
 
 
-class Other(Counter):
-    """Another one."""
-
-    keys = ("other",)
-
-
 @pytest.mark.parametrize("call", ["start", "poll", "end", "stop"])
 @pytest.mark.parametrize("hangs", [False, True])
 def test_a_reader_that_fails_costs_its_own_keys_alone(
     monkeypatch: pytest.MonkeyPatch, call: str, hangs: bool
 ) -> None:
     monkeypatch.setattr(readers, "PATIENCE_S", 0.3)
-    bad, good = Counter(hangs=call) if hangs else Counter(fails=call), Other()
+    bad, good = Counter(hangs=call) if hangs else Counter(fails=call), Counter("other")
     with ReaderLoop([bad, None, good]) as loop:
         for _ in range(12):
             time.sleep(0.05)
@@ -146,9 +139,8 @@ def test_a_trial_finishes_without_any_of_its_readers(
         limits = LimitSetting(swap_kind="file")
         area = SwapState("file", Path("/swap"), MIB)
         monkeypatch.setattr(session.setup.storage.swap, "state", area)
-    settings = {"kind": "command", "command": ["sleep", "0.3"], "accelerator": "cuda"}
-    request = TrialRequest("0001", "p1", 0, 0, settings, limits, 60.0)
-    record = run_trial(session.setup, request, TrialFiles.scratch(tmp_path))
+    code = "import time; time.sleep(0.3)"
+    record = python_trial(session.setup, tmp_path, code, limits=limits, accelerator="cuda")
     assert record.outcome == "ok", record.reason
     failed = {key for key, why in record.missing.items() if "could not be read" in why}
     assert failed == set(kind.keys)
@@ -166,10 +158,8 @@ def test_a_trial_whose_limit_could_not_be_moved_was_not_made(
 
     monkeypatch.setattr(controllers, "swap_ram", lambda state: SwapRam(broken))
     limits = LimitSetting("64M", 64 * MIB, "zram")
-    settings = {"kind": "command", "command": ["sleep", "60"]}
-    request = TrialRequest("0001", "p1", 0, 0, settings, limits, 50.0)
     with pytest.raises(MachineError, match="could not follow the RAM of its swap: mm_stat is gone"):
-        run_trial(session.setup, request, TrialFiles.scratch(tmp_path))
+        python_trial(session.setup, tmp_path, "import time; time.sleep(60)", limits=limits)
 
 
 class FakeGroup:
