@@ -10,7 +10,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -156,6 +156,9 @@ class FileEngine(Engine):
     schedules = (WHOLE,)
     #: What to do where it refuses a file.
     remedy: ClassVar[str]
+    #: Makes the network of a file's copy in the prepared folder, which is not opened yet; called as
+    #: :class:`EngineModel` is.
+    model: ClassVar[Callable[..., EngineModel]]
 
     def parts(self, file: Path) -> list[Path]:
         """List all files that the network consists of, the named one first, all in its folder.
@@ -171,15 +174,6 @@ class FileEngine(Engine):
         """Write to the prepared folder what these loaders need beside the copy of the file.
 
         Called as :meth:`parts` is.
-        """
-
-    @abstractmethod
-    def model(
-        self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
-    ) -> EngineModel:
-        """Return the network in a file; it is not opened yet.
-
-        ``file`` is its copy in the prepared folder; see :class:`EngineModel`.
         """
 
     def words(self, error: Exception) -> str:

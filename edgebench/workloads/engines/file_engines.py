@@ -6,7 +6,6 @@ import os
 import warnings
 import zipfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from edgebench.layers.input_specs import STRING, FileInput
@@ -16,36 +15,6 @@ from edgebench.workloads.engines.engine import (
     note_runtime,
 )
 from edgebench.workloads.recorder import Recorder
-
-
-class LiteRt(FileEngine):
-    """LiteRT's interpreter on the CPU, with XNNPACK or without."""
-
-    name = "litert"
-    title = "LiteRT"
-    formats = (".tflite",)
-    libraries = ("ai_edge_litert",)
-    #: ``model_path`` maps the file.
-    loaders = ("mmap", "copy")
-    axes = ("xnnpack",)
-    no_operator_times = "LiteRT's Python package has no profiler"
-    remedy = (
-        "convert it again with built-in operators, or see which version of LiteRT it is: "
-        "python3 -m pip show ai-edge-litert"
-    )
-
-    def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
-        """Import the interpreter."""
-        # Its own word for its version: reading the package's metadata takes 2 MiB.
-        from ai_edge_litert import __version__, interpreter  # noqa: F401 - its memory is the base
-
-        note_runtime(recorder, litert=__version__, threads=settings.get("threads"))
-
-    def model(
-        self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
-    ) -> EngineModel:
-        """Return the network in a file."""
-        return _TfliteModel(file, settings)
 
 
 class _TfliteModel(EngineModel):
@@ -96,32 +65,29 @@ class _TfliteModel(EngineModel):
         return b"".join(array.tobytes() for array in output)
 
 
-class TensorFlow(FileEngine):
-    """TensorFlow on the CPU: a network is one graph, with XLA or without."""
+class LiteRt(FileEngine):
+    """LiteRT's interpreter on the CPU, with XNNPACK or without."""
 
-    name = "tensorflow"
-    title = "TensorFlow"
-    formats = (".keras",)
-    libraries = ("tensorflow", "keras")
-    loaders = ("copy",)
-    axes = ("onednn", "xla")
-    no_operator_times = "edgebench does not read TensorFlow's profiler"
+    name = "litert"
+    title = "LiteRT"
+    formats = (".tflite",)
+    libraries = ("ai_edge_litert",)
+    #: ``model_path`` maps the file.
+    loaders = ("mmap", "copy")
+    axes = ("xnnpack",)
+    no_operator_times = "LiteRT's Python package has no profiler"
+    model = _TfliteModel
     remedy = (
-        "load it in Python to see all of the message, and save it again with the versions "
-        "installed here: python3 -m pip show keras tensorflow-cpu"
+        "convert it again with built-in operators, or see which version of LiteRT it is: "
+        "python3 -m pip show ai-edge-litert"
     )
 
     def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
-        """Import TensorFlow and Keras."""
-        threads = settings.get("threads")
-        versions = import_tensorflow(threads, settings.get("onednn", True))
-        note_runtime(recorder, **versions, threads=threads)
+        """Import the interpreter."""
+        # Its own word for its version: reading the package's metadata takes 2 MiB.
+        from ai_edge_litert import __version__, interpreter  # noqa: F401 - its memory is the base
 
-    def model(
-        self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
-    ) -> EngineModel:
-        """Return the network in a file."""
-        return _KerasModel(file, settings)
+        note_runtime(recorder, litert=__version__, threads=settings.get("threads"))
 
 
 class _KerasModel(EngineModel):
@@ -170,6 +136,29 @@ class _KerasModel(EngineModel):
         return b"".join(tensor.numpy().tobytes() for tensor in output)
 
 
+class TensorFlow(FileEngine):
+    """TensorFlow on the CPU: a network is one graph, with XLA or without."""
+
+    name = "tensorflow"
+    title = "TensorFlow"
+    formats = (".keras",)
+    libraries = ("tensorflow", "keras")
+    loaders = ("copy",)
+    axes = ("onednn", "xla")
+    no_operator_times = "edgebench does not read TensorFlow's profiler"
+    model = _KerasModel
+    remedy = (
+        "load it in Python to see all of the message, and save it again with the versions "
+        "installed here: python3 -m pip show keras tensorflow-cpu"
+    )
+
+    def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
+        """Import TensorFlow and Keras."""
+        threads = settings.get("threads")
+        versions = import_tensorflow(threads, settings.get("onednn", True))
+        note_runtime(recorder, **versions, threads=threads)
+
+
 #: Set before the import. No GPU is looked for; Keras computes with TensorFlow whatever a person's
 #: own settings say, and neither reads nor writes them.
 _VARIABLES = {
@@ -202,45 +191,6 @@ def import_tensorflow(threads: int | None = None, onednn: bool = True) -> dict[s
 
 #: Types of TorchScript's plain values → those of arrays.
 _VALUES = {"int": "int64", "float": "float64", "bool": "bool", "str": STRING}
-
-
-class TorchScript(FileEngine):
-    """PyTorch's interpreter of TorchScript, on the CPU."""
-
-    name = "torchscript"
-    title = "TorchScript"
-    formats = (".pt", ".pth", ".jit", ".torchscript", ".ptl")
-    libraries = ("torch",)
-    loaders = ("copy",)
-    no_operator_times = "operators of TorchScript are not timed"
-    remedy = (
-        "if it needs operators of another library, measure the program that imports it: "
-        "edgebench minimum -- python3 infer.py"
-    )
-
-    def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
-        """Import torch."""
-        import torch
-
-        if threads := settings.get("threads"):
-            torch.set_num_threads(threads)
-        note_runtime(recorder, torch=torch.__version__, threads=torch.get_num_threads())
-
-    def model(
-        self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
-    ) -> EngineModel:
-        """Return the program in a file."""
-        return _ScriptModel(file, settings)
-
-    def words(self, error: Exception) -> str:
-        """Return what failed, without the trace of serialized code before it."""
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = next((one for one in reversed(lines) if "Error: " in one), None)
-        # The reason stands first where there is no trace, and last behind one.
-        words = reason or (lines[0] if lines else type(error).__name__)
-        for name in ("RuntimeError: ", "torch.jit.Error: ", "builtins."):
-            words = words.removeprefix(name)
-        return words
 
 
 class _ScriptModel(EngineModel):
@@ -285,3 +235,37 @@ class _ScriptModel(EngineModel):
         from edgebench.layers.network import tensor_bytes
 
         return b"".join(tensor_bytes(output))
+
+
+class TorchScript(FileEngine):
+    """PyTorch's interpreter of TorchScript, on the CPU."""
+
+    name = "torchscript"
+    title = "TorchScript"
+    formats = (".pt", ".pth", ".jit", ".torchscript", ".ptl")
+    libraries = ("torch",)
+    loaders = ("copy",)
+    no_operator_times = "operators of TorchScript are not timed"
+    model = _ScriptModel
+    remedy = (
+        "if it needs operators of another library, measure the program that imports it: "
+        "edgebench minimum -- python3 infer.py"
+    )
+
+    def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
+        """Import torch."""
+        import torch
+
+        if threads := settings.get("threads"):
+            torch.set_num_threads(threads)
+        note_runtime(recorder, torch=torch.__version__, threads=torch.get_num_threads())
+
+    def words(self, error: Exception) -> str:
+        """Return what failed, without the trace of serialized code before it."""
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = next((one for one in reversed(lines) if "Error: " in one), None)
+        # The reason stands first where there is no trace, and last behind one.
+        words = reason or (lines[0] if lines else type(error).__name__)
+        for name in ("RuntimeError: ", "torch.jit.Error: ", "builtins."):
+            words = words.removeprefix(name)
+        return words

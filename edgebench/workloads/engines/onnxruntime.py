@@ -41,110 +41,15 @@ _OPSET = re.compile(r"Opset (\d+) is under development.* is till opset (\d+)")
 _LOAD = re.compile(r"^Load model from .*? failed:")
 
 
-class OnnxRuntime(FileEngine):
-    """ONNX Runtime on the CPU.
-
-    ``copy``: the file as it is; weights inside it are read, those in files beside it are mapped.
-    """
-
-    name = "onnxruntime"
-    title = "ONNX Runtime"
-    formats = (".onnx",)
-    libraries = ("onnxruntime", "onnx")
-    axes = ("arena", "memory_pattern", "optimization", "prepacking", "node_times")
-    layer_option = "node_times"
-    remedy = (
-        "export it again, or see which version of ONNX Runtime it is: "
-        "python3 -m pip show onnxruntime"
-    )
-
-    def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
-        """Import onnxruntime."""
-        import onnxruntime
-
-        note_runtime(recorder, onnxruntime=onnxruntime.__version__, threads=settings.get("threads"))
-
-    def parts(self, file: Path) -> list[Path]:
-        """List the file, and those beside it that hold its weights."""
-        import onnx
-
-        model = onnx.load(str(file), load_external_data=False)
-        folder, beside = file.parent.resolve(), []
-        for name in sorted(set(_external_names(model))):
-            path = Path(os.path.normpath(folder / name))
-            if not path.is_relative_to(folder):
-                raise WorkloadError(
-                    f"it names weights outside its own folder: {name!r}",
-                    where=str(file),
-                    remedy="save it with its weights inside the file, or in one file beside it",
-                )
-            if not path.is_file():
-                raise WorkloadError(
-                    f"a file with its weights is missing: {name!r}",
-                    where=str(file),
-                    remedy=f"copy it to {folder}, under that name",
-                )
-            beside.append(path)
-        return [folder / file.name, *beside]
-
-    def keep_forms(self, file: Path, folder: Path, loaders: Iterable[str]) -> None:
-        """Of a file with its weights inside one with the weights beside it, to be mapped."""
-        import onnx
-
-        from edgebench.layers.disk import settle
-        from edgebench.safe_files import make_folder, rename
-
-        place = folder / _MAPPED
-        if "mmap" not in loaders or place.exists():
-            return
-        model = onnx.load(str(file), load_external_data=False)
-        if any(_external_names(model)):
-            return
-        half_made = folder / f".{_MAPPED}-{os.getpid()}.part"
-        make_folder(half_made)
-        onnx.save(model, half_made / file.name, save_as_external_data=True, location="weights.data")
-        for part in half_made.iterdir():
-            with part.open("rb") as opened:
-                settle(opened)
-        rename(half_made, place.name)
-
-    def model(
-        self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
-    ) -> EngineModel:
-        """Return the network in a file."""
-        mapped = Path(str(file).replace(f"/{COPY}/", f"/{_MAPPED}/"))
-        is_mapped = settings["loader"] == "mmap" and mapped.exists()
-        return _OnnxModel(mapped if is_mapped else file, settings, profile)
-
-    def words(self, error: Exception) -> str:
-        """Return ONNX Runtime's own words, without the codes before them."""
-        words = error_words(error).removeprefix("[ONNXRuntimeError] : ")
-        parts = words.split(" : ", 2)
-        if opset := _OPSET.search(words):
-            return f"it is of opset {opset[1]}, and this version reads up to {opset[2]}"
-        return _LOAD.sub("", parts[-1] if parts[0].isdigit() else words)
-
-
-def _external_names(message: Any) -> Iterator[str]:
-    """Names of other files in all tensors of a model, those in its nodes and subgraphs too."""
-    import onnx
-
-    if isinstance(message, onnx.TensorProto):
-        if message.data_location == onnx.TensorProto.EXTERNAL:
-            names = [item.value for item in message.external_data if item.key == "location"]
-            yield names[-1] if names else ""
-        return
-    for field, value in message.ListFields():
-        if field.message_type is not None:
-            for item in value if isinstance(value, Iterable) else (value,):
-                yield from _external_names(item)
-
-
 class _OnnxModel(EngineModel):
     """An ONNX file in a session."""
 
-    def __init__(self, file: Path, settings: Mapping[str, Any], profile: Path | None) -> None:
-        super().__init__(file, settings, profile)
+    def __init__(
+        self, file: Path, settings: Mapping[str, Any], profile: Path | None = None
+    ) -> None:
+        mapped = Path(str(file).replace(f"/{COPY}/", f"/{_MAPPED}/"))
+        is_mapped = settings["loader"] == "mmap" and mapped.exists()
+        super().__init__(mapped if is_mapped else file, settings, profile)
         self._session: Any = None
         #: When executions of the session began; its profile, once it is unloaded.
         self._began_ns: list[int] = []
@@ -235,6 +140,98 @@ class _OnnxModel(EngineModel):
                     )
                 )
         return nodes
+
+
+class OnnxRuntime(FileEngine):
+    """ONNX Runtime on the CPU.
+
+    ``copy``: the file as it is; weights inside it are read, those in files beside it are mapped.
+    """
+
+    name = "onnxruntime"
+    title = "ONNX Runtime"
+    formats = (".onnx",)
+    libraries = ("onnxruntime", "onnx")
+    axes = ("arena", "memory_pattern", "optimization", "prepacking", "node_times")
+    layer_option = "node_times"
+    model = _OnnxModel
+    remedy = (
+        "export it again, or see which version of ONNX Runtime it is: "
+        "python3 -m pip show onnxruntime"
+    )
+
+    def import_library(self, settings: Mapping[str, Any], recorder: Recorder) -> None:
+        """Import onnxruntime."""
+        import onnxruntime
+
+        note_runtime(recorder, onnxruntime=onnxruntime.__version__, threads=settings.get("threads"))
+
+    def parts(self, file: Path) -> list[Path]:
+        """List the file, and those beside it that hold its weights."""
+        import onnx
+
+        model = onnx.load(str(file), load_external_data=False)
+        folder, beside = file.parent.resolve(), []
+        for name in sorted(set(_external_names(model))):
+            path = Path(os.path.normpath(folder / name))
+            if not path.is_relative_to(folder):
+                raise WorkloadError(
+                    f"it names weights outside its own folder: {name!r}",
+                    where=str(file),
+                    remedy="save it with its weights inside the file, or in one file beside it",
+                )
+            if not path.is_file():
+                raise WorkloadError(
+                    f"a file with its weights is missing: {name!r}",
+                    where=str(file),
+                    remedy=f"copy it to {folder}, under that name",
+                )
+            beside.append(path)
+        return [folder / file.name, *beside]
+
+    def keep_forms(self, file: Path, folder: Path, loaders: Iterable[str]) -> None:
+        """Of a file with its weights inside one with the weights beside it, to be mapped."""
+        import onnx
+
+        from edgebench.layers.disk import settle
+        from edgebench.safe_files import make_folder, rename
+
+        place = folder / _MAPPED
+        if "mmap" not in loaders or place.exists():
+            return
+        model = onnx.load(str(file), load_external_data=False)
+        if any(_external_names(model)):
+            return
+        half_made = folder / f".{_MAPPED}-{os.getpid()}.part"
+        make_folder(half_made)
+        onnx.save(model, half_made / file.name, save_as_external_data=True, location="weights.data")
+        for part in half_made.iterdir():
+            with part.open("rb") as opened:
+                settle(opened)
+        rename(half_made, place.name)
+
+    def words(self, error: Exception) -> str:
+        """Return ONNX Runtime's own words, without the codes before them."""
+        words = error_words(error).removeprefix("[ONNXRuntimeError] : ")
+        parts = words.split(" : ", 2)
+        if opset := _OPSET.search(words):
+            return f"it is of opset {opset[1]}, and this version reads up to {opset[2]}"
+        return _LOAD.sub("", parts[-1] if parts[0].isdigit() else words)
+
+
+def _external_names(message: Any) -> Iterator[str]:
+    """Names of other files in all tensors of a model, those in its nodes and subgraphs too."""
+    import onnx
+
+    if isinstance(message, onnx.TensorProto):
+        if message.data_location == onnx.TensorProto.EXTERNAL:
+            names = [item.value for item in message.external_data if item.key == "location"]
+            yield names[-1] if names else ""
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for item in value if isinstance(value, Iterable) else (value,):
+                yield from _external_names(item)
 
 
 def _bytes(value: Any) -> bytes:
