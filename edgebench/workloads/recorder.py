@@ -202,6 +202,25 @@ class Recorder:
         """Record what an accelerator is, or what it did."""
         self._line(event_line("accelerator", time.monotonic_ns(), **data))
 
+    @contextmanager
+    def reported_accelerator(self) -> Iterator[None]:
+        """Record at the end what the accelerator did, also where its memory ran out.
+
+        Raises:
+            AcceleratorMemoryError: in the place of torch's own error.
+        """
+        try:
+            yield
+        except Exception as error:
+            if self.accelerator is None:
+                raise
+            if (failure := self.accelerator.memory_error(error)) is None:
+                raise
+            self.accelerator_event(**self.accelerator.report())
+            raise failure from error
+        if self.accelerator is not None:
+            self.accelerator_event(**self.accelerator.report())
+
     def collection(self, start_ns: int, end_ns: int, generation: int, collected: int) -> None:
         """Record a garbage collection.
 

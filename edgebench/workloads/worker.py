@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -18,7 +16,6 @@ from edgebench.errors import AcceleratorMemoryError, EdgebenchError
 
 if TYPE_CHECKING:
     from edgebench.workloads.events import WorkerSpec
-    from edgebench.workloads.recorder import Recorder
 
 #: Kind of workload → the function that executes it. Its module alone is imported, so that what
 #: another kind needs is no part of its base.
@@ -30,25 +27,6 @@ WORKLOADS = {
     "scan": "edgebench.workloads.microbenchmarks:run_scan",
     "training": "edgebench.workloads.training.loop:run_training",
 }
-
-
-@contextmanager
-def reported_accelerator(recorder: Recorder) -> Iterator[None]:
-    """Report the accelerator's memory at the end, also where it ran out.
-
-    Raises:
-        AcceleratorMemoryError: in the place of torch's own error.
-    """
-    try:
-        yield
-    except Exception as error:
-        accelerator = recorder.accelerator
-        if accelerator is None or (failure := accelerator.memory_error(error)) is None:
-            raise
-        recorder.accelerator_event(**accelerator.report())
-        raise failure from error
-    if recorder.accelerator is not None:
-        recorder.accelerator_event(**recorder.accelerator.report())
 
 
 def main(words: list[str]) -> int:
@@ -65,7 +43,7 @@ def main(words: list[str]) -> int:
         if spec["settings"].get("huge_pages") is False:
             refuse_huge_pages(recorder)
         module, _, name = WORKLOADS[spec["kind"]].partition(":")
-        with reported_accelerator(recorder):
+        with recorder.reported_accelerator():
             getattr(import_module(module), name)(dict(spec["settings"]), recorder)
     except EdgebenchError as error:
         about = {"what": error.what, "where": error.where, "remedy": error.remedy}

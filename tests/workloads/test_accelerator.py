@@ -19,7 +19,6 @@ from edgebench.layers.references import CUDA
 from edgebench.workloads.engines.engine import run_inference
 from edgebench.workloads.engines.torch import start_accelerator
 from edgebench.workloads.training.loop import run_training
-from edgebench.workloads.worker import reported_accelerator
 
 pytestmark = pytest.mark.torch
 
@@ -112,14 +111,14 @@ def test_its_memory_running_out_is_an_error_of_its_own(
     told = _Events()
     with (
         pytest.raises(AcceleratorMemoryError, match="Tried to allocate"),
-        reported_accelerator(told),
+        told.reported_accelerator(),
     ):
         run_training({**run, "accelerator_bytes": 1 << 20}, told)
     assert _lines(told)[-1]["total"]["ooms"] == 1
 
 
 def test_other_errors_stay_what_they_are(made_up: None):
-    with pytest.raises(ValueError, match="other"), reported_accelerator(_started()):
+    with pytest.raises(ValueError, match="other"), _started().reported_accelerator():
         raise ValueError("other")
     assert is_accelerator_memory_error(torch.cuda.OutOfMemoryError("CUDA out of memory."))
     assert is_accelerator_memory_error(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED"))
@@ -201,7 +200,7 @@ class _Events(Told):
 
 def _trained(**workload: Any) -> _Events:
     told = _Events()
-    with reported_accelerator(told):
+    with told.reported_accelerator():
         run_training(settings(**workload), told)
     told.flush()
     return told
