@@ -290,20 +290,20 @@ def _short(size_bytes: int) -> str:
 def overview_table(answers: Iterable[WorkloadAnswer]) -> Table:
     """Make a table of many workloads, one row each."""
     every = list(answers)
-    needs = size_cells([one.needs_bytes[1] if one.needs_bytes else None for one in every])
-    gives = size_cells([one.give_bytes for one in every])
+    needs = size_cells([answer.needs_bytes[1] if answer.needs_bytes else None for answer in every])
+    gives = size_cells([answer.give_bytes for answer in every])
     rows = []
-    for one, need, give in zip(every, needs, gives, strict=True):
-        limited = [row for row in one.rows if row.limit_bytes]
+    for answer, need, give in zip(every, needs, gives, strict=True):
+        limited = [row for row in answer.rows if row.limit_bytes]
         fine = sum(row.all_finished for row in limited)
-        free = next((row for row in one.rows if row.limit_bytes is None), None)
+        free = next((row for row in answer.rows if row.limit_bytes is None), None)
         rate = free and free.throughput_per_s
         worst = max((r.slower.median for r in limited if r.slower), default=None)
         known = (free.round_s, free.start_s, free.time_s) if free else ()
         pace = next((seconds(time) for time in known if time is not None), "")
         rows.append(
             [
-                *(printable(one.name), need, give),
+                *(printable(answer.name), need, give),
                 *(f"{fine}/{len(limited)}" if limited else "", pace),
                 *(f"{rate:.3g}" if rate else "", factor(worst)),
             ]
@@ -389,40 +389,40 @@ def layer_name(table: LayerCostTable, row: LayerRow) -> str:
 def layer_warnings(table: LayerCostTable) -> list[str]:
     """Return what a reader of the layers' times must know."""
     passes = [table.unlimited, *(cost.at for cost in table.costs)]
-    found = []
+    warnings = []
     if any(one.overlap > OVERLAPS for one in passes):
-        found.append("layers overlap: their times add up to more than a round takes")
+        warnings.append("layers overlap: their times add up to more than a round takes")
     if all(one.clock_s.count == 1 for one in passes):
-        found.append("one trial per limit: --repeats 3 shows how far they differ")
+        warnings.append("one trial per limit: --repeats 3 shows how far they differ")
     if all(row.unlimited.peak_bytes is None for row in table.layers):
-        found.append("no peaks of layers: this engine or kernel does not tell them")
-    return found
+        warnings.append("no peaks of layers: this engine or kernel does not tell them")
+    return warnings
 
 
-def advice_headline(found: Advice | KeptAdvice) -> str:
+def advice_headline(advice: Advice | KeptAdvice) -> str:
     """``python3 train.py at 250 MiB   56 s as it is (1.30x)   7 trials, 6 min 42 s``."""
-    plain = end_word(found.plain_end)
-    if found.plain_s is not None:
-        slower = f" ({factor(found.slowdown)})" if found.slowdown else ""
-        plain = f"{seconds(found.plain_s)} as it is{slower}"
-    took = f"{found.trials} trials, {seconds(found.total_s)}"
-    name = shortened(printable(found.name))
-    idle = "" if found.pressed else "the limit costs nothing: no remedy was tried"
-    return headline(f"{name} at {size(found.limit_bytes)}", plain, idle, took)
+    plain = end_word(advice.plain_end)
+    if advice.plain_s is not None:
+        slower = f" ({factor(advice.slowdown)})" if advice.slowdown else ""
+        plain = f"{seconds(advice.plain_s)} as it is{slower}"
+    took = f"{advice.trials} trials, {seconds(advice.total_s)}"
+    name = shortened(printable(advice.name))
+    idle = "" if advice.pressed else "the limit costs nothing: no remedy was tried"
+    return headline(f"{name} at {size(advice.limit_bytes)}", plain, idle, took)
 
 
-def advice_table(found: Advice | KeptAdvice) -> Table:
-    """Make the table of remedies, the fastest first; the one that is advised is marked."""
-    best = found.best if found.best and found.best.confirmed else None
-    times = time_cells([one.seconds or one.stopped_s for one in found.tried])
+def advice_table(advice: Advice | KeptAdvice) -> Table:
+    """Make the table of remedies, the fastest first; the remedy that is advised is marked."""
+    best = advice.best if advice.best and advice.best.confirmed else None
+    times = time_cells([remedy.seconds or remedy.stopped_s for remedy in advice.tried])
     rows = []
-    for one, time in zip(found.tried, times, strict=True):
-        is_best = best is not None and one.name == best.name
-        ratio = best.ratio if is_best and best and best.ratio else one.ratio
-        counted = best if is_best and best else one
-        ended = "" if one.end == "ok" else _ENDS.get(one.end) or end_word(one.end)
-        change = f"may change {one.changes}" if one.changes else ""
+    for remedy, time in zip(advice.tried, times, strict=True):
+        is_best = best is not None and remedy.name == best.name
+        ratio = best.ratio if is_best and best and best.ratio else remedy.ratio
+        counted = best if is_best and best else remedy
+        ended = "" if remedy.end == "ok" else _ENDS.get(remedy.end) or end_word(remedy.end)
+        change = f"may change {remedy.changes}" if remedy.changes else ""
         mark = "<- " + "; ".join(best.typed) if is_best and best else ended or change
-        ok, late = f"{counted.finished}/{counted.trials}", ">" * bool(one.stopped_s)
-        rows.append([one.name, late + time, f"{ratio:.2f}x" if ratio else "", ok, mark])
+        ok, late = f"{counted.finished}/{counted.trials}", ">" * bool(remedy.stopped_s)
+        rows.append([remedy.name, late + time, f"{ratio:.2f}x" if ratio else "", ok, mark])
     return filled_table(("remedy", "time", "of that", "ok", ""), rows, "remedy", "")

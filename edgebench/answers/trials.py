@@ -343,8 +343,8 @@ def warnings_of(workload: WorkloadFacts, name: str = "") -> Iterator[Warned]:
         free = point.swap_free_bytes
         if free:
             yield Warned(WarningKind.SWAP_FREE, {"size": free.low}, name, at)
-        for one in warned(point.doubts):
-            yield Warned(one.kind, one.values, name, at)
+        for doubt in warned(point.doubts):
+            yield Warned(doubt.kind, doubt.values, name, at)
         if point.collections_s:
             yield Warned(WarningKind.COLLECTED, {"seconds": max(point.collections_s)}, name, at)
     yield from unmeasured_warnings(workload.unmeasured, name)
@@ -391,15 +391,15 @@ def sweep_warnings(sweep: Sweep) -> list[Warned]:
     return [Warned(WarningKind.WATCHED)] if reads_statistics(sweep) else []
 
 
-def warning_lines(found: Iterable[Warned]) -> list[str]:
+def warning_lines(warnings: Iterable[Warned]) -> list[str]:
     """Format one line for each kind, with the largest numbers and all that it is about.
 
     Failures have a line for each reason.
     """
     groups: dict[tuple[WarningKind, str], list[Warned]] = {}
-    for one in found:
-        reason = one.values["what"] if one.kind is WarningKind.FAILED else ""
-        groups.setdefault((one.kind, reason), []).append(one)
+    for warning in warnings:
+        reason = warning.values["what"] if warning.kind is WarningKind.FAILED else ""
+        groups.setdefault((warning.kind, reason), []).append(warning)
     order = list(WarningKind)
     ranked = sorted(groups.items(), key=lambda group: order.index(group[0][0]))
     return [_line(kind, group) for (kind, _), group in ranked]
@@ -407,10 +407,10 @@ def warning_lines(found: Iterable[Warned]) -> list[str]:
 
 def _line(kind: WarningKind, group: list[Warned]) -> str:
     def largest(name: str) -> Any:
-        known = [one.values[name] for one in group if one.values.get(name) is not None]
+        known = [warning.values[name] for warning in group if warning.values.get(name) is not None]
         return max(known, default=0.0)
 
-    whats = dict.fromkeys(one.values["what"] for one in group if one.values.get("what"))
+    whats = dict.fromkeys(warning.values["what"] for warning in group if warning.values.get("what"))
     words = kind.value.format(
         share=share(largest("share")),
         seconds=seconds(largest("seconds")),
@@ -419,8 +419,8 @@ def _line(kind: WarningKind, group: list[Warned]) -> str:
         what=_listed([*whats]),
     )
     places: dict[str, dict[str, None]] = {}
-    for one in group:
-        places.setdefault(one.workload, {})[one.at] = None
+    for warning in group:
+        places.setdefault(warning.workload, {})[warning.at] = None
     where = _listed(
         [f"{name} {_listed([*filter(None, at)])}".strip() for name, at in places.items()]
     )

@@ -210,22 +210,22 @@ def reconcile(
 
     measured = _measured(source, **measuring)
     loaded = load(latest(measured or Path(source)))
-    found = reconcile_sweep(loaded.sweeps[0], trial, network)
+    points = reconcile_sweep(loaded.sweeps[0], trial, network)
     if as_json:
         print_warnings(loaded.warnings)
-        print_json({"path": loaded.path, "points": [one.to_json() for one in found]})
+        print_json({"path": loaded.path, "points": [point.to_json() for point in points]})
         return
-    print_headline(_headline(found))
-    for one in found:
-        print_headline(one.title)
-        _print_readings(one, verbose)
-        for ledger in one.ledgers:
+    print_headline(_headline(points))
+    for point in points:
+        print_headline(point.title)
+        _print_readings(point, verbose)
+        for ledger in point.ledgers:
             click.echo()
             _print_ledger(ledger)
-        if one.layers and verbose:
+        if point.layers and verbose:
             click.echo()
-            _print_layers(one.layers)
-    print_lines(_lacking(found))
+            _print_layers(point.layers)
+    print_lines(_lacking(points))
     print_warnings(loaded.warnings, None if verbose else "--verbose")
     print_next(f"edgebench export {typed_path(loaded.path)} --frame memory")
 
@@ -253,28 +253,28 @@ def _measured(source: str, results: Path, **described: Any) -> Path | None:
     return summary.folder
 
 
-def _headline(found: Sequence[Reconciliation]) -> str:
+def _headline(points: Sequence[Reconciliation]) -> str:
     """How far the strategies' peaks lie apart, and how much of that nothing explains."""
     gaps = []
-    for one in found:
-        trials = (one.chain.timed, *one.chain.own.values())
+    for point in points:
+        trials = (point.chain.timed, *point.chain.own.values())
         read = [r.peak_bytes for trial in trials for r in trial.readings.values()]
         peaks = [peak for peak in read if peak is not None]
         gaps += [max(peaks) - min(peaks)] if peaks else []
-    rests = [abs(ledger.unexplained_bytes) for one in found for ledger in one.ledgers]
+    rests = [abs(ledger.unexplained_bytes) for point in points for ledger in point.ledgers]
     gap, rest = (size(max(sizes, default=None)) for sizes in (gaps, rests))
     return headline(
-        f"{len(found)} point{'s' * (len(found) != 1)}",
+        f"{len(points)} point{'s' * (len(points) != 1)}",
         f"peaks differ by {gap}",
         f"unexplained {rest}",
     )
 
 
-def _lacking(found: Sequence[Reconciliation]) -> list[str]:
+def _lacking(points: Sequence[Reconciliation]) -> list[str]:
     """Return the strategies that are missing, one line a reason."""
     reasons: dict[str, dict[str, None]] = {}
-    for one in found:
-        for name, why in one.missing.items():
+    for point in points:
+        for name, why in point.missing.items():
             reasons.setdefault(why.replace(f'"{name}"', "{}"), {})[name] = None
     lines = []
     for why, names in reasons.items():
@@ -283,11 +283,11 @@ def _lacking(found: Sequence[Reconciliation]) -> list[str]:
     return lines
 
 
-def _print_readings(one: Reconciliation, verbose: bool) -> None:
+def _print_readings(point: Reconciliation, verbose: bool) -> None:
     rows = []
-    for trial in (one.chain.timed, *one.chain.own.values()):
+    for trial in (point.chain.timed, *point.chain.own.values()):
         for name, reading in trial.readings.items():
-            cost = one.costs.get(name)
+            cost = point.costs.get(name)
             about = [name, trial.record.trial, _mib(reading.peak_bytes)]
             about += [_mib(reading.error.size_bytes), "" if cost is None else f"{cost:.1f}×"]
             rows.append([*about, reading.missing.get("peak_bytes", reading.method)])

@@ -359,26 +359,26 @@ def fleet(
     if not find_program("ssh"):
         raise FleetError("ssh is not installed here", remedy="apt-get install openssh-client")
     sweeps = run_on_fleet(scenario, loaded, results, tell, fresh=fresh, hosts=hosts)
-    found = list(map(_summary, sweeps))
-    whole = [one for one in found if one["state"] == "complete"]
+    devices = list(map(_summary, sweeps))
+    whole = [device for device in devices if device["state"] == "complete"]
     if as_json:
-        print_json({"devices": found})
+        print_json({"devices": devices})
     else:
-        print_headline(f"{len(whole)} of {len(found)} sweeps are complete")
+        print_headline(f"{len(whole)} of {len(devices)} sweeps are complete")
         rows = []
-        for one in found:
-            outcomes = ", ".join(f"{n} {name}" for name, n in sorted(one["outcomes"].items()))
-            trials = f"{one['trials']} of {one['planned']}"
-            rows.append([one["device"], trials, outcomes, one["state"]])
+        for device in devices:
+            outcomes = ", ".join(f"{n} {name}" for name, n in sorted(device["outcomes"].items()))
+            trials = f"{device['trials']} of {device['planned']}"
+            rows.append([device["device"], trials, outcomes, device["state"]])
         titles = ("device", "trials", "outcomes", "state")
         print_table(Table(titles, rows, ("device", "outcomes", "state")))
-        folders = [one.sweep.folder.path for one in sweeps if one.sweep]
+        folders = [sweep.sweep.folder.path for sweep in sweeps if sweep.sweep]
         print_lines(f"results: {shown_path(path)}" for path in folders)
-    problems = [one.problem for one in sweeps if one.problem]
+    problems = [sweep.problem for sweep in sweeps if sweep.problem]
     if problems and len(problems) == len(sweeps):
         raise problems[0]
-    unfinished = [one["device"] for one in found if one not in whole]
-    failing = [one["device"] for one in found if {*_UNEXPECTED} & {*one["outcomes"]}]
+    unfinished = [device["device"] for device in devices if device not in whole]
+    failing = [device["device"] for device in devices if {*_UNEXPECTED} & {*device["outcomes"]}]
     if unfinished or failing:
         words = f"not complete: {', '.join(unfinished)}" if unfinished else "complete"
         words += f"; trials ended unexpectedly: {', '.join(failing)}" if failing else ""
@@ -387,7 +387,7 @@ def fleet(
         raise SweepIncompleteError(words, remedy=remedy if unfinished else None)
     if not as_json:
         each = f"compare --devices {typed_path(results)}"
-        print_next(f"edgebench {each if len(found) > 1 else f'show {typed_path(folders[0])}'}")
+        print_next(f"edgebench {each if len(devices) > 1 else f'show {typed_path(folders[0])}'}")
 
 
 def _summary(one: FleetSweep) -> dict[str, Any]:

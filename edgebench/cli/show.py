@@ -111,22 +111,22 @@ def print_sweep(loaded: Results, *, verbose: bool = False, took: str = "") -> No
     """Print a sweep's answer. ``took``: stands at the end of the headline of a single workload."""
     # The layers' events, which are read below, may be kept elsewhere: that is no doubt.
     sweep, warnings = loaded.sweeps[0], list(loaded.warnings)
-    found = sweep_facts(sweep).workloads
-    names = brief_names(one.name for one in found)
-    answers = [workload_answer(one, names[one.name]) for one in found]
+    workloads = sweep_facts(sweep).workloads
+    names = brief_names(workload.name for workload in workloads)
+    answers = [workload_answer(workload, names[workload.name]) for workload in workloads]
     alone = all(len(answer.rows) < 2 for answer in answers)
-    if not verbose and (len(found) > _MOST_WORKLOADS or alone):
-        print_headline(f"{len(found)} workload{'s' * (len(found) != 1)}   {took}".rstrip())
+    if not verbose and (len(workloads) > _MOST_WORKLOADS or alone):
+        print_headline(f"{len(workloads)} workload{'s' * (len(workloads) != 1)}   {took}".rstrip())
         print_table(overview_table(answers))
     else:
-        blamed = _blamed(loaded, found) if len(found) <= _MOST_BLAMED or verbose else {}
-        for n, (one, answer) in enumerate(zip(found, answers, strict=True)):
+        blamed = _blamed(loaded, workloads) if len(workloads) <= _MOST_BLAMED or verbose else {}
+        for n, (workload, answer) in enumerate(zip(workloads, answers, strict=True)):
             if n:
                 click.echo()
-            more, blame = took if len(found) == 1 else "", blamed.get(one.name, "")
+            more, blame = took if len(workloads) == 1 else "", blamed.get(workload.name, "")
             print_answer(answer, more, blame, verbose=verbose)
     doubts = [*warnings, *warning_lines(sweep_warnings(sweep))]
-    print_doubts(found, names if len(found) > 1 else {}, doubts, verbose=verbose)
+    print_doubts(workloads, names if len(workloads) > 1 else {}, doubts, verbose=verbose)
 
 
 def print_answer(answer: WorkloadAnswer, took: str, blame: str = "", *, verbose: bool) -> None:
@@ -143,32 +143,36 @@ def print_answer(answer: WorkloadAnswer, took: str, blame: str = "", *, verbose:
 
 
 def print_doubts(
-    found: Iterable[WorkloadFacts],
+    workloads: Iterable[WorkloadFacts],
     names: Mapping[str, str],
     others: Iterable[str] = (),
     *,
     verbose: bool,
 ) -> None:
     """Print what puts workloads in doubt, under these names, and other warnings."""
-    doubts = [doubt for one in found for doubt in warnings_of(one, names.get(one.name, ""))]
+    doubts = [
+        doubt
+        for workload in workloads
+        for doubt in warnings_of(workload, names.get(workload.name, ""))
+    ]
     print_warnings([*warning_lines(doubts), *others], None if verbose else "--verbose")
 
 
-def _blamed(loaded: Results, found: tuple[WorkloadFacts, ...]) -> Mapping[str, str]:
+def _blamed(loaded: Results, workloads: tuple[WorkloadFacts, ...]) -> Mapping[str, str]:
     """Which layers a limit slows most, by workload; none where no layer was timed."""
-    if not any(one.slowed for one in found):
+    if not any(workload.slowed for workload in workloads):
         return {}
     try:
         tables, _ = layer_cost_tables(loaded)
     except (EdgebenchError, ModuleNotFoundError):
         return {}
     by_workload = {table.workload: table for table in tables}
-    made: dict[str, str] = {}
-    for one in found:
-        table = by_workload.get(one.key.id)
-        if table and (cost := table.slowed(one)):
-            made[one.name] = blame_words(table, cost)
-    return made
+    blamed: dict[str, str] = {}
+    for workload in workloads:
+        table = by_workload.get(workload.key.id)
+        if table and (cost := table.slowed(workload)):
+            blamed[workload.name] = blame_words(table, cost)
+    return blamed
 
 
 def print_studies(loaded: Results, verbose: bool, as_json: bool) -> None:
@@ -200,17 +204,17 @@ def study_tables(loaded: Results) -> list[StudyTable]:
     """
     from edgebench.analysis.studies import STUDIES
 
-    made: list[StudyTable] = []
+    every: list[StudyTable] = []
     for tables in STUDIES.values():
         with suppress(ResultsError):
-            made += tables(loaded)
-    if not made:
+            every += tables(loaded)
+    if not every:
         raise ResultsError(
             f"this sweep has no data of a study: {', '.join(STUDIES)}",
             where=str(loaded.path),
             remedy="edgebench run lowpower/conv",
         )
-    return made
+    return every
 
 
 @click.command()
