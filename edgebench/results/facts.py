@@ -230,11 +230,6 @@ class PointFacts:
         """Whether it is slower than unlimited: proved by the repeats, where there are any."""
         return self.ratio is not None and self.ratio.is_surely_more
 
-    def adapts_to(self, wide: PointFacts) -> bool:
-        """Whether its limit made the program take less than at a wider one."""
-        limited, free = self.peak_bytes, wide.peak_bytes
-        return adapts(limited.high if limited else None, free.low if free else None)
-
 
 def point_facts(sweep: Sweep) -> list[PointFacts]:
     """Every point of a sweep in the plan's order, also those with no trial yet.
@@ -283,7 +278,9 @@ def _compared(point: PointFacts, twin: PointFacts) -> PointFacts:
     if point.throughput_per_s and twin.throughput_per_s and point.throughput_per_s.low > 0:
         ratios[THROUGHPUT] = ratio_of(twin.throughput_per_s, point.throughput_per_s)
     doubts = point.doubts
-    if not (point.meets_limit or point.is_unlimited or point.adapts_to(twin)):
+    limited, free = point.peak_bytes, twin.peak_bytes
+    is_adapted = adapts(limited.high if limited else None, free.low if free else None)
+    if not (point.meets_limit or point.is_unlimited or is_adapted):
         shown = (ratios.get(THROUGHPUT) or ratios.get("total") or NOT_MET).median
         if not 1 / SLIGHT <= shown <= SLIGHT:
             doubts = [*doubts, Doubt("limit_not_met", {"factor": shown})]

@@ -329,17 +329,6 @@ class SpanKey(NamedTuple):
     time: int
 
 
-def spans_by_key(spans: Iterable[Span]) -> dict[SpanKey, Span]:
-    """Each span by its key."""
-    times: Counter[tuple[Any, ...]] = Counter()
-    found: dict[SpanKey, Span] = {}
-    for span in sorted(spans, key=lambda span: (span.start_ns, span.id)):
-        which = (span.phase, span.round, span.network, span.layer)
-        found[SpanKey(*which, times[which])] = span
-        times[which] += 1
-    return found
-
-
 @dataclass(frozen=True)
 class TrialReadings:
     """One trial with its readings, strategy → reading."""
@@ -351,7 +340,13 @@ class TrialReadings:
     @cached_property
     def spans(self) -> dict[SpanKey, Span]:
         """Its spans that began and ended."""
-        return spans_by_key(self.seen.spans)
+        times: Counter[tuple[Any, ...]] = Counter()
+        spans: dict[SpanKey, Span] = {}
+        for span in sorted(self.seen.spans, key=lambda span: (span.start_ns, span.id)):
+            which = (span.phase, span.round, span.network, span.layer)
+            spans[SpanKey(*which, times[which])] = span
+            times[which] += 1
+        return spans
 
     @cached_property
     def _by_id(self) -> dict[str, dict[int, SpanReading]]:

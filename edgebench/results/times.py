@@ -52,8 +52,7 @@ CLOCK_S = 0.0005
 _ONE_IN = 4
 
 
-@dataclass(frozen=True)
-class Steadiness:
+class Steadiness(NamedTuple):
     """What the rounds of one process, in their order, come to.
 
     Args:
@@ -66,12 +65,11 @@ class Steadiness:
     repeats: bool
 
 
-def steadiness(times_s: Sequence[float], tolerance: float = TOLERANCE) -> Steadiness:
+def steadiness(times_s: Sequence[float]) -> Steadiness:
     """Which of the rounds repeat: the longest row of them, up to the last one, that does.
 
     Args:
         times_s: each round's seconds, in the order in which they ran.
-        tolerance: how far a round may lie from the median, as a share of it.
 
     Raises:
         ValueError: there is no round.
@@ -82,17 +80,21 @@ def steadiness(times_s: Sequence[float], tolerance: float = TOLERANCE) -> Steadi
     # Kept in order from row to row: a training has thousands of rounds.
     ordered = sorted(times_s[1:])
     for begin in range(1, count - LEAST + 1):
-        if _repeat(times_s[begin:], ordered, tolerance):
+        if _repeat(times_s[begin:], ordered):
             return Steadiness(tuple(range(begin, count)), repeats=True)
         del ordered[bisect_left(ordered, times_s[begin])]
     return Steadiness(tuple(range(1, count)), repeats=False)
 
 
-def _repeat(times_s: Sequence[float], ordered: Sequence[float], tolerance: float) -> bool:
+#: Frames, tables and summaries each ask for a trial's rounds.
+_steadiness = lru_cache(maxsize=1024)(steadiness)
+
+
+def _repeat(times_s: Sequence[float], ordered: Sequence[float]) -> bool:
     """Whether a row of rounds passes; ``ordered`` are the same times, the shortest first."""
     count = len(ordered)
     middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
-    allowed_s = max(tolerance * middle, CLOCK_S)
+    allowed_s = max(TOLERANCE * middle, CLOCK_S)
     first = bisect_left(ordered, True, key=lambda time_s: time_s - middle >= -allowed_s)
     last = bisect_left(ordered, True, lo=first, key=lambda time_s: time_s - middle > allowed_s)
     if count - (last - first) > count // _ONE_IN:
@@ -119,9 +121,8 @@ def rounds_of(record: TrialRecord) -> Rounds:
     if not times:
         return Rounds({}, None)
     numbers = sorted(times)
-    found = _steadiness(tuple(map(times.__getitem__, numbers)))
-    steady = found.rounds
-    if not found.repeats and record.limit_bytes is not None:
+    steady, repeats = _steadiness(tuple(map(times.__getitem__, numbers)))
+    if not repeats and record.limit_bytes is not None:
         steady = settled(reads_of(numbers, record.round_counts)) or steady
     stages = dict.fromkeys(numbers, SETTLING)
     # At a walk's further limits the process has long begun.
@@ -129,19 +130,13 @@ def rounds_of(record: TrialRecord) -> Rounds:
         stages[numbers[0]] = START
     for place in steady:
         stages[numbers[place]] = STEADY
-    return Rounds(stages, found.repeats if len(steady) >= LEAST else None)
+    return Rounds(stages, repeats if len(steady) >= LEAST else None)
 
 
 def reads_of(numbers: Iterable[int], counts: Iterable[RoundCounts]) -> list[int | None]:
     """Return what each of these rounds read."""
     read = {count.round: count.in_bytes for count in counts}
     return [read.get(number) for number in numbers]
-
-
-@lru_cache(maxsize=1024)
-def _steadiness(times_s: tuple[float, ...]) -> Steadiness:
-    """Frames, tables and summaries each ask for it."""
-    return steadiness(times_s)
 
 
 def round_stages(record: TrialRecord) -> dict[int, str]:

@@ -96,11 +96,7 @@ class WorkloadKey:
     @cached_property
     def any_swap(self) -> WorkloadKey:
         """The same for workloads that differ in their swap alone."""
-        return self.but_for(SWAP)
-
-    def but_for(self, names: tuple[str, ...]) -> WorkloadKey:
-        """Return the same for workloads that differ in these limits alone."""
-        return replace(self, limits=but_for(self.limits, names))
+        return replace(self, limits=but_for(self.limits, SWAP))
 
 
 def but_for(limits: LimitSetting, names: tuple[str, ...]) -> LimitSetting:
@@ -146,21 +142,16 @@ def workload_label(settings: Mapping[str, Any]) -> str:
     return " · ".join(words) or str(columns.get("kind", "workload"))
 
 
-def swap_label(limits: LimitSetting) -> str:
-    """``swap file 2.00 GiB``, ``swap none``."""
-    size = "" if limits.swap_bytes is None else f" {format_size(limits.swap_bytes)}"
-    return f"swap {limits.swap_kind}{size}"
-
-
 def other_limits_label(limits: LimitSetting) -> str:
-    """Return the limits other than memory: `` · swap none · 2 cores``."""
+    """Return the limits other than memory: `` · swap file 2.00 GiB · 2 cores``."""
     words = [emulation_words(limits.board)] if limits.board else []
-    words += [swap_label(limits)]
+    size = "" if limits.swap_bytes is None else f" {format_size(limits.swap_bytes)}"
+    words += [f"swap {limits.swap_kind}{size}"]
     words += [] if limits.storage == AS_IS else [storage_words(limits.storage)]
     asked = {name: getattr(limits, name) for name in LIMIT_WORDS}
     words += [LIMIT_WORDS[name].format(value) for name, value in asked.items() if value is not None]
-    own = limits.accelerator_bytes
-    words += [] if own is None else [f"accelerator {format_size(own)}"]
+    if limits.accelerator_bytes is not None:
+        words.append(f"accelerator {format_size(limits.accelerator_bytes)}")
     return "".join(f" · {word}" for word in words)
 
 

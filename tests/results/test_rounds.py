@@ -50,16 +50,15 @@ def test_one_round_is_a_start_and_none_the_whole_trial():
 
 
 def test_rounds_of_a_drift_are_left_out() -> None:
-    rising = [1.0, *(1.0 + 0.02 * number for number in range(8))]
-    assert steadiness(rising, tolerance=0.072).rounds[0] > 1
-    assert not steadiness([1.0, *(1.3**number for number in range(8))]).repeats
+    """All lie within a tenth of 1.097; the medians of the halves, 1.042 and 1.153, don't."""
+    assert steadiness([1.0, *(1.0 + 0.0278 * number for number in range(8))]).rounds[0] > 1
 
 
-def plainly(times_s: list[float], tolerance: float = TOLERANCE) -> tuple[int, ...]:
+def plainly(times_s: list[float]) -> tuple[int, ...]:
     for begin in range(1, len(times_s) - LEAST + 1):
         row = times_s[begin:]
         middle = statistics.median(row)
-        allowed_s = max(tolerance * middle, CLOCK_S)
+        allowed_s = max(TOLERANCE * middle, CLOCK_S)
         near = [time_s for time_s in row if abs(time_s - middle) <= allowed_s]
         half = len(near) // 2
         if len(row) - len(near) <= len(row) // 4 and (

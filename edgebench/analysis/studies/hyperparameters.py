@@ -24,8 +24,7 @@ from edgebench.text import MIB
 if TYPE_CHECKING:
     import pandas as pd
 
-    from edgebench.results.results import Results
-    from edgebench.results.sweep_reader import Sweep
+    from edgebench.results.results import Results, Sweep
 
 
 #: Of every interval here.

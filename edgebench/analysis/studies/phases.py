@@ -24,7 +24,7 @@ from edgebench.measures.strategies.engines import (
     Cores,
     Operators,
 )
-from edgebench.records import is_count, is_number
+from edgebench.records import TrialRecord, is_count, is_number
 from edgebench.results.times import START, STEADY, round_stages
 from edgebench.results.workload_key import settings_columns
 from edgebench.spans import NO_ROUND
@@ -33,7 +33,6 @@ from edgebench.text import MIB
 if TYPE_CHECKING:
     import pandas as pd
 
-    from edgebench.records import TrialRecord
     from edgebench.results.results import Results
 
 #: The settings that get a column where trials differ in them.
