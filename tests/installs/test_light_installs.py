@@ -34,23 +34,22 @@ SCENARIOS = {
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a verb: its words, and the extras without which it can't work."""
+    """A verb's words, in which the keys of ``places`` stand for folders, and what it needs.
+
+    ``costly``: it takes many trials or fits; other tests prove that it works where all is there.
+    """
 
     words: str
     needs: frozenset[str]
-    cgroup: bool = False
     codes: tuple[int, ...] = (0,)
-    #: It takes many trials or fits: other tests prove that it works where all is installed.
     costly: bool = False
 
     @property
     def verb(self) -> str:
-        """The verb that is called."""
         return self.words.split()[0]
 
 
 def call(words: str, *needs: str, **more: Any) -> Call:
-    """A call; the keys of ``places`` stand for folders."""
     return Call(words, frozenset(needs), **more)
 
 
@@ -61,16 +60,15 @@ CALLS = [
     call("boards"),
     call("run --dry-run SCENARIOS/command.toml"),
     call("run --dry-run SCENARIOS/inference.toml"),
-    call("run SCENARIOS/command.toml --results OUT", cgroup=True),
-    call("run SCENARIOS/inference.toml --results OUT", "torch", cgroup=True),
-    call("run SCENARIOS/digits.toml --results OUT", "torch", cgroup=True),
-    call("measure -- true", cgroup=True),
-    call("calibrate --results OUT --swap none", "plot", "torch", cgroup=True, costly=True),
+    call("run SCENARIOS/command.toml --results OUT"),
+    call("run SCENARIOS/inference.toml --results OUT", "torch"),
+    call("run SCENARIOS/digits.toml --results OUT", "torch"),
+    call("measure -- true"),
+    call("calibrate --results OUT --swap none", "plot", "torch", costly=True),
     call(
         "layers lenet --memory 200M --repeats 1 --results OUT",
         "plot",
         "torch",
-        cgroup=True,
         costly=True,
     ),
     call("layers --from SWEEP", "plot"),
@@ -86,10 +84,10 @@ CALLS = [
     call("reconcile SWEEP", "plot"),
     call("fit SWEEP", "plot"),
     call("predict --results SWEEP --memory 100M", "plot"),
-    call("advise lenet --memory 1G --results OUT", "torch", cgroup=True, costly=True),
-    call("advise --memory 200M --results OUT -- true", cgroup=True, costly=True),
-    call("minimum lenet --results OUT", "torch", cgroup=True, costly=True),
-    call("minimum --confirm 0 --results OUT -- true", cgroup=True),
+    call("advise lenet --memory 1G --results OUT", "torch", costly=True),
+    call("advise --memory 200M --results OUT -- true", costly=True),
+    call("minimum lenet --results OUT", "torch", costly=True),
+    call("minimum --confirm 0 --results OUT -- true"),
     call("report SWEEP", "report"),
     call("compare SWEEP SWEEP"),
     call("export SWEEP --frame phases", "plot"),
@@ -113,7 +111,6 @@ Installer = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installer:
-    """Makes an installation of some extras, once; its Python."""
 
     @functools.cache
     def of(*chosen: str) -> Path:
@@ -124,7 +121,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installer:
 
 @pytest.fixture(scope="session")
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A made sweep, a made study, scenarios, and a folder for what is written."""
     from study_results import partial_records, write_sweep
 
     root = tmp_path_factory.mktemp("places")
@@ -135,12 +131,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     study = write_sweep(root / "study", partial_records(), {})
     made = make(root / "results", Shape(networks={"alexnet": 4}, repeats=2))
     (root / "out").mkdir()
-    return {
-        "SCENARIOS": scenarios,
-        "STUDY": study,
-        "SWEEP": made,
-        "OUT": root / "out",
-    }
+    return {"SCENARIOS": scenarios, "STUDY": study, "SWEEP": made, "OUT": root / "out"}
 
 
 def has(needed: Call, chosen: tuple[str, ...]) -> bool:
@@ -172,7 +163,6 @@ def answers(
 
 
 def words_of(one: Call, places: dict[str, Path]) -> list[str]:
-    """Its words with the places filled in."""
     names = "|".join(places)
     return [re.sub(names, lambda m: str(places[m[0]]), word) for word in one.words.split()]
 
@@ -201,7 +191,6 @@ def served(python: Path, one: Call, places: dict[str, Path]) -> tuple[int, str]:
 def judge_all(
     calls: Sequence[Call], chosen: tuple[str, ...], python: Path, places: dict[str, Path]
 ) -> None:
-    """Each of them works as it should in that installation."""
     found = answers(python, [one for one in calls if one.verb != "serve"], places)
     for one in calls:
         code, said = found[one.words] if one.words in found else served(python, one, places)

@@ -364,13 +364,3 @@ def test_a_rest_is_small_up_to_a_fiftieth_or_2_mib(
     made = ledger(size - max(rest, 0), size - max(rest, 0) + rest)
     assert made.unexplained_bytes == rest
     assert made.closes is closes
-
-
-def test_a_ledger_as_json_has_its_four_keys() -> None:
-    term = Term("page-cache", 5, "page cache", "memory.stat")
-    told = ledger(10, 18, term).to_json()
-    assert (told["from"], told["to"], told["unexplained_bytes"]) == ("a", "b", 3)
-    assert (told["from_bytes"], told["to_bytes"]) == (10, 18)
-    assert told["terms"] == [
-        {"name": "page-cache", "size_bytes": 5, "says": "page cache", "measured": "memory.stat"}
-    ]

@@ -10,7 +10,6 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -100,41 +99,23 @@ def test_after(opened):
 """
 
 
-@dataclass(frozen=True)
-class Ran:
-    outcomes: dict[str, int]
-    printed: str
-    junit: str
-
-
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    folder = tmp_path_factory.mktemp("marked")
-    (folder / "conftest.py").write_text(CONFTEST)
-    done = run_pytest(folder, TESTS, "--size=20", "--junitxml=junit.xml")
-    return Ran(outcomes(done), done.stdout, (folder / "junit.xml").read_text())
-
-
 @pytest.mark.own_cgroup
-def test_outcomes_are_as_elsewhere(ran: Ran):
+def test_outcomes_and_reports_are_as_elsewhere_but_for_a_kill(tmp_path: Path):
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    done = run_pytest(tmp_path, TESTS, "--size=20", "--junitxml=junit.xml")
     counts = {"passed": 9, "failed": 2, "skipped": 1, "xfailed": 1, "warning": 1}
-    assert ran.outcomes == counts, ran.printed
-
-
-@pytest.mark.own_cgroup
-def test_a_test_that_needs_too_much_fails_with_the_sentence(ran: Ran):
-    assert '<property name="edgebench" value="peak 150 MiB of 150.0 MiB' in ran.junit
-    assert re.search(r"killed by the kernel at 150\.0 MiB\s+needs +2\d\d MiB", ran.printed)
-    assert re.search(r"pytest +\d+(\.\d)? MiB\s+module +\d+", ran.printed)
-    assert "before the kill" in ran.printed
-    assert "Traceback" not in ran.printed
-
-
-@pytest.mark.own_cgroup
-def test_fixtures_options_and_reports_are_as_elsewhere(ran: Ran):
-    for words in ("assert 1 == 2", "of a child", "for a reason", "DeprecationWarning: careful"):
-        assert words in ran.printed
-    assert re.search(r"test_fixture: peak [\d.]+ MiB of 150\.0 MiB   pytest with", ran.printed)
+    assert outcomes(done) == counts, done.stdout
+    junit = (tmp_path / "junit.xml").read_text()
+    assert '<property name="edgebench" value="peak 150 MiB of 150.0 MiB' in junit
+    for pattern in (
+        r"killed by the kernel at 150\.0 MiB\s+needs +2\d\d MiB",
+        r"pytest +\d+(\.\d)? MiB\s+module +\d+",
+        r"test_fixture: peak [\d.]+ MiB of 150\.0 MiB   pytest with",
+        *("before the kill", "assert 1 == 2", "of a child", "for a reason"),
+        "DeprecationWarning: careful",
+    ):
+        assert re.search(pattern, done.stdout), pattern
+    assert "Traceback" not in done.stdout
 
 
 @pytest.mark.own_cgroup
