@@ -102,31 +102,22 @@ def parse_storage(text: str) -> StorageSpeed:
     if text.strip() == AS_IS:
         return StorageSpeed()
     first, _, rest = text.partition(",")
-    if _NAME.match(first.strip()):
-        speed = storage_preset(first.strip()).speed
-        return replace(speed, ram=_only_disk(rest)) if rest else speed
-    return storage_of(_key_values(text))
-
-
-def _only_disk(text: str) -> bool:
-    """Whether what follows a name puts that storage in memory; it may say nothing else."""
-    given = storage_of(_key_values(text))
-    if not given.held.as_is:
-        what = f"{text.strip()!r} changes the speed of a storage that has a name"
-        raise UsageError(what, remedy="write all speeds without the name, or disk=ram after it")
-    return given.ram
-
-
-def _key_values(text: str) -> dict[str, str]:
+    named = _NAME.match(first.strip())
+    if named and not rest:
+        return storage_preset(named[0]).speed
     given: dict[str, str] = {}
-    for part in text.split(","):
+    for part in (rest if named else text).split(","):
         key, equals, value = (word.strip() for word in part.partition("="))
         if not equals:
             raise UsageError(f"{part.strip()!r} is not a storage speed", remedy=STORAGE_HELP)
         if key in given:
             raise UsageError(f"{key!r} is given twice", remedy="leave one out")
         given[key] = value
-    return given
+    speed = storage_of(given)
+    if named and not speed.held.as_is:
+        what = f"{rest.strip()!r} changes the speed of a storage that has a name"
+        raise UsageError(what, remedy="write all speeds without the name, or disk=ram after it")
+    return replace(storage_preset(named[0]).speed, ram=speed.ram) if named else speed
 
 
 def storage_of(given: Mapping[str, Any]) -> StorageSpeed:
@@ -141,7 +132,7 @@ def storage_of(given: Mapping[str, Any]) -> StorageSpeed:
         known = ", ".join((*_SPEED_KEYS, _DISK))
         raise UsageError(f"no storage speed {unknown[0]!r}", remedy=f"use one of {known}")
     parsed = {
-        _SPEED_KEYS[key]: (_parse_iops(key, value) if key.endswith("iops") else parse_speed(value))
+        _SPEED_KEYS[key]: _parse_iops(key, value) if key.endswith("iops") else parse_speed(value)
         for key, value in given.items()
         if key != _DISK
     }
@@ -223,14 +214,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_text(path))
     except OSError as error:
-        what = f"the file can't be read: {error.strerror}"
-        raise UsageError(
-            what, where=str(path), remedy="edgebench boards lists those known"
-        ) from None
+        what, remedy = (
+            f"the file can't be read: {error.strerror}",
+            "edgebench boards lists those known",
+        )
     except ValueError as error:
-        raise UsageError(
-            f"not TOML: {error}", where=str(path), remedy="correct that line"
-        ) from None
+        what, remedy = f"not TOML: {error}", "correct that line"
+    raise UsageError(what, where=str(path), remedy=remedy)
 
 
 def sources_of(table: Mapping[str, Any], where: str) -> tuple[Source, ...]:
@@ -491,9 +481,17 @@ def board_from_file(path: Path) -> Board:
 
 
 def _board(name: str, table: Mapping[str, Any], where: str) -> Board:
-    values: dict[str, Any] = {_SIZES[k]: _size(k, v) for k, v in table.items() if k in _SIZES}
-    values |= {key: str(table[key]) for key in _TEXTS if key in table}
-    values |= {key: _count(key, table[key]) for key in _COUNTS if key in table}
+    values: dict[str, Any] = {key: str(table[key]) for key in _TEXTS if key in table}
+    for key, value in table.items():
+        if key in _SIZES:
+            values[_SIZES[key]] = parse_size(str(value))
+            if values[_SIZES[key]] is None:
+                remedy = f'write {key} = "4GiB"'
+                raise UsageError(f"{key} = {value!r} is not a size", remedy=remedy)
+        elif key in _COUNTS:
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise UsageError(f"{key} = {value!r} is not a count", remedy=f"write {key} = 4")
+            values[key] = value
     storage = tuple(table.get("storage", ()))
     for preset in (*storage, *table.get("speeds", {})):
         storage_preset(preset)
@@ -507,16 +505,3 @@ def _board(name: str, table: Mapping[str, Any], where: str) -> Board:
         sources=sources_of(table, where),
         **values,
     )
-
-
-def _size(key: str, value: object) -> int:
-    size = parse_size(str(value))
-    if size is None:
-        raise UsageError(f"{key} = {value!r} is not a size", remedy=f'write {key} = "4GiB"')
-    return size
-
-
-def _count(key: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"{key} = {value!r} is not a count", remedy=f"write {key} = 4")
-    return value
