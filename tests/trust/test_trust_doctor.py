@@ -13,22 +13,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edgebench.cgroups import parent as place_module
 from edgebench.cgroups.interface import Cgroup, Limits
 from edgebench.cgroups.join import join_command
 from edgebench.cgroups.leftovers import Ownership
-from edgebench.cgroups.parent import (
-    Hierarchy,
-    check_support,
-    find_parent,
-    hierarchies,
-    support_findings,
-)
+from edgebench.cgroups.parent import find_parent, hierarchies, support_findings
 from tests.own_path import python_path
 
 MIB = 1 << 20
@@ -65,23 +59,6 @@ def doctor(*before: str) -> dict[str, dict[str, Any]]:
     return {row["check"]: row for row in told["checks"]}
 
 
-def with_mounts(script: str) -> tuple[str, ...]:
-    return (
-        "unshare",
-        "--mount",
-        "--propagation",
-        "private",
-        "sh",
-        "-ec",
-        f'{script}; exec "$@"',
-        "sh",
-    )
-
-
-def memory_mount() -> Hierarchy:
-    return next(found for found in hierarchies() if "memory" in found.controllers)
-
-
 @pytest.fixture
 def cgroup(tmp_path: Path) -> Iterator[Cgroup]:
     folder = tmp_path / "state"
@@ -92,32 +69,20 @@ def cgroup(tmp_path: Path) -> Iterator[Cgroup]:
         made.remove()
 
 
-def of_one_controller(name: str) -> str:
-    found = next((one for one in hierarchies() if name in one.controllers), None)
-    if found is None or found.version == 2:
+def unmounted(controller: str) -> str:
+    folder = next((one for one in hierarchies() if controller in one.controllers), None)
+    if folder is None or folder.version == 2:
         pytest.skip("version 2 has one mount for all controllers")
-    return f"umount {found.mount}"
+    return f"umount {folder.mount}"
 
 
-#: What is done to the mounts, and the row that tells of it.
-MOUNTS: dict[str, tuple[Callable[[], str], str, str, str, str]] = {
-    "read-only": (
-        lambda: f"mount -o remount,bind,ro {memory_mount().mount}",
-        *("cgroup", "fail", "read-only", "docker run --privileged"),
-    ),
-    "no memory controller": (
-        lambda: of_one_controller("memory"),
-        *("cgroup", "fail", "memory controller is off", "cgroup_enable=memory"),
-    ),
-    "no cgroups": (
-        lambda: f"umount {' '.join(str(found.mount) for found in hierarchies())}",
-        *("cgroup", "fail", "", "mount -t cgroup2"),
-    ),
-    "a controller missing": (
-        lambda: of_one_controller("pids"),
-        *("controllers", "warn", "not pids", ""),
-    ),
-}
+def read_only() -> str:
+    folder = next(one for one in hierarchies() if "memory" in one.controllers)
+    return f"mount -o remount,bind,ro {folder.mount}"
+
+
+def all_unmounted() -> str:
+    return f"umount {' '.join(str(folder.mount) for folder in hierarchies())}"
 
 
 @pytest.mark.promise("`edgebench doctor` reports and says what to type: cgroups read-only.")
@@ -127,13 +92,21 @@ MOUNTS: dict[str, tuple[Callable[[], str], str, str, str, str]] = {
 @pytest.mark.own_cgroup
 @pytest.mark.exclusive
 @pytest.mark.root
-@pytest.mark.parametrize("odd", MOUNTS)
-def test_odd_mounts(odd: str) -> None:
-    script, name, status, says, remedy = MOUNTS[odd]
-    row = doctor(*with_mounts(script()))[name]
-    assert row["status"] == status
-    assert says in row["says"]
-    assert remedy in (row["remedy"] or "")
+@pytest.mark.parametrize(
+    ("script", "row", "says", "remedy"),
+    [
+        (read_only, "cgroup", "read-only", "docker run --privileged"),
+        (partial(unmounted, "memory"), "cgroup", "controller is off", "cgroup_enable=memory"),
+        (all_unmounted, "cgroup", "", "mount -t cgroup2"),
+        (partial(unmounted, "pids"), "controllers", "not pids", ""),
+    ],
+)
+def test_odd_mounts(script: Callable[[], str], row: str, says: str, remedy: str) -> None:
+    in_place = ["unshare", "--mount", "--propagation", "private", "sh", "-ec"]
+    check = doctor(*in_place, f'{script()}; exec "$@"', "sh")[row]
+    assert check["status"] == ("fail" if row == "cgroup" else "warn")
+    assert says in check["says"]
+    assert remedy in (check["remedy"] or "")
 
 
 @pytest.mark.promise(
@@ -193,15 +166,3 @@ def test_a_hybrid_machine_is_recognised() -> None:
     (first, *_) = support_findings({**SOUND, "version": 1, "hybrid": True})
     assert first.ok
     assert "hybrid" in first.says
-
-
-@pytest.mark.promise("`edgebench doctor` reports and says what to type: no memory controller.")
-def test_memory_control_off_at_boot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A version 2 hierarchy without memory, as Raspberry Pi OS boots: the kernel's command line."""
-    (tmp_path / "cgroup.controllers").write_text("cpuset cpu io pids\n")
-    unified = Hierarchy(2, frozenset({"cpu"}), tmp_path, tmp_path, False)
-    monkeypatch.setattr(place_module, "hierarchies", lambda: [unified])
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    (finding,) = check_support()
-    assert finding.ok is False
-    assert "cgroup_enable=memory" in (finding.remedy or "")
