@@ -22,7 +22,7 @@ from edgebench.measures.strategies import (
     TrialData,
     with_own_trial,
 )
-from edgebench.measures.strategies.heap_profilers import Memray
+from edgebench.measures.strategies.heap_profilers import Massif, Memray, Tcmalloc
 from edgebench.records import LimitSetting, TrialRecord
 from edgebench.run.trial.record import TrialRequest
 from edgebench.run.trial.session import open_session
@@ -143,15 +143,11 @@ def test_massif_tells_a_programs_heap() -> None:
     assert reading.line[0][1] < 32 * MIB
 
 
-@pytest.mark.process
 def test_a_scenarios_settings_reach_the_profilers(tmp_path: Path) -> None:
     """Dumps as often as asked; massif ends before its trial would be killed."""
-    tcmalloc, _, massif = (
-        s.configured(StrategyOptions(8 << 20, timeout_s=100.0)) for s in STRATEGIES
-    )
-    _, env = tcmalloc.wrap(["true"], {}, tmp_path)
-    assert env["HEAP_PROFILE_ALLOCATION_INTERVAL"] == str(8 << 20)
-    words, _ = massif.wrap(["true"], {}, tmp_path)
+    asked = StrategyOptions(8 << 20, timeout_s=100.0)
+    assert Tcmalloc().configured(asked).every_bytes == 8 << 20
+    words, _ = Massif().configured(asked).wrap(["true"], {}, tmp_path)
     assert "90.0" in words[: words.index("valgrind")]
 
 

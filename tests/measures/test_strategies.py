@@ -36,26 +36,16 @@ from edgebench.measures.strategies.recorded import (
     split_at_most,
 )
 from edgebench.measures.view import view_of
-from edgebench.records import LimitSetting, SamplerReport, TrialRecord, Watching
+from edgebench.records import SamplerReport, TrialRecord, Watching
 from edgebench.workloads.recorder import NO_DESCRIPTORS
+from tests import made_records
 
 SETTINGS = {"kind": "inference", "networks": ["net"], "schedule": "linear", "batch": 2}
 
 
 def record(**values: Any) -> TrialRecord:
-    known: dict[str, Any] = {
-        "trial": "0001",
-        "point": "p1",
-        "block": 0,
-        "repeat": 0,
-        "settings": SETTINGS,
-        "limits": LimitSetting(),
-        "outcome": "ok",
-        "started_utc": "2026-01-02T03:04:05+00:00",
-        "peak_bytes": 300 * MIB,
-        "peak_source": "kernel",
-    }
-    return TrialRecord(**(known | values))
+    known = {"settings": SETTINGS, "peak_bytes": 300 * MIB, "peak_source": "kernel"}
+    return made_records.record(**(known | values))
 
 
 def layer_events() -> list[dict[str, Any]]:

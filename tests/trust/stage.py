@@ -43,24 +43,17 @@ for _module in (
 FULL = "full-disk"
 #: The next start, which clears up and goes on, is killed too.
 TWICE = "kill-twice"
+#: Fault → its signal, and how a start may end at it; or through, because it came too late.
 SIGNALS = {
-    "kill": signal.SIGKILL,
-    "term": signal.SIGTERM,
-    "interrupt": signal.SIGINT,
-    "hang-up": signal.SIGHUP,
-    TWICE: signal.SIGKILL,
+    "kill": (signal.SIGKILL, {-signal.SIGKILL}),
+    "term": (signal.SIGTERM, {143}),
+    "interrupt": (signal.SIGINT, {130}),
+    "hang-up": (signal.SIGHUP, {129}),
+    TWICE: (signal.SIGKILL, {-signal.SIGKILL}),
+    FULL: (0, {1, 3}),
 }
 #: Where the second kill strikes: among the first steps, at which the first one is cleared up after.
 _EARLY_STEPS = 120
-#: How a start may end at each fault: cut short, or through because the fault came too late.
-MAY_END = {
-    "kill": {0, -signal.SIGKILL},
-    "term": {0, 143},
-    "interrupt": {0, 130},
-    "hang-up": {0, 129},
-    TWICE: {0, -signal.SIGKILL},
-    FULL: {0, 1, 3},
-}
 _CHANGES = {
     *("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "os.chown", "os.kill"),
     *("subprocess.Popen", "shutil.rmtree", "fcntl.flock"),
@@ -146,29 +139,26 @@ class Arena:
         for sweep in sweeps:
             lines = [json.loads(line) for line in (sweep / "trials.jsonl").read_text().splitlines()]
             final = [line["trial"] for line in lines if line["outcome"] != "harness-error"]
-            if len(final) != self.planned or len(set(final)) != self.planned:
-                wrong.append(f"trials: {final}")
-            if not (sweep / "complete.json").exists():
-                wrong.append(f"{sweep.name} is not complete")
-            if (sweep / "live.json").exists():
-                wrong.append(f"{sweep.name} shows a trial under way")
-            for trial in final:
-                if not (sweep / "samples" / f"{trial}.npz").exists():
-                    wrong.append(f"trial {trial} has no samples")
+            samples = {path.stem for path in (sweep / "samples").glob("*.npz")}
+            if (
+                len(final) != self.planned
+                or len(set(final)) != self.planned
+                or set(final) - samples
+            ):
+                wrong.append(f"trials: {final}, samples: {samples}")
+            if not (sweep / "complete.json").exists() or (sweep / "live.json").exists():
+                wrong.append(f"{sweep.name} is not complete, or shows a trial under way")
         return wrong
 
     def left(self) -> list[str]:
-        wrong = [f"left: {path}" for path in self._strange_files()]
-        wrong += [f"left: {line}" for line in self._swaps() if "stranger" not in line]
+        files = [*self.temporary.iterdir(), *self.swap.iterdir(), *self.state.glob("*")]
+        found = [str(path) for path in files] + self._swaps()
+        wrong = [f"left: {words}" for words in found if "stranger" not in words]
         wrong += [f"left: {path}" for path in self._cgroups()]
         deadline = time.monotonic() + _PATIENCE_S
         while (children := self._children()) and time.monotonic() < deadline:
             time.sleep(0.01)
         return wrong + [f"process left: {words}" for words in children]
-
-    def _strange_files(self) -> list[Path]:
-        inside = [*self.temporary.iterdir(), *self.swap.iterdir(), *self.state.glob("*")]
-        return [path for path in inside if "stranger" not in path.name]
 
     def _swaps(self) -> list[str]:
         lines = Path("/proc/swaps").read_text().splitlines()
@@ -181,7 +171,8 @@ class Arena:
 
     def _children(self) -> list[str]:
         words = []
-        for pid in _child_pids():
+        tasks = Path("/proc/self/task").glob("*/children")
+        for pid in (int(pid) for task in tasks for pid in task.read_text().split()):
             if pid == self._stranger.pid:
                 continue
             with contextlib.suppress(ChildProcessError):
@@ -232,11 +223,6 @@ class Arena:
         return [f"a stranger's {what} was touched" for what, well in there.items() if not well]
 
 
-def _child_pids() -> list[int]:
-    tasks = Path("/proc/self/task").glob("*/children")
-    return [int(pid) for task in tasks for pid in task.read_text().split()]
-
-
 class Steps:
     def __init__(self, fault: str, strike_at: int | None, log: Path) -> None:
         self._fault = fault
@@ -283,8 +269,7 @@ class Steps:
     def _strike(self, event: str) -> None:
         if self._fault == FULL:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), event)
-        if self._fault in SIGNALS:
-            os.kill(os.getpid(), SIGNALS[self._fault])
+        os.kill(os.getpid(), SIGNALS[self._fault][0])
 
 
 _raw_write = os.write
@@ -334,7 +319,7 @@ def one(arena: Arena, fault: str, number: int) -> list[str]:
     arena.clear()
     code = start(arena, *RUN, fault=fault, strike_at=number)
     step = arena.struck_step()
-    wrong = [] if code in MAY_END[fault] else [f"ended with {code}: {arena.words()}"]
+    wrong = [] if code in {0, *SIGNALS[fault][1]} else [f"ended with {code}: {arena.words()}"]
     if "Traceback" in arena.words():
         wrong.append(f"a traceback: {arena.words()[-900:]}")
     wrong += readable(arena)
