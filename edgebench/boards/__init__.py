@@ -388,9 +388,9 @@ class Board:
         Raises:
             UsageError: no such preset.
         """
-        own = (self.speeds or {}).get(name, StorageSpeed())
-        given = {key: value for key, value in vars(own).items() if value is not None}
-        return replace(storage_preset(name).speed, **given)
+        slot = (self.speeds or {}).get(name, StorageSpeed())
+        held = {key: value for key, value in vars(slot).items() if value is not None}
+        return replace(storage_preset(name).speed, **held)
 
     @property
     def cores_here(self) -> int:

@@ -190,13 +190,13 @@ def pieces(path: Path) -> Iterator[bytes]:
 
 def store_file(name: str, data: Iterable[bytes]) -> None:
     """Store a file whole or not at all; FleetError: what arrived is not what the digest is of."""
-    path, found = stored_file(name), hashlib.sha256()
+    path, content = stored_file(name), hashlib.sha256()
     make_folder(path.parent, parents=True)
     with replaced(path, 0o755) as file:
         for piece in data:
             file.write(piece)
-            found.update(piece)
-        if found.hexdigest() != path.parent.name:
+            content.update(piece)
+        if content.hexdigest() != path.parent.name:
             raise FleetError(f"{path.name} changed while it was sent", remedy="start the run again")
 
 

@@ -123,7 +123,7 @@ class DeviceSweep:
         for record in self.folder.records():
             self.trials.add(record)
         self._finished = self.folder.finished_trials()
-        self._left = [one for one in self._plan if one.trial not in self._finished]
+        self._left = [planned for planned in self._plan if planned.trial not in self._finished]
         self.is_complete = False
 
     @property
@@ -134,7 +134,7 @@ class DeviceSweep:
     @property
     def done(self) -> int:
         """How many of them need not be made any more."""
-        return len(self._finished & {one.trial for one in self._plan})
+        return len(self._finished & {planned.trial for planned in self._plan})
 
     def next_trial(self) -> tuple[PlannedTrial, Make] | None:
         """Return the next trial with its order; None once all are made, which ends the sweep.
@@ -161,9 +161,8 @@ class DeviceSweep:
             demand = demand_of(point, self._points, self._plan, self.trials) or 0
             if not demand:
                 raise unknown_demand(point, self.folder.path)
-        records = self.folder.records() if planned.walk else ()
-        kept = [one.to_json() for one in records]
-        return planned, Make(asdict(planned), demand, kept)
+        records = [record.to_json() for record in self.folder.records()] if planned.walk else []
+        return planned, Make(asdict(planned), demand, records)
 
     def file_path(self, planned: PlannedTrial, kind: str, trial: str) -> Path | None:
         """Where a file goes that a machine names so; None: the trial has no such file."""
@@ -180,18 +179,21 @@ class DeviceSweep:
     def wrong_record(self, planned: PlannedTrial, records: list[TrialRecord]) -> str | None:
         """Return what in a machine's records is another trial's; None: nothing is."""
         point = self._points[planned.point_id]
-        for number, one in enumerate(records):
+        for number, record in enumerate(records):
             name = f"{planned.trial}-{number:02d}" if number else planned.trial
-            if (one.trial, one.block, one.repeat) != (name, planned.block, planned.repeat):
-                return f"a record of trial {one.trial}"
+            if (record.trial, record.block, record.repeat) != (name, planned.block, planned.repeat):
+                return f"a record of trial {record.trial}"
             # A walk comes to other points of its workload, and to some that it makes.
-            own = number == 0 and (one.point, one.limits.label) == (point.id, point.limits.label)
-            if not own and not planned.walk:
-                return f"a record of point {one.point} at {one.limits.label}"
-            if one.walk and (one.walk.walk != planned.trial or not planned.walk):
-                return f"a record of the walk {one.walk.walk}"
-            numbers = _numbers(one.settings), _numbers(point.settings)
-            if one.strategy != planned.strategy or numbers[0] != numbers[1]:
+            is_own = number == 0 and (record.point, record.limits.label) == (
+                point.id,
+                point.limits.label,
+            )
+            if not is_own and not planned.walk:
+                return f"a record of point {record.point} at {record.limits.label}"
+            if record.walk and (record.walk.walk != planned.trial or not planned.walk):
+                return f"a record of the walk {record.walk.walk}"
+            numbers = _numbers(record.settings), _numbers(point.settings)
+            if record.strategy != planned.strategy or numbers[0] != numbers[1]:
                 return "a record of other settings"
         return None
 
@@ -199,10 +201,10 @@ class DeviceSweep:
         """Record the next trial, which is made."""
         settings = self._points[self._left.pop(0).point_id].settings
         # A machine's own paths are nobody else's.
-        records = [replace(one, settings=settings) for one in records]
+        records = [replace(record, settings=settings) for record in records]
         self.folder.append(*records)
-        for one in records:
-            self.trials.add(one)
+        for record in records:
+            self.trials.add(record)
         if records[0].outcome != "harness-error":
             self._finished.add(records[0].trial)
 
@@ -381,7 +383,7 @@ def run_on_fleet(
     ]
 
     async def run_all() -> None:
-        await asyncio.gather(*(one.run() for one in sweeps))
+        await asyncio.gather(*(sweep.run() for sweep in sweeps))
 
     asyncio.run(run_all())
     return sweeps
@@ -464,7 +466,7 @@ def _serve(controller: _Controller) -> None:
         store_file(name, iter(sent.__next__, b""))
     scenario = scenario_of(stored_tables(opened.tables))
     with open_trial_loop(controller, **scenario.sampler.model_dump()) as loop:
-        trials = ScenarioTrials(scenario, {one.id: one for one in points(scenario)}, loop)
+        trials = ScenarioTrials(scenario, {point.id: point for point in points(scenario)}, loop)
         trials.warm()
         controller.tell(Ready(trials.manifest, trials.environment()))
         for order in controller.orders:

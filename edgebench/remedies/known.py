@@ -48,8 +48,8 @@ def _is_set(*variables: str) -> Check:
     """Refuse where a variable has a value already."""
 
     def check(target: RemedyTarget) -> str | None:
-        found = next((name for name in variables if name in target.environment), None)
-        return f"{found} is set already" if found else None
+        taken = next((name for name in variables if name in target.environment), None)
+        return f"{taken} is set already" if taken else None
 
     return check
 

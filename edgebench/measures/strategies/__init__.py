@@ -151,7 +151,7 @@ class TrialData:
         return {
             pair[0]["id"]: pair
             for pair in paired_events(self.events)
-            if all(isinstance(v := one.get("view"), dict) and key in v for one in pair)
+            if all(isinstance(v := event.get("view"), dict) and key in v for event in pair)
         }
 
 
