@@ -53,14 +53,14 @@ class NewScenario:
     @property
     def stem(self) -> str:
         """A name for it and for its file: small letters, digits and dashes."""
-        words = self.network or Path(self.command[-1 if len(self.command) == 1 else 0]).name
+        words = self.network or ""
         if self.command:
             # The script says more than the interpreter that runs it.
             script = next((w for w in self.command[1:] if Path(w).suffix), self.command[0])
             words = Path(script).stem
-        elif self.network and "/" in self.network:
-            words = Path(self.network).name
-        return re.sub(r"[^a-z0-9]+", "-", str(words).lower())[:64].strip("-") or "scenario"
+        elif "/" in words:
+            words = Path(words).name
+        return re.sub(r"[^a-z0-9]+", "-", words.lower())[:64].strip("-") or "scenario"
 
 
 def scenario_text(wanted: NewScenario, file: Path) -> tuple[str, Scenario]:

@@ -89,9 +89,8 @@ def preview(scenario: Scenario, machine: MachineCapacity) -> Preview:
         walks = sum(point.unlimited for point in made) * scenario.repeats
         fresh = sum(has_start(point, limits.starts) for point in made)
     trials = walks + fresh
-    asked = [(name, point) for name in scenario.strategies for point in made]
-    looked_at = [pair for pair in asked if has_own_trial(*pair)]
-    own = min(len(looked_at), len(scenario.strategies) * trials)
+    looked_at = sum(has_own_trial(name, p) for name in scenario.strategies for p in made)
+    own = min(looked_at, len(scenario.strategies) * trials)
     own_s = scenario.memory.timeout_s or scenario.timeout_s
     obstacles = list(_obstacles(scenario, made, machine))
     missing_command = []
