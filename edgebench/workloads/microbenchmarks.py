@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgebench.layers.disk import evict
-from edgebench.workloads.engines.torch import import_torch
 from edgebench.workloads.events import READY
 from edgebench.workloads.recorder import Recorder, collected_rounds
 
@@ -231,6 +230,9 @@ def run_hot_base(settings: dict[str, Any], recorder: Recorder) -> None:
     ``planned_share`` of the limit. The harness sets the limit (its setting ``room_bytes``).
     """
     with recorder.span("import"):
+        # Lazy: a scan imports no engine.
+        from edgebench.workloads.engines.torch import import_torch
+
         import_torch(recorder)
     # Ask the harness for the limit, and wait until it is set.
     assert recorder.control is not None
@@ -279,6 +281,8 @@ def run_convolution(settings: dict[str, Any], recorder: Recorder) -> None:
     (first passes that no one counts), ``passes``, ``threads``, ``seed``, ``gc``.
     """
     with recorder.span("import"):
+        from edgebench.workloads.engines.torch import import_torch
+
         import_torch(recorder, (), settings["threads"])
         import torch
     torch.manual_seed(settings["seed"])

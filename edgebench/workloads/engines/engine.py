@@ -6,6 +6,7 @@ in a package of its own is found by its entry point.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
@@ -356,9 +357,6 @@ def run_inference(settings: dict[str, Any], recorder: Recorder) -> None:
     Raises:
         WorkloadError: a network or its weights can't be had, or rounds differ in their outputs.
     """
-    # Lazy: other workloads import this module, and OpenSSL would count among their base.
-    import hashlib
-
     engine = engine_of(settings.get("engine"))
     with recorder.span("import"):
         engine.import_library(settings, recorder)
