@@ -146,6 +146,34 @@ def _count(event: Mapping[str, Any], key: str) -> int | None:
     return value if is_count(value) and value >= 0 else None
 
 
+def round_sources(machine: SystemFiles, swap: SwapState, kind: str) -> RoundSources:
+    """Return where a trial's counts come from.
+
+    Args:
+        machine: its files.
+        swap: what is on at the moment.
+        kind: the trial's kind of swap.
+    """
+    sources = {"in_bytes": _OWN, "major_faults": "getrusage"}
+    if kind == "none":
+        return RoundSources(swaps=False, sources={**sources, "file_in_bytes": _OWN})
+    if swap.kind == "zram" and swap.device:
+        file, reading = machine.root / f"sys/block/{swap.device.name}/stat", ONLY_SWAP
+        name = str(file)
+    else:
+        area = swap.device if swap.kind == "file" else None
+        areas = None
+        with suppress(UnreadableError, ValueError):
+            areas = set(parse_swap_areas(machine.text("proc/swaps")))
+        # Of the machine's own areas all are the trial's.
+        if areas is None or (area is not None and areas != {area}):
+            return RoundSources(sources=sources, missing=dict.fromkeys(_SWAPPED, _OTHER_AREAS))
+        file, reading = machine.root / "proc/vmstat", VMSTAT
+        name = f"{file}, {_MACHINE}"
+    sources |= {"swap_in_bytes": name, "file_in_bytes": f"{_OWN} - {name}", "out_bytes": name}
+    return RoundSources(file, reading, True, sources)
+
+
 #: What samples tell of the demand.
 _SAMPLED = ("demand_bytes", "demand_source", "undroppable_bytes")
 #: The most that a record keeps of notes, as JSON.
@@ -407,34 +435,6 @@ def trial_throughput(
         if phase.phase == "decode" and phase.wall_s > 0 and generates_text(settings)
     ]
     return statistics.median(rates) if rates else None
-
-
-def round_sources(machine: SystemFiles, swap: SwapState, kind: str) -> RoundSources:
-    """Return where a trial's counts come from.
-
-    Args:
-        machine: its files.
-        swap: what is on at the moment.
-        kind: the trial's kind of swap.
-    """
-    sources = {"in_bytes": _OWN, "major_faults": "getrusage"}
-    if kind == "none":
-        return RoundSources(swaps=False, sources={**sources, "file_in_bytes": _OWN})
-    if swap.kind == "zram" and swap.device:
-        file, reading = machine.root / f"sys/block/{swap.device.name}/stat", ONLY_SWAP
-        name = str(file)
-    else:
-        area = swap.device if swap.kind == "file" else None
-        areas = None
-        with suppress(UnreadableError, ValueError):
-            areas = set(parse_swap_areas(machine.text("proc/swaps")))
-        # Of the machine's own areas all are the trial's.
-        if areas is None or (area is not None and areas != {area}):
-            return RoundSources(sources=sources, missing=dict.fromkeys(_SWAPPED, _OTHER_AREAS))
-        file, reading = machine.root / "proc/vmstat", VMSTAT
-        name = f"{file}, {_MACHINE}"
-    sources |= {"swap_in_bytes": name, "file_in_bytes": f"{_OWN} - {name}", "out_bytes": name}
-    return RoundSources(file, reading, True, sources)
 
 
 def faulty_record(request: TrialRequest, error: Exception) -> TrialRecord:

@@ -323,16 +323,16 @@ def killed_limit(points: Sequence[Point], records: Iterable[TrialRecord]) -> dic
     A fresh process may be killed by its start, where one that has started lives.
     """
     names = {point.id for point in points}
-    killed = {
-        record.limit_bytes: record
+    killed = [
+        record
         for record in records
         # Where a walk looked closer, what follows the dash is the limit.
         if record.walk and record.outcome == "oom-killed" and record.point.split("-")[0] in names
-    }
-    largest = max(filter(None, killed), default=0)
-    if not largest:
+    ]
+    largest = max(killed, key=lambda record: record.limit_bytes or 0, default=None)
+    if largest is None or not largest.limit_bytes:
         return {}
-    return {largest: visited(killed[largest].phases, killed[largest].round_counts)}
+    return {largest.limit_bytes: visited(largest.phases, largest.round_counts)}
 
 
 def visited(phases: Sequence[PhaseSum], counts: Sequence[RoundCounts]) -> Visited:
