@@ -142,12 +142,6 @@ def is_model_file(text: str) -> bool:
     return Path(text).suffix.lower() in (*_FOREIGN, *_WEIGHTS)
 
 
-def _holds_torchscript(file: Path) -> bool:
-    # Such a zip file has constants and code beside its data.
-    names = _zipped_names(file)
-    return "constants.pkl" in names and any(name.startswith("code/") for name in names)
-
-
 def _zipped_names(file: Path) -> set[str]:
     """Return the names in a zip file without their first folder; none if it is no zip file."""
     try:
@@ -226,9 +220,11 @@ def parse_reference(text: str, relative_to: Path) -> ModelReference:
     suffix = Path(named).suffix.lower()
     # A .pt file may be a checkpoint, too.
     is_program = suffix not in UNSURE or "\0" in named
-    if suffix in FILE_KINDS and (
-        is_program or _holds_torchscript(relative_to / Path(named).expanduser())
-    ):
+    if suffix in FILE_KINDS and not is_program:
+        # A program's zip file has constants and code beside its data.
+        zipped = _zipped_names(relative_to / Path(named).expanduser())
+        is_program = "constants.pkl" in zipped and any(name.startswith("code/") for name in zipped)
+    if suffix in FILE_KINDS and is_program:
         if query:
             raise UsageError(f"{named} is a file and takes no arguments", where=text, remedy=named)
         path = _existing_file(named, relative_to)

@@ -208,7 +208,7 @@ class RecordBuffer:
         counters: tuple[int | None, int | None],
         t_ns: int,
     ) -> None:
-        """Record the start of a span; ``seen``: usage and swap, bytes."""
+        """Record the start of a span; ``counters``: usage and swap, bytes."""
         phase, of_round, network, layer, name = place
         usage, swap = counters
         text = _names(phase, network, name)

@@ -78,7 +78,7 @@ class CgroupReadings:
         #: The mark's; None where the kernel can't reset it.
         self.peak_fd = descriptors["peak"] if descriptors["peak_resets"] else None
         #: As last read: bytes in use and in swap, the first of them alone, and the mark, bytes.
-        self.seen: tuple[int | None, int | None] = (None, None)
+        self.counters: tuple[int | None, int | None] = (None, None)
         self.usage_bytes: int | None = None
         self.peak_bytes: int | None = None
         self._faults = -1
@@ -94,7 +94,7 @@ class CgroupReadings:
         if self._swap_is_memsw and usage is not None and swap is not None:
             swap = swap - usage if swap > usage else 0
         moved = faults is None or faults != self._faults or usage != self.usage_bytes
-        self.seen, self.usage_bytes = (usage, swap), usage
+        self.counters, self.usage_bytes = (usage, swap), usage
         self._faults = -1 if faults is None else faults
         if self.peak_fd is None:
             self.peak_bytes = None
@@ -267,7 +267,9 @@ class Recorder:
             if self.accelerator is not None:
                 self.accelerator.begin_span(number, *place[:3], not whole)
             if looked is None:
-                self._records.start(number, place, thread, self._cgroup.seen, time.monotonic_ns())
+                self._records.start(
+                    number, place, thread, self._cgroup.counters, time.monotonic_ns()
+                )
             else:
                 self._write(start_line(number, place, thread, time.monotonic_ns(), looked))
         # Without what recording took.
@@ -324,7 +326,7 @@ class Recorder:
             del self._open[span.number]
             spent = spent_between(span.used, used)
             if looked is None:
-                counters = self._cgroup.seen
+                counters = self._cgroup.counters
                 self._records.end(span.number, t_ns, counters, span.peak_bytes, spent)
             else:
                 more = {**looked, "view_peak_bytes": span.view_peak_bytes}
@@ -357,7 +359,7 @@ class Recorder:
                 span.peak_bytes = max(span.peak_bytes or 0, peak)
             if mark is not None:
                 span.view_peak_bytes = max(span.view_peak_bytes or 0, mark)
-        usage, swap = self._cgroup.seen
+        usage, swap = self._cgroup.counters
         counters = {"usage_bytes": usage, "swap_bytes": swap, "view": view.look(whole)}
         view.reset()
         self._cgroup.reset_mark()
@@ -433,7 +435,7 @@ def record_collections(recorder: Recorder) -> Callable[[], None]:
     """Record full and long collections as events; call the returned function to stop."""
     began_ns = 0
 
-    def seen(phase: str, info: Mapping[str, int]) -> None:
+    def record(phase: str, info: Mapping[str, int]) -> None:
         nonlocal began_ns
         now_ns = time.monotonic_ns()
         if phase == "start":
@@ -441,8 +443,8 @@ def record_collections(recorder: Recorder) -> Callable[[], None]:
         elif info["generation"] == 2 or now_ns - began_ns >= _LONG_NS:
             recorder.collection(began_ns, now_ns, info["generation"], info["collected"])
 
-    gc.callbacks.append(seen)
-    return lambda: gc.callbacks.remove(seen)
+    gc.callbacks.append(record)
+    return lambda: gc.callbacks.remove(record)
 
 
 @contextmanager

@@ -263,7 +263,7 @@ class TorchScript(FileEngine):
     def words(self, error: Exception) -> str:
         """Return what failed, without the trace of serialized code before it."""
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = next((one for one in reversed(lines) if "Error: " in one), None)
+        reason = next((line for line in reversed(lines) if "Error: " in line), None)
         # The reason stands first where there is no trace, and last behind one.
         words = reason or (lines[0] if lines else type(error).__name__)
         for name in ("RuntimeError: ", "torch.jit.Error: ", "builtins."):

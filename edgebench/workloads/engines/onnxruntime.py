@@ -114,7 +114,7 @@ class _OnnxModel(EngineModel):
         from edgebench.safe_files import remove_file
 
         events = sorted(
-            json.loads(self._written.read_bytes()), key=lambda one: (one["ts"], -one["dur"])
+            json.loads(self._written.read_bytes()), key=lambda event: (event["ts"], -event["dur"])
         )
         remove_file(self._written)
         began_ns, self._began_ns, self._written = iter(self._began_ns), [], None
