@@ -375,18 +375,22 @@ def swap_off(path: Path) -> None:
         MachineError: the kernel refuses again and again, usually because too little memory is free
             for the pages.
     """
-    if path not in (read_swap_areas() or {}):
-        return
-    # Memory that an ended trial held may still be on its way back to the kernel.
-    for pause_s in (*_SWAP_PAUSES_S, None):
+    words, remedy = ["swapoff", str(path)], f"free some memory, then: swapoff {path}"
+    if path in (read_swap_areas() or {}):
+        # Memory that an ended trial held may still be on its way back to the kernel.
+        _retry(lambda: run_tool(words, remedy, path), _SWAP_PAUSES_S)
+
+
+def _retry(attempt: Callable[[], object], pauses_s: Sequence[float]) -> None:
+    """Try it once more after each pause; the last error remains."""
+    for pause_s in pauses_s:
         try:
-            run_tool(["swapoff", str(path)], f"free some memory, then: swapoff {path}", path)
+            attempt()
         except MachineError:
-            if pause_s is None:
-                raise
             time.sleep(pause_s)
         else:
             return
+    attempt()
 
 
 def clear_ram_disk(folder: Path) -> str | None:
@@ -413,15 +417,8 @@ def clear_ram_disk(folder: Path) -> str | None:
 
 
 def _unmount(folder: Path, *how: str) -> None:
-    for pause_s in (*_MOUNT_PAUSES_S, None):
-        if not folder.is_mount():
-            return
-        try:
-            run_tool(["umount", *how, str(folder)], f"end what uses it, then: umount {folder}")
-        except MachineError:
-            if pause_s is None:
-                raise
-            time.sleep(pause_s)
+    words, remedy = ["umount", *how, str(folder)], f"end what uses it, then: umount {folder}"
+    _retry(lambda: folder.is_mount() and run_tool(words, remedy), _MOUNT_PAUSES_S)
 
 
 def clear_temp_folder(path: Path) -> str | None:
