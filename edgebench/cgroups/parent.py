@@ -145,15 +145,9 @@ def parse_mounts(mountinfo: str) -> list[Mount]:
             continue
         root, point, mount_options = about
         options = frozenset(rest[-1].split(","))
-        mounts.append(
-            Mount(
-                version=2 if kind == "cgroup2" else 1,
-                point=Path(point),
-                root=PurePosixPath(root),
-                read_only="ro" in mount_options.split(",") or "ro" in options,
-                options=options,
-            )
-        )
+        read_only = "ro" in mount_options.split(",") or "ro" in options
+        version = 2 if kind == "cgroup2" else 1
+        mounts.append(Mount(version, Path(point), PurePosixPath(root), read_only, options))
     return mounts
 
 
