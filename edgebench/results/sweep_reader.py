@@ -161,7 +161,14 @@ class Sweep:
     def _unzipped(self, trial: str, name: str, what: str) -> bytes:
         path = self.path / name
         try:
-            return _unzipped(path)
+            # A few bytes may stand for more than any memory holds.
+            with open_to_read(path) as packed, gzip.open(packed) as file:
+                data = file.read(_MOST_BYTES + 1)
+            if len(data) > _MOST_BYTES:
+                raise ValueError(f"it unpacks to more than {format_size(_MOST_BYTES)}")
+            if most_values_in(data) > _MOST_VALUES:
+                raise ValueError(f"it holds more than {_MOST_VALUES:,} values")
+            return data
         except FileNotFoundError:
             raise TrialFileError.of(f"no {what}", trial, path) from None
         except (OSError, EOFError, ValueError, zlib.error) as error:
@@ -240,8 +247,8 @@ def _without_damage(data: dict[str, Any], warnings: list[str]) -> dict[str, Any]
 
 def timed_in(plan: object) -> list[dict[str, Any]]:
     """Return the timed trials of a plan as ``resolved.json`` keeps it."""
-    listed = plan if isinstance(plan, list) else []
-    return [one for one in listed if isinstance(one, dict) and one.get("strategy") is None]
+    trials = plan if isinstance(plan, list) else []
+    return [trial for trial in trials if isinstance(trial, dict) and trial.get("strategy") is None]
 
 
 def sweep_folders(path: Path) -> list[Path]:
@@ -254,24 +261,13 @@ def sweep_folders(path: Path) -> list[Path]:
     if trials_file(path):
         return [path]
     names = [f"{depth}/{name}" for depth in ("*", "*/*") for name in (TRIALS, PACKED_TRIALS)]
-    found = {file.parent for name in names for file in path.glob(name)}
-    shown = [folder for folder in found if not folder.name.startswith(".")]
+    folders = {file.parent for name in names for file in path.glob(name)}
+    shown = [folder for folder in folders if not folder.name.startswith(".")]
     if not shown:
         what = "no results here" if path.exists() else "no such folder"
         raise ResultsError(what, where=str(path), remedy=NO_RESULTS_REMEDY)
     # Names begin with the time the sweep began.
     return sorted(shown, key=lambda folder: folder.name)
-
-
-def _unzipped(path: Path) -> bytes:
-    """Return a packed file's bytes; a few of them may stand for more than any memory holds."""
-    with open_to_read(path) as packed, gzip.open(packed) as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise ValueError(f"it unpacks to more than {format_size(_MOST_BYTES)}")
-    if most_values_in(data) > _MOST_VALUES:
-        raise ValueError(f"it holds more than {_MOST_VALUES:,} values")
-    return data
 
 
 def _checked(trial: str) -> str:

@@ -122,18 +122,15 @@ def test_a_pass_is_the_clock_without_decoding(asymmetric: LayerCostTable) -> Non
     """
     whole = asymmetric.unlimited
     clocks = (120 + 201, 120 + 205 + 20, 190 + 221 + 1)
-    assert (whole.clock_s.median, whole.clock_s.low, whole.clock_s.high) == near(
-        clocks[1] / 1e3, clocks[0] / 1e3, clocks[2] / 1e3
-    )
+    clock = whole.clock_s
+    assert (clock.low, clock.median, clock.high) == near(*(ms / 1e3 for ms in clocks))
     assert whole.glue_s == pytest.approx(0.042)
     # conv 174, fc 40 + 84, act 50.
     assert whole.layers_s == pytest.approx(0.348)
     assert whole.sum_s == pytest.approx(0.390)
     # 184 + 160 ms in 280, 180 + 164 in 284 and, the median, 270 + 180 in 370.
     assert whole.overlap == pytest.approx(450 / 370)
-    assert [row.share for row in asymmetric.layers] == [
-        pytest.approx(ms / 390) for ms in (174, 124, 50)
-    ]
+    assert [row.share * 390 for row in asymmetric.layers] == pytest.approx([174, 124, 50])
     assert asymmetric.demand_bytes == 200 * MIB
 
 
@@ -164,11 +161,8 @@ def test_a_layer_is_surely_slower_where_its_repeats_do_not_overlap(tmp_path: Pat
     others = slower("conv", (0.2, 0.2, 0.05, 0.01)), slower("conv", (0.1, 0.2, 0.05, 0.01))
     limited = [Made("100M", [slower("fc", (0.5, 0.5, 0.5, 0.01), one)]) for one in others]
     table = table_of(make(tmp_path, [Made(rounds=[one]) for one in others] + limited))
-    assert {row.name: row.at["100M"].surely_slower for row in table.layers} == {
-        "conv": False,
-        "fc": True,
-        "act": False,
-    }
+    sure = [row.name for row in table.layers if row.at["100M"].surely_slower]
+    assert sure == ["fc"]
     (cost,) = table.costs
     assert cost.surely_slower
     walked = Ratio(7.0, 6.0, 8.0, 0.1)

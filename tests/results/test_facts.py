@@ -372,25 +372,18 @@ def test_frames_have_each_workloads_own_demand_and_page_cache() -> None:
 
 def test_networks_sum_their_own_layers_and_curves_their_own_points() -> None:
     pytest.importorskip("pandas")
-    tables = {
-        name: {
-            "file_bytes": size,
-            "table": [{"order": n, "flops": one} for n, one in enumerate(own)],
-        }
-        for name, size, own in (("a", 9, (300, 40)), ("b", 5, (7,)))
-    }
+    rows = {"a": [{"order": 0, "flops": 300}, {"order": 1, "flops": 40}]}
+    rows["b"] = [{"order": 0, "flops": 7}]
+    sizes = {"a": 9, "b": 5}
+    tables = {name: {"file_bytes": sizes[name], "table": table} for name, table in rows.items()}
     reads = {300: 0, 250: 40, 200: 190, 150: 200, 100: 200}
     made = [
         record(at, 9.0, 2.0, 2.0, round_counts=counts(9, r, r, out_bytes=3, major_faults=4))
         for at, r in reads.items()
     ]
     results = Results([sweep(*made, networks={"networks": tables})])
-    networks = results.networks.set_index("network")
-    assert networks[["layers", "flops", "file_bytes"]].to_dict("list") == {
-        "layers": [2, 1],
-        "flops": [340, 7],
-        "file_bytes": [9, 5],
-    }
+    networks = results.networks[["network", "layers", "flops", "file_bytes"]]
+    assert networks.to_numpy().tolist() == [["a", 2, 340, 9], ["b", 1, 7, 5]]
     row = results.misses.set_index("limit_bytes").loc[250 * MIB]
     names = ("round_bytes", "plateau_bytes", "knee_low_bytes", "knee_high_bytes")
     assert [row[name] / MIB for name in names] == [40, 200, 200, 250]

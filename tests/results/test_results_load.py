@@ -129,8 +129,8 @@ def test_several_sweeps_are_read_together(tmp_path: Path):
     broken = make_sweep(tmp_path)
     (broken / "resolved.json").write_text(json.dumps({"schema": SCHEMA + 1}))
     loaded = edgebench.load(tmp_path)
-    assert set(loaded.trials["sweep"]) == {first.name, second.name}
-    assert set(loaded.trials["device"]) == {"board", "pi"}
+    devices = set(zip(loaded.trials["sweep"], loaded.trials["device"], strict=True))
+    assert devices == {(first.name, "board"), (second.name, "pi")}
     assert broken.name in loaded.warnings[0]
     assert len(loaded.samples("0001", sweep=second.name)) == 3
     with pytest.raises(ResultsError, match="these are 2 sweeps"):
