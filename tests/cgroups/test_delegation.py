@@ -45,19 +45,13 @@ def plain(folder: Path, **files: str) -> Path:
     return folder
 
 
-def test_the_real_root_is_a_base(tmp_path: Path):
+def test_where_controllers_can_be_passed_down(tmp_path: Path):
+    """The real root, what is beside another harness's leaf, but nothing without memory."""
     root = plain(tmp_path / "root", controllers="cpu hugetlb memory")
     assert find_base(root, tmp_path) == (root, {"cpu", "memory"})
-
-
-def test_beside_the_leaf_of_another_harness(tmp_path: Path):
     base = plain(tmp_path / "scope", type="domain")
-    leaf = plain(base / LEAF, type="domain", controllers="")
-    assert find_base(leaf, tmp_path)[0] == base
-
-
-def test_memory_is_not_passed_down(tmp_path: Path):
-    folder = plain(tmp_path / "scope", type="domain", controllers="pids")
+    assert find_base(plain(base / LEAF, type="domain", controllers=""), tmp_path)[0] == base
+    folder = plain(tmp_path / "bare", type="domain", controllers="pids")
     with pytest.raises(CgroupError, match="not enabled") as caught:
         find_base(folder, tmp_path)
     assert "Delegate=yes" in str(caught.value.remedy)

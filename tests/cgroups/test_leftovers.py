@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from tool_fakes import Tools, areas
 
 from edgebench.cgroups import leftovers, storage
 from edgebench.cgroups.interface import Cgroup
@@ -27,6 +26,7 @@ from edgebench.cgroups.leftovers import (
 from edgebench.cgroups.parent import ParentCgroup
 from edgebench.cgroups.storage import RamDisk
 from edgebench.errors import MachineError
+from tests.cgroups.conftest import Tools, areas
 
 MIB = 1 << 20
 _DIE = """

@@ -8,12 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tool_fakes import Tools, areas
 
 from edgebench.cgroups import swap
 from edgebench.cgroups.leftovers import Ownership, claims, clear_leftovers
 from edgebench.cgroups.swap import SwapControl, SwapState
 from edgebench.errors import MachineError
+from tests.cgroups.conftest import Tools, areas
 
 MIB = 1 << 20
 SIZE = 16 * MIB
