@@ -45,9 +45,9 @@ from edgebench.workloads.recorder import NO_DESCRIPTORS
 
 ROUNDS = Path(__file__).parent / "observer" / "inference_rounds.py"
 WARM = (
-    "from edgebench.workloads.engines.engine import import_runtime\n"
+    "from edgebench.workloads.engines.torch import import_torch\n"
     "from edgebench.workloads.recorder import Recorder\n"
-    "import_runtime(Recorder())"
+    "import_torch(Recorder())"
 )
 
 

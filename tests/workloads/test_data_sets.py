@@ -13,7 +13,7 @@ from data_making import TRAIN, write_cifar, write_mnist
 from edgebench.cli import cli
 from edgebench.errors import UsageError, WorkloadError
 from edgebench.workloads.training.data_sources import load_data
-from edgebench.workloads.training.names import DATA_SETS, DATA_SHAPES, FROM_FOLDER
+from edgebench.workloads.training.names import DATA_SETS, DATA_SHAPES
 
 
 def test_digits_are_those_of_the_uci_repository():
@@ -76,12 +76,11 @@ def test_cifar_files_are_read_by_torchvision(tmp_path: Path, monkeypatch: pytest
     assert np.array_equal(data.train.images[:2], first)
 
 
-@pytest.mark.parametrize("name", FROM_FOLDER)
-def test_a_missing_data_set_says_how_to_get_it(tmp_path: Path, name: str):
+def test_a_missing_data_set_says_how_to_get_it(tmp_path: Path):
     with pytest.raises(WorkloadError) as refused:
-        load_data(name, tmp_path)
+        load_data("fashion-mnist", tmp_path)
     assert refused.value.where == str(tmp_path)
-    assert f"edgebench data {name} --download --folder {tmp_path}" in str(refused.value)
+    assert f"edgebench data fashion-mnist --download --folder {tmp_path}" in str(refused.value)
 
 
 @pytest.mark.torch
