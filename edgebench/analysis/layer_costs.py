@@ -16,13 +16,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgebench.errors import ResultsError, UsageError
+from edgebench.layers.references import WHOLE
 from edgebench.results.columns import DISTINCT
 from edgebench.results.facts import WorkloadFacts, is_one_walk, point_facts, walk_numbers
 from edgebench.results.frames import answering_rows
 from edgebench.results.results import Results, once_for_results
 from edgebench.results.times import Ratio, Spread, median_interval_of, ratio_of, spread_of
 from edgebench.text import format_limit, parse_share, parse_size
-from edgebench.workloads.engines.engine import WHOLE
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -37,11 +37,11 @@ from edgebench.cli.output import (
 )
 from edgebench.cli.run import refuse_unexpected, run_shown
 from edgebench.errors import RegressionError, UsageError
-from edgebench.layers.references import names_network
+from edgebench.layers.references import TORCH, names_network
 from edgebench.results.results import Sweep, latest, load
 from edgebench.results.sweep_reader import sweep_folders
 from edgebench.text import parse_share
-from edgebench.workloads.engines.engine import TORCH, engines_for
+from edgebench.workloads.engines.engine import engines_for
 
 if TYPE_CHECKING:
     from edgebench.analysis.comparison import SweepComparison

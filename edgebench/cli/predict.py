@@ -40,11 +40,10 @@ from edgebench.cli.output import (
 )
 from edgebench.errors import UsageError
 from edgebench.installation import need
-from edgebench.layers.references import LOADERS, SCHEDULES
+from edgebench.layers.references import LOADERS, SCHEDULES, WHOLE
 from edgebench.measures.machine.environment import device_name
 from edgebench.results.results import latest, load
 from edgebench.text import AS_IS, SWAP_KINDS, parse_swap
-from edgebench.workloads.engines.engine import WHOLE
 
 if TYPE_CHECKING:
     from edgebench.slowdown.prediction import Prediction, PredictionSource

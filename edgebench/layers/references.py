@@ -46,8 +46,12 @@ ADMISSION = "admission"
 STREAM = "stream"
 #: How a schedule interleaves loading and executing layers (:mod:`edgebench.layers.schedules`).
 SCHEDULES = ("linear", "bulk", "partial", "deepeye", "deepeye-frugal", ADMISSION, STREAM)
+#: The one schedule of an engine that can't load and execute by layer.
+WHOLE = "whole"
 #: The schedule of text generation, which settings with ``new_tokens`` have.
 GENERATE = "generate"
+#: The engine of networks that are known by name, and of settings that name none.
+TORCH = "torch"
 #: What computes beside the processor; a point without one has no such setting.
 NO_ACCELERATOR, CUDA = "none", "cuda"
 ACCELERATORS = (NO_ACCELERATOR, CUDA)

@@ -10,7 +10,7 @@ from ctypes.util import find_library
 from functools import cache
 
 from edgebench import installation
-from edgebench.layers.references import ADMISSION, CUDA, GENERATE, INT8, STREAM
+from edgebench.layers.references import ADMISSION, CUDA, GENERATE, INT8, STREAM, TORCH
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.remedies import (
     LINE,
@@ -25,7 +25,7 @@ from edgebench.remedies import (
     refuse_set,
     with_keys,
 )
-from edgebench.workloads.engines.engine import TORCH, engine_of
+from edgebench.workloads.engines.engine import engine_of
 from edgebench.workloads.recorder import FROZEN
 from edgebench.workloads.training.names import LAST, WHOLE
 

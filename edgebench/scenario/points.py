@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from edgebench.layers.references import TRANSFORMERS
+from edgebench.layers.references import TORCH, TRANSFORMERS
 from edgebench.measures.strategies import strategy_of
 from edgebench.records import NOT_REACHED, WRITTEN, LimitSetting, TrialRecord
 from edgebench.text import parse_share
-from edgebench.workloads.engines.engine import TORCH, engine_of
+from edgebench.workloads.engines.engine import engine_of
 from edgebench.workloads.training.names import LIBRARIES, LIBRARIES_OF_DATA, TENSORFLOW
 
 if TYPE_CHECKING:

@@ -28,7 +28,9 @@ from edgebench.layers.references import (
     KNOWN,
     SCHEDULES,
     STREAM,
+    TORCH,
     WEIGHT_PRECISIONS,
+    WHOLE,
     ModelReference,
     parse_reference,
 )
@@ -61,14 +63,7 @@ from edgebench.scenario.keys import (
     tag_of,
 )
 from edgebench.scenario.training import TrainingWorkload
-from edgebench.workloads.engines.engine import (
-    TORCH,
-    WHOLE,
-    Engine,
-    all_engines,
-    engines_for,
-    file_engine,
-)
+from edgebench.workloads.engines.engine import Engine, all_engines, engines_for, file_engine
 from edgebench.workloads.engines.onnxruntime import LEVELS
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgebench.errors import ResultsError
-from edgebench.layers.references import WEIGHT_PRECISIONS
+from edgebench.layers.references import TORCH, WEIGHT_PRECISIONS, WHOLE
 from edgebench.results.times import START
 from edgebench.slowdown.calibration import relative_least_squares
 from edgebench.slowdown.context import DeviceData, Tables, table_key
@@ -32,7 +32,6 @@ from edgebench.slowdown.seconds import (
     unlimited_elsewhere_s,
 )
 from edgebench.text import generates_text
-from edgebench.workloads.engines.engine import TORCH, WHOLE
 
 if TYPE_CHECKING:
     from edgebench.results.miss_curve import MissCurve as Counted

@@ -18,7 +18,7 @@ import numpy as np
 
 from edgebench.boards import StorageSpeed, parse_storage
 from edgebench.errors import ResultsError, UsageError
-from edgebench.layers.references import FILE_KINDS, ModelReference, parse_reference
+from edgebench.layers.references import FILE_KINDS, TORCH, ModelReference, parse_reference
 from edgebench.processes import caller_identity
 from edgebench.results.columns import workloads_of
 from edgebench.results.miss_curve import MissCurve, curve_workload
@@ -34,7 +34,7 @@ from edgebench.slowdown.computed import (
 from edgebench.slowdown.context import DeviceData, matching_device_data, table_key
 from edgebench.slowdown.curves import PHASES, WHOLES, CannotPredictError, Curve
 from edgebench.text import parse_share, parse_size
-from edgebench.workloads.engines.engine import TORCH, engines_for, file_engine
+from edgebench.workloads.engines.engine import engines_for, file_engine
 from edgebench.workloads.preparation import describe_networks
 
 #: Settings of a workload without trials, where there are no trials of others either.

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from edgebench.boards import parse_storage
 from edgebench.cgroups.parent import check_limit
 from edgebench.errors import MachineError, UsageError, WorkloadError
+from edgebench.layers.references import TORCH
 from edgebench.need import need_of
 from edgebench.processes import find_program
 from edgebench.records import LimitSetting, TrialRecord
@@ -32,7 +33,6 @@ from edgebench.run.trial.session import Session, open_session
 from edgebench.run.trial.trial import TrialFiles, run_trial
 from edgebench.safe_files import created
 from edgebench.text import AS_IS, parse_duration, parse_share, parse_size, parse_swap
-from edgebench.workloads.engines.engine import TORCH
 
 #: How long a pipe's first bytes are waited for.
 _INPUT_S = 0.2

@@ -27,7 +27,7 @@ from edgebench.cgroups.sampler_process import (
     judge_growth,
 )
 from edgebench.errors import EdgebenchError
-from edgebench.layers.references import COPY
+from edgebench.layers.references import COPY, WHOLE
 from edgebench.measures.gnu_time import gnu_time_command, read_report, report_file
 from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
 from edgebench.records import Doubt, LimitSetting, SamplerReport, TrialRecord
@@ -71,7 +71,6 @@ from edgebench.run.trial.trial_readers import (
 )
 from edgebench.safe_files import created, make_folder, write
 from edgebench.spans import first_round_end_ns
-from edgebench.workloads.engines.engine import WHOLE
 
 #: Far above what a runtime's threads need; a fork bomb ends there, not with the machine.
 MOST_PIDS = 4096

@@ -23,11 +23,10 @@ from edgebench import installation
 from edgebench.errors import EdgebenchError, WorkloadError, error_words
 from edgebench.layers.disk import evict, weights_in
 from edgebench.layers.input_specs import FileInput, make_inputs
+from edgebench.layers.references import TORCH, WHOLE
 from edgebench.workloads.events import SpanPlace
 from edgebench.workloads.recorder import Recorder, collected_rounds
 
-#: The one schedule of an engine that can't load and execute by layer.
-WHOLE = "whole"
 #: Variables that move memory or time: the allocator's, the thread libraries', preloaded code.
 _VARIABLES = (
     "MALLOC_",
@@ -283,8 +282,6 @@ class FileRounds:
             yield
 
 
-#: The engine of networks that are known by name, and of settings that name none.
-TORCH = "torch"
 #: The engines in modules beside this one.
 _OWN = {
     TORCH: "edgebench.workloads.engines.torch:Torch",
