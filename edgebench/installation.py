@@ -1,9 +1,8 @@
-"""The installed edgebench: how it is called, its extras, plugins and shipped files.
+"""The installed edgebench: how it is called, its extras and shipped files.
 
 ``uvx`` and ``pipx run`` start it although PATH doesn't have it; so does a script's full path. Which
 extra installs what is read from edgebench's own metadata, which ``pyproject.toml`` gave it.
 Scenarios and documentation stand at the top of a checkout, and in the package of an installed copy.
-Packages of others name what they add in an entry point, whose group says what it is.
 """
 
 from __future__ import annotations
@@ -19,16 +18,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from edgebench.errors import MachineError, ScenarioError, error_words
+from edgebench.errors import MachineError, ScenarioError
 from edgebench.processes import find_program
 from edgebench.safe_files import walk
 from edgebench.text import did_you_mean, joined_words
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 _NAME = "edgebench"
 #: Modules whose distribution has another name, or comes with another one.
@@ -47,9 +42,6 @@ _REQUIREMENT = re.compile(
 )
 _PACKAGE = Path(__file__).resolve().parent
 _PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md")
-#: The groups: classes of engines and of strategies, and remedies.
-ENGINES, STRATEGIES = "edgebench.engines", "edgebench.strategies"
-REMEDIES = "edgebench.remedies"
 
 
 def leave_tool_path() -> None:
@@ -226,7 +218,7 @@ def with_page_paths(text: str) -> str:
     return _PAGE.sub(place, text)
 
 
-#: Their folder; a scenario of that name below the working folder comes first.
+#: The folder of shipped scenarios; one of the same name below the working folder comes first.
 SHIPPED = shipped_folder("scenarios")
 
 
@@ -238,7 +230,7 @@ def shipped_names() -> list[str]:
             for folder in (Path("scenarios"), SHIPPED)
             for top, names in walk(folder)
             for name in names
-            if name.endswith(".toml")
+            if Path(name).suffix == ".toml"
         }
     )
 
@@ -266,28 +258,3 @@ def find_scenario(source: str | Path) -> Path:
     listed = f"name a TOML file, or a shipped scenario: {', '.join(shipped) or 'there is none'}"
     remedy = f"did you mean {guess!r}?" if guess else listed
     raise ScenarioError(f"no scenario {str(source)!r}", remedy=remedy)
-
-
-def added(group: str) -> dict[str, EntryPoint]:
-    """Name → entry point, not yet loaded."""
-    # Lazy: a worker asks for none.
-    from importlib.metadata import entry_points
-
-    return {entry.name: entry for entry in entry_points(group=group)}
-
-
-def load(entry: EntryPoint) -> Any:
-    """Return what an entry point names.
-
-    Raises:
-        MachineError: it can't be imported.
-    """
-    try:
-        return entry.load()
-    except Exception as error:
-        package = entry.dist.name if entry.dist else entry.module
-        raise MachineError(
-            f"{entry.name} can't be imported: {error_words(error)}",
-            where=f"{entry.value}, of {entry.group}",
-            remedy=f"repair its package, or remove it: python3 -m pip uninstall {package}",
-        ) from error

@@ -1,6 +1,6 @@
 """How much memory a workload needs: told by a run without a limit, by kills, and by a miss curve.
 
-The first is memory that can't be dropped, and files that are read again when dropped. A miss curve
+A need is memory that can't be dropped, and files that are read again when dropped. A miss curve
 has a knee: where the workload begins to read its memory again in every round.
 """
 

@@ -103,10 +103,11 @@ def parse_storage(text: str) -> StorageSpeed:
         return StorageSpeed()
     first, _, rest = text.partition(",")
     named = _NAME.match(first.strip())
-    if named and not rest:
-        return storage_preset(named[0]).speed
+    preset = storage_preset(named[0]).speed if named else None
+    if preset and not rest:
+        return preset
     given: dict[str, str] = {}
-    for part in (rest if named else text).split(","):
+    for part in (rest if preset else text).split(","):
         key, equals, value = (word.strip() for word in part.partition("="))
         if not equals:
             raise UsageError(f"{part.strip()!r} is not a storage speed", remedy=STORAGE_HELP)
@@ -114,10 +115,10 @@ def parse_storage(text: str) -> StorageSpeed:
             raise UsageError(f"{key!r} is given twice", remedy="leave one out")
         given[key] = value
     speed = storage_of(given)
-    if named and not speed.held.as_is:
+    if preset and not speed.held.as_is:
         what = f"{rest.strip()!r} changes the speed of a storage that has a name"
         raise UsageError(what, remedy="write all speeds without the name, or disk=ram after it")
-    return replace(storage_preset(named[0]).speed, ram=speed.ram) if named else speed
+    return replace(preset, ram=speed.ram) if preset else speed
 
 
 def storage_of(given: Mapping[str, Any]) -> StorageSpeed:

@@ -203,11 +203,15 @@ def clear_leftovers(folder: Path | None = None) -> list[str]:
     """
     folder = folder or state_folder()
     sentences = []
-    # A new file's process died before it could claim anything.
-    for path in (*sorted(folder.glob(f"*{_SUFFIX}")), *folder.glob(f"*{_NEW}")):
+    for path in sorted(folder.glob(f"*{_SUFFIX}")):
         with _locked(path) as abandoned:
             if abandoned:
                 sentences += clear_claims(path)
+    for path in folder.glob(f"*{_NEW}"):
+        with _locked(path) as abandoned:
+            if abandoned:
+                # Its process died before it could claim anything.
+                remove_file(path)
     clear_token_files(folder)
     return sentences
 
@@ -418,7 +422,9 @@ def clear_ram_disk(folder: Path) -> str | None:
 
 def _unmount(folder: Path, *how: str) -> None:
     words, remedy = ["umount", *how, str(folder)], f"end what uses it, then: umount {folder}"
-    _retry(lambda: folder.is_mount() and run_tool(words, remedy), _MOUNT_PAUSES_S)
+    # Mounts may be stacked.
+    while folder.is_mount():
+        _retry(lambda: run_tool(words, remedy), _MOUNT_PAUSES_S)
 
 
 def clear_temp_folder(path: Path) -> str | None:

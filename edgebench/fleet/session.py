@@ -209,12 +209,6 @@ def _mapped(data: Any, change: Callable[[str], str]) -> Any:
     return [_mapped(value, change) for value in data] if isinstance(data, list) else data
 
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-
 #: SSH asks no question. Nothing of the user's configuration lets the machine reach back to us, or
 #: lets the session outlive our own process.
 _SSH = (

@@ -113,7 +113,7 @@ class DeviceSweep:
         *,
         fresh: bool = False,
     ) -> None:
-        self._planner, self._device = sweep.planner, device
+        self._planner = sweep.planner
         self._points = {point.id: point for point in sweep.points}
         self.fingerprint = sweep.fingerprint
         self.folder = open_sweep_folder(sweep, root, device, lambda: dict(environment), fresh=fresh)

@@ -9,7 +9,7 @@ import platform
 from ctypes.util import find_library
 from functools import cache
 
-from edgebench import installation
+from edgebench import plugins
 from edgebench.layers.references import ADMISSION, CUDA, GENERATE, INT8, STREAM, TORCH
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.remedies import (
@@ -480,7 +480,5 @@ def all_remedies() -> list[Remedy]:
     Raises:
         MachineError: one of another package can't be imported.
     """
-    added = [
-        installation.load(entry) for entry in installation.added(installation.REMEDIES).values()
-    ]
+    added = [plugins.load(entry) for entry in plugins.added(plugins.REMEDIES).values()]
     return sorted([*REMEDIES, *added], key=lambda remedy: (remedy.effort, remedy.name))

@@ -26,7 +26,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from edgebench import installation
+from edgebench import plugins
 from edgebench.errors import ResultsError
 from edgebench.measures.view import FOLDER_VARIABLE, VIEW_VARIABLE, View
 
@@ -481,9 +481,7 @@ def all_strategies() -> dict[str, Strategy]:
     """
     for module in iter_modules(__path__, f"{__name__}."):
         import_module(module.name)
-    others = [
-        installation.load(entry) for entry in installation.added(installation.STRATEGIES).values()
-    ]
+    others = [plugins.load(entry) for entry in plugins.added(plugins.STRATEGIES).values()]
     every = {strategy.name: strategy for strategy in (*STRATEGIES, *others)}
     return {name: every[name]() for name in sorted(every)}
 

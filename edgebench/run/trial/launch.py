@@ -328,7 +328,12 @@ class StrategyTrial:
             "cpus": record.limits.cores or len(os.sched_getaffinity(0)),
         }
         try:
-            answer = call_as_caller(_READ, request, identity, imports=[kind.__module__])
+            answer = call_as_caller(
+                _READ,
+                request,
+                identity,
+                imports=["edgebench.records", "edgebench.spans", kind.__module__],
+            )
             reading = msgspec.convert(answer, Reading)
         except (CallError, msgspec.ValidationError) as error:
             return str(error)

@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Protocol
 
-from edgebench import installation
+from edgebench import plugins
 from edgebench.errors import EdgebenchError, WorkloadError, error_words
 from edgebench.layers.disk import evict, weights_in
 from edgebench.layers.input_specs import FileInput, make_inputs
@@ -52,7 +52,7 @@ class Rounds(Protocol):
 
 
 class Engine(ABC):
-    """One engine; its module has its name."""
+    """One engine."""
 
     name: ClassVar[str]
     #: The name in tables and texts.
@@ -305,7 +305,7 @@ def all_engines() -> dict[str, Engine]:
     Raises:
         MachineError: an engine of another package can't be imported.
     """
-    names = {*_OWN, *installation.added(installation.ENGINES)} - {TORCH}
+    names = {*_OWN, *plugins.added(plugins.ENGINES)} - {TORCH}
     return {name: engine_of(name) for name in (TORCH, *sorted(names))}
 
 
@@ -322,7 +322,7 @@ def engine_of(name: str | None) -> Engine:
         module, _, kind = _OWN[name].partition(":")
         engine: Engine = getattr(import_module(module), kind)()
     else:
-        engine = installation.load(installation.added(installation.ENGINES)[name])()
+        engine = plugins.load(plugins.added(plugins.ENGINES)[name])()
     return engine
 
 
