@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgebench.errors import ResultsError, UsageError
-from edgebench.layers.references import WHOLE
+from edgebench.layers.names import WHOLE
 from edgebench.results.columns import DISTINCT
 from edgebench.results.facts import WorkloadFacts, is_one_walk, point_facts, walk_numbers
 from edgebench.results.frames import answering_rows

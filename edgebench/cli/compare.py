@@ -37,7 +37,8 @@ from edgebench.cli.output import (
 )
 from edgebench.cli.run import refuse_unexpected, run_shown
 from edgebench.errors import RegressionError, UsageError
-from edgebench.layers.references import TORCH, names_network
+from edgebench.layers.names import TORCH
+from edgebench.layers.references import names_network
 from edgebench.results.results import Sweep, latest, load
 from edgebench.results.sweep_reader import sweep_folders
 from edgebench.text import parse_share

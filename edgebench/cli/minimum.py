@@ -26,7 +26,8 @@ from edgebench.cli.output import (
 )
 from edgebench.cli.show import print_answer, print_doubts
 from edgebench.errors import EdgebenchError, MachineError, MemoryBudgetError, UsageError
-from edgebench.layers.references import NETWORKS, is_model_file
+from edgebench.layers.names import NETWORKS
+from edgebench.layers.references import is_model_file
 from edgebench.processes import find_program
 from edgebench.results.times import SLIGHT
 from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS

@@ -33,7 +33,7 @@ def _offer(known: Callable[[], Iterable[str]]) -> _Offer:
 
 
 def _networks() -> Iterable[str]:
-    from edgebench.layers.references import NETWORKS
+    from edgebench.layers.names import NETWORKS
 
     return NETWORKS
 

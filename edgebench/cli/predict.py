@@ -40,7 +40,7 @@ from edgebench.cli.output import (
 )
 from edgebench.errors import UsageError
 from edgebench.installation import need
-from edgebench.layers.references import LOADERS, SCHEDULES, WHOLE
+from edgebench.layers.names import LOADERS, SCHEDULES, WHOLE
 from edgebench.measures.machine.environment import device_name
 from edgebench.results.results import latest, load
 from edgebench.text import AS_IS, SWAP_KINDS, parse_swap

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from edgebench.errors import AcceleratorMemoryError, MachineError, WorkloadError
-from edgebench.layers.references import CUDA
+from edgebench.layers.names import CUDA
 from edgebench.text import format_size
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from edgebench.errors import WorkloadError
-from edgebench.layers.references import NETWORKS
+from edgebench.layers.names import NETWORKS
 from edgebench.text import did_you_mean
 
 #: Input channels and side where they are not 3 × 224 × 224.

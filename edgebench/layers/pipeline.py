@@ -35,6 +35,7 @@ from edgebench.layers.examination import (
     refuse_large_model,
     sample_of,
 )
+from edgebench.layers.names import ADMISSION, GENERATE, INT8, STREAM
 from edgebench.layers.network import (
     PREPARE_AGAIN,
     Cut,
@@ -46,7 +47,7 @@ from edgebench.layers.network import (
     some_values,
     tensor_bytes,
 )
-from edgebench.layers.references import ADMISSION, GENERATE, INT8, STREAM, refuse_changed_files
+from edgebench.layers.references import refuse_changed_files
 from edgebench.layers.schedules import (
     Admission,
     Bulk,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgebench.layers.references import STREAM, TORCH, WHOLE
+from edgebench.layers.names import STREAM, TORCH, WHOLE
 from edgebench.workloads.training.names import PYTORCH
 
 #: What a remedy takes to be set: a variable or a flag; a library or a line of code; a change of

@@ -10,7 +10,7 @@ from ctypes.util import find_library
 from functools import cache
 
 from edgebench import plugins
-from edgebench.layers.references import ADMISSION, CUDA, GENERATE, INT8, STREAM, TORCH
+from edgebench.layers.names import ADMISSION, CUDA, GENERATE, INT8, STREAM, TORCH
 from edgebench.measures.machine.system_files import SystemFiles, UnreadableError
 from edgebench.remedies import (
     LINE,

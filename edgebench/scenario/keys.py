@@ -29,18 +29,12 @@ from pydantic_core import ErrorDetails
 
 from edgebench.errors import UsageError
 from edgebench.layers.input_specs import parse_inputs
-from edgebench.layers.references import (
-    ACCELERATORS,
-    CODE,
-    NETWORKS,
-    NO_ACCELERATOR,
-    parse_reference,
-    portable_text,
-)
+from edgebench.layers.names import ACCELERATORS, NETWORKS, NO_ACCELERATOR
+from edgebench.layers.references import CODE, parse_reference, portable_text
 from edgebench.safe_files import real_path
 from edgebench.scenario.flags import TYPED
 from edgebench.text import did_you_mean, parse_duration, parse_share, parse_size
-from edgebench.workloads.recorder import COLLECTORS, FROZEN
+from edgebench.workloads.recorder import COLLECTORS
 from edgebench.workloads.training.names import DATA_SETS, SCRATCH, checked_part
 
 KINDS = ("inference", "command", "convolution", "training")
@@ -144,11 +138,13 @@ def one_of(noun: str, choices: Sequence[str] | Callable[[], Sequence[str]]) -> A
 
 
 def hint(word: str, known: Iterable[str], otherwise: str) -> str:
-    """Return the name that was probably meant; else all, after the words ``otherwise``."""
+    """Return the name that was probably meant; else all or some, after the words ``otherwise``."""
     if guess := did_you_mean(word, names := list(known)):
         return f"did you mean {guess!r}?"
-    more = f" … ({len(names)} in all)" if len(names) > 12 else ""
-    return f"{otherwise} {', '.join(names[:12])}{more}"
+    listed = (
+        f"{', '.join(names[:12])} … ({len(names)} in all)" if len(names) > 40 else ", ".join(names)
+    )
+    return f"{otherwise} {listed}"
 
 
 def distinct(values: tuple[T, ...]) -> tuple[T, ...]:
@@ -313,7 +309,6 @@ ShapeLabel = Annotated[str, BeforeValidator(_channels_height_width)]
 PartLabel = Annotated[str, AfterValidator(checked_part)]
 #: When Python's garbage collector runs in the worker.
 CollectorAxis = Axis[Annotated[str, one_of("use of the garbage collector", COLLECTORS)]]
-COLLECTOR_KEY: Any = key((FROZEN,), '"frozen"')
 #: How many threads torch may use; None leaves torch's own choice.
 Threads = Annotated[int, Field(ge=1, le=1024)] | None
 #: Where torch computes; None: on the processor.

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from edgebench.boards import parse_storage
 from edgebench.errors import UsageError
 from edgebench.installation import with_page_paths
-from edgebench.layers.references import COPY, NETWORKS
+from edgebench.layers.names import COPY, NETWORKS
 from edgebench.scenario.flags import NETWORK_KEYS, PLACE_KEYS, PROGRAM_KEYS, TYPED
 from edgebench.scenario.keys import faults_of, flag_error, network_name
 from edgebench.scenario.limits import GRID, WALK

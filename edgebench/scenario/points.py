@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from edgebench.layers.references import TORCH, TRANSFORMERS
+from edgebench.layers.names import TORCH
+from edgebench.layers.references import TRANSFORMERS
 from edgebench.measures.strategies import strategy_of
 from edgebench.records import NOT_REACHED, WRITTEN, LimitSetting, TrialRecord
 from edgebench.text import parse_share

@@ -16,7 +16,8 @@ import psutil
 from edgebench.boards import AS_IS_REMEDY, find_board, parse_storage
 from edgebench.cgroups.parent import memory_version, refused_limit
 from edgebench.installation import install, missing
-from edgebench.layers.references import CODE, CUDA, ModelReference
+from edgebench.layers.names import CUDA
+from edgebench.layers.references import CODE, ModelReference
 from edgebench.measures.machine.system_files import why_no_cuda
 from edgebench.measures.strategies import with_own_trial
 from edgebench.processes import find_program

@@ -29,7 +29,7 @@ from pydantic import (
 from edgebench.errors import ScenarioError, UsageError
 from edgebench.installation import find_scenario
 from edgebench.layers.disk import digest
-from edgebench.layers.references import STREAM
+from edgebench.layers.names import STREAM
 from edgebench.measures.strategies import StrategyOptions, strategy_of, with_own_trial
 from edgebench.measures.strategies.recorded import STATISTICS
 from edgebench.records import BACKGROUND, INTERVALS

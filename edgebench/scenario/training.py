@@ -11,7 +11,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from edgebench.layers.references import FILE_KINDS, KNOWN, parse_reference
 from edgebench.scenario.keys import (
-    COLLECTOR_KEY,
     KINDS,
     AcceleratorAxis,
     Axis,
@@ -39,6 +38,7 @@ from edgebench.scenario.keys import (
     process_settings,
     refuse_both,
 )
+from edgebench.workloads.recorder import FROZEN
 from edgebench.workloads.training.names import (
     ACTIVATIONS,
     DATA_SHAPES,
@@ -167,7 +167,7 @@ class TrainingWorkload(TomlTable):
     examples: Annotated[int, Field(ge=1, le=10_000_000)] | None = key(None, "1024")
     data_folder: DataFolder | None = key(None, '"data"')
     threads: Threads = key(None, "2")
-    gc: CollectorAxis = COLLECTOR_KEY
+    gc: CollectorAxis = key((FROZEN,), '"frozen"')
     malloc_trim: bool | None = key(None, "true")
     accelerator: AcceleratorAxis | None = key(None, '["none", "cuda"]')
     interop_threads: Threads = key(None, "1")

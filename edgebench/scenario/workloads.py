@@ -21,21 +21,18 @@ from pydantic import (
     model_validator,
 )
 
-from edgebench.layers.references import (
+from edgebench.layers.names import (
     ADMISSION,
     COPY,
     GENERATE,
-    KNOWN,
     SCHEDULES,
     STREAM,
     TORCH,
     WEIGHT_PRECISIONS,
     WHOLE,
-    ModelReference,
-    parse_reference,
 )
+from edgebench.layers.references import KNOWN, ModelReference, parse_reference
 from edgebench.scenario.keys import (
-    COLLECTOR_KEY,
     KINDS,
     AcceleratorAxis,
     Axis,
@@ -65,6 +62,7 @@ from edgebench.scenario.keys import (
 from edgebench.scenario.training import TrainingWorkload
 from edgebench.workloads.engines.engine import Engine, all_engines, engines_for, file_engine
 from edgebench.workloads.engines.onnxruntime import LEVELS
+from edgebench.workloads.recorder import FROZEN
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -169,7 +167,7 @@ class InferenceWorkload(TomlTable):
     threads: Axis[Annotated[int, Field(ge=1, le=1024)]] | None = key(None, "2")
     workers: Annotated[int, Field(ge=1, le=64)] = key(2, "2")
     page_cache: Annotated[str, one_of("page-cache state", PAGE_CACHES)] = key("cold", '"cold"')
-    gc: CollectorAxis = COLLECTOR_KEY
+    gc: CollectorAxis = key((FROZEN,), '"frozen"')
     checkpoint: dict[str, Checkpoint] = key({}, '{alexnet = "alexnet.safetensors"}')
 
     @model_validator(mode="after")
@@ -478,7 +476,7 @@ class ConvolutionWorkload(TomlTable):
     warm: Annotated[int, Field(ge=0)] = key(2, "2")
     passes: Count = key(10, "10")
     threads: Threads = key(None, "2")
-    gc: CollectorAxis = COLLECTOR_KEY
+    gc: CollectorAxis = key((FROZEN,), '"frozen"')
 
     @model_validator(mode="after")
     def _fits_the_image(self) -> Self:

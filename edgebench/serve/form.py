@@ -22,7 +22,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from edgebench.boards import board_names
-from edgebench.layers.references import CONFIGURATIONS, TRANSFORMERS
+from edgebench.layers.names import CONFIGURATIONS
+from edgebench.layers.references import TRANSFORMERS
 from edgebench.safe_files import real_path
 from edgebench.scenario.keys import (
     CHECKPOINT_SUFFIXES,

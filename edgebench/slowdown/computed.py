@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgebench.errors import ResultsError
-from edgebench.layers.references import TORCH, WEIGHT_PRECISIONS, WHOLE
+from edgebench.layers.names import TORCH, WEIGHT_PRECISIONS, WHOLE
 from edgebench.results.times import START
 from edgebench.slowdown.calibration import relative_least_squares
 from edgebench.slowdown.context import DeviceData, Tables, table_key

@@ -18,7 +18,8 @@ import numpy as np
 
 from edgebench.boards import StorageSpeed, parse_storage
 from edgebench.errors import ResultsError, UsageError
-from edgebench.layers.references import FILE_KINDS, TORCH, ModelReference, parse_reference
+from edgebench.layers.names import TORCH
+from edgebench.layers.references import FILE_KINDS, ModelReference, parse_reference
 from edgebench.processes import caller_identity
 from edgebench.results.columns import workloads_of
 from edgebench.results.miss_curve import MissCurve, curve_workload

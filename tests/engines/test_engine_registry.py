@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from engine_runs import Notes
 
-from edgebench.layers.references import SCHEDULES as BY_LAYER
+from edgebench.layers.names import SCHEDULES as BY_LAYER
 from edgebench.results.columns import SETTINGS
 from edgebench.results.workload_key import workload_label
 from edgebench.workloads.engines.engine import (

@@ -11,8 +11,9 @@ import torch
 from layers_making import SEED, SpanLog, prepared
 
 from edgebench.errors import UsageError, WorkloadError
+from edgebench.layers.names import CONFIGURATIONS
 from edgebench.layers.pipeline import build_pipeline
-from edgebench.layers.references import CONFIGURATIONS, parse_reference
+from edgebench.layers.references import parse_reference
 from edgebench.layers.schedules import Generate
 from edgebench.layers.sources import network_source
 from edgebench.run.trial.record import trial_throughput

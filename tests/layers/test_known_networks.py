@@ -10,9 +10,9 @@ from layers_making import SpanLog, build_empty, known_input, prepare_known, samp
 from torch import nn
 
 from edgebench.layers.known_networks import ZOO, import_torchvision, input_shape
+from edgebench.layers.names import NETWORKS
 from edgebench.layers.network import cut
 from edgebench.layers.pipeline import build_pipeline
-from edgebench.layers.references import NETWORKS
 
 pytestmark = pytest.mark.torch
 

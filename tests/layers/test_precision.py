@@ -9,9 +9,9 @@ import torch
 from layers_making import SpanLog
 from torch import nn
 
+from edgebench.layers.names import INT8, WEIGHT_PRECISIONS
 from edgebench.layers.network import some_values
 from edgebench.layers.pipeline import Pipeline, build_pipeline, manifest
-from edgebench.layers.references import INT8, WEIGHT_PRECISIONS
 from edgebench.layers.tensor_files import Int8Linear, loaded_bytes, with_int8
 from edgebench.run.advise.planner import relative_distance
 

@@ -14,8 +14,8 @@ from training_making import Told, inference, settings, trained
 from edgebench.errors import AcceleratorMemoryError, MachineError, WorkloadError
 from edgebench.layers.accelerator import Accelerator, is_accelerator_memory_error, is_memory_error
 from edgebench.layers.examination import examine
+from edgebench.layers.names import CUDA
 from edgebench.layers.pipeline import prepare_weights
-from edgebench.layers.references import CUDA
 from edgebench.workloads.engines.engine import run_inference
 from edgebench.workloads.engines.torch import start_accelerator
 from edgebench.workloads.training.loop import run_training

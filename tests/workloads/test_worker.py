@@ -15,9 +15,9 @@ from training_making import inference, worker
 
 from edgebench.layers.examination import examine
 from edgebench.layers.known_networks import ZOO
+from edgebench.layers.names import LOADERS as LOADER_NAMES
+from edgebench.layers.names import SCHEDULES as SCHEDULE_NAMES
 from edgebench.layers.pipeline import SCHEDULES, prepare_weights, weight_files
-from edgebench.layers.references import LOADERS as LOADER_NAMES
-from edgebench.layers.references import SCHEDULES as SCHEDULE_NAMES
 from edgebench.layers.sources import random_images
 from edgebench.layers.tensor_files import LOADERS
 from edgebench.spans import events_to_phases, unfinished_span

@@ -27,7 +27,7 @@ from matplotlib.ticker import (
 )
 
 from edgebench.answers.trials import end_word
-from edgebench.layers.references import ADMISSION, STREAM
+from edgebench.layers.names import ADMISSION, STREAM
 from edgebench.text import MIB
 from edgebench.version import __version__
 

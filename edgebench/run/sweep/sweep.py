@@ -19,7 +19,7 @@ from edgebench.boards import parse_storage
 from edgebench.cgroups.parent import refused_limit
 from edgebench.errors import CgroupError, MachineError, ResultsError, UnsafePathError
 from edgebench.installation import need
-from edgebench.layers.references import CUDA, TORCH
+from edgebench.layers.names import CUDA, TORCH
 from edgebench.measures.machine.environment import capture, device_name
 from edgebench.measures.machine.system_files import why_no_cuda
 from edgebench.measures.strategies import with_own_trial

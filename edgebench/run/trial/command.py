@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from edgebench.boards import parse_storage
 from edgebench.cgroups.parent import check_limit
 from edgebench.errors import MachineError, UsageError, WorkloadError
-from edgebench.layers.references import TORCH
+from edgebench.layers.names import TORCH
 from edgebench.need import need_of
 from edgebench.processes import find_program
 from edgebench.records import LimitSetting, TrialRecord

@@ -27,7 +27,7 @@ from edgebench.cgroups.sampler_process import (
     judge_growth,
 )
 from edgebench.errors import EdgebenchError
-from edgebench.layers.references import COPY, WHOLE
+from edgebench.layers.names import COPY, WHOLE
 from edgebench.measures.gnu_time import gnu_time_command, read_report, report_file
 from edgebench.processes import SYSTEM_ENVIRONMENT, in_memory
 from edgebench.records import Doubt, LimitSetting, SamplerReport, TrialRecord

@@ -23,7 +23,7 @@ from edgebench import plugins
 from edgebench.errors import EdgebenchError, WorkloadError, error_words
 from edgebench.layers.disk import evict, weights_in
 from edgebench.layers.input_specs import FileInput, make_inputs
-from edgebench.layers.references import TORCH, WHOLE
+from edgebench.layers.names import TORCH, WHOLE
 from edgebench.workloads.events import SpanPlace
 from edgebench.workloads.recorder import Recorder, collected_rounds
 
@@ -311,7 +311,7 @@ def all_engines() -> dict[str, Engine]:
 
 @cache
 def engine_of(name: str | None) -> Engine:
-    """Import the module of one engine alone; None: torch's.
+    """Import the module of one engine; None: torch's.
 
     Raises:
         MachineError: an engine of another package can't be imported.

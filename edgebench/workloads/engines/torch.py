@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgebench.layers.references import SCHEDULES, ModelReference
+from edgebench.layers.names import SCHEDULES
+from edgebench.layers.references import ModelReference
 from edgebench.workloads.engines.engine import Engine, Rounds, note_runtime
 from edgebench.workloads.recorder import Recorder, heap_trimmer
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgebench.layers.references import NETWORKS, ModelReference, OwnFunction
+from edgebench.layers.names import NETWORKS
+from edgebench.layers.references import ModelReference, OwnFunction
 
 PYTORCH, TENSORFLOW = "pytorch", "tensorflow"
 #: Framework → the module that is its backend, imported when a training needs it.
