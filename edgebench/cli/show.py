@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgebench.analysis.layer_costs import layer_cost_tables
 from edgebench.answers.limits import (
     WorkloadAnswer,
     answer_headline,
@@ -35,7 +34,6 @@ from edgebench.cli.output import (
 )
 from edgebench.errors import EdgebenchError, ResultsError, UsageError
 from edgebench.installation import need
-from edgebench.report.builder import table_lines
 from edgebench.results.columns import FRACTIONS, trials_csv
 from edgebench.results.derived import write_file
 from edgebench.results.facts import WorkloadFacts, sweep_facts
@@ -162,6 +160,8 @@ def _blamed(loaded: Results, workloads: tuple[WorkloadFacts, ...]) -> Mapping[st
     """Which layers a limit slows most, by workload; none where no layer was timed."""
     if not any(workload.slowed for workload in workloads):
         return {}
+    from edgebench.analysis.layer_costs import layer_cost_tables
+
     try:
         tables, _ = layer_cost_tables(loaded)
     except (EdgebenchError, ModuleNotFoundError):
@@ -262,6 +262,8 @@ def export(
     frame = frame or _FRAMES[0]
     follows = f"edgebench plot {typed_path(results)}"
     if kind == "markdown":
+        from edgebench.report.builder import table_lines
+
         workloads = sweep_facts(loaded.sweeps[0]).workloads
         names = brief_names(workload.name for workload in workloads)
         lines: list[str] = []
