@@ -284,6 +284,8 @@ def test_the_timed_trial_in_the_middle_is_reconciled(monkeypatch: pytest.MonkeyP
     (found,) = reconciliation.reconcile_sweep(sweep)
     assert (found.record.trial, found.costs) == ("0003", {"process": 3.0})
     assert found.title.endswith("at 96 MiB · trial 0003")
+    assert found.missing.keys() >= {"massif", "memray"}
+    assert not found.missing.keys() & {"process", "torch"}
     (found,) = reconciliation.reconcile_sweep(sweep, trial="0002")
     assert found.record.trial == "0002"
     sweep.records = timed[3:]

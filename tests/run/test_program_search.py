@@ -120,6 +120,10 @@ def test_one_limit_is_tried_until_it_fails():
     assert planner.tried(planned, records)[0].killed
 
 
+def test_a_throughput_is_searched_for_as_it_was_asked():
+    assert search_of(("true",), {"throughput": 12.5}).rules.throughput == 12.5
+
+
 @pytest.mark.parametrize("pattern", ["tokens/s", "([0-9]+) of ([0-9]+)", "([0-9]+"])
 def test_a_pattern_needs_one_number(pattern: str):
     with pytest.raises(UsageError, match="--throughput-pattern"):
