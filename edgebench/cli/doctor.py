@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,9 +24,7 @@ from edgebench.cli.output import (
 from edgebench.errors import NotFitError, UsageError
 from edgebench.installation import need
 from edgebench.processes import caller_identity
-from edgebench.run.doctor import CheckResult, check_machine, is_fit
 from edgebench.text import format_size
-from edgebench.workloads.preparation import describe_data_set
 from edgebench.workloads.training.names import (
     DATA_SETS,
     DATA_SHAPES,
@@ -34,6 +32,9 @@ from edgebench.workloads.training.names import (
     LIBRARIES_OF_DATA,
     VISION_FILES,
 )
+
+if TYPE_CHECKING:
+    from edgebench.run.doctor import CheckResult
 
 #: Shown only with --verbose: nothing to do about them.
 _QUIET = ("ok", "absent")
@@ -57,6 +58,8 @@ def doctor(verbose: bool, as_json: bool) -> None:
     Exit code 5 if a check fails: nothing can be measured then. After a warning the numbers may be
     wrong by what the warning says.
     """
+    from edgebench.run.doctor import check_machine, is_fit
+
     answers = list(check_machine())
     fit = is_fit(answers)
     if as_json:
@@ -208,6 +211,8 @@ def data(name: str | None, folder: Path, download: bool, as_json: bool) -> None:
         download_vision(name, folder)
     rows = [_listed(one, folder) for one in ([name] if name else DATA_SETS)]
     if name:
+        from edgebench.workloads.preparation import describe_data_set
+
         found = describe_data_set(name, folder, identity=caller_identity())
         rows[0]["shape"] = "x".join(map(str, found["shape"]))
         count = f"{found['train']} training and {found['test']} test images"

@@ -34,13 +34,9 @@ from edgebench.cli.output import (
     shown_path,
     typed_path,
 )
-from edgebench.cli.show import print_sweep
 from edgebench.errors import FleetError, SweepIncompleteError, UsageError
 from edgebench.processes import caller_identity, find_program
 from edgebench.records import LIMIT_WORDS
-from edgebench.results.facts import sweep_facts
-from edgebench.results.results import load
-from edgebench.results.sweep_reader import read_sweep
 from edgebench.safe_files import open_file, remove_file
 from edgebench.text import AS_IS, format_duration, format_size, joined_words, printable
 
@@ -273,8 +269,12 @@ def _limits(seen: Preview) -> Iterator[tuple[str, list[str]]]:
 
 def print_summary(summary: SweepSummary, verbose: bool, as_json: bool) -> None:
     """Print the answer, where the trials are, and what to type next."""
+    from edgebench.cli.show import print_sweep
+    from edgebench.results.facts import sweep_facts
+    from edgebench.results.results import load
+
     if as_json:
-        sweep = read_sweep(summary.folder)
+        sweep = load(summary.folder).sweeps[0]
         workloads = sweep_facts(sweep).workloads
         doubts = [doubt for one in workloads for doubt in warnings_of(one, one.name)]
         lines = warning_lines([*doubts, *sweep_warnings(sweep)])
