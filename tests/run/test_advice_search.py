@@ -11,6 +11,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from edgebench.records import TrialRecord
 from edgebench.run.advise.advice import advised_scenario, both_points, candidates_of
@@ -151,6 +152,30 @@ def test_when_a_trial_has_lost(plain_s: float, tried: dict[str, float], stopped_
     assert found.planner._stop_s(PLAIN, SCREENING) is None
 
 
+@pytest.mark.parametrize(
+    ("took_s", "killed", "is_confirmed"),
+    [
+        ([3.6] * 5, 0, True),
+        # Too little; and 0.76 times as long in the mean, which is one trial of five.
+        ([3.9] * 5, 0, False),
+        ([1.0, 4.0, 4.0, 4.0, 4.0], 0, False),
+        # Fisher's test of 5 in 5 beside 3 and 2 in 5: 10 / 45 and 10 / 120.
+        ([4.0] * 5, 2, False),
+        ([4.0] * 5, 3, True),
+    ],
+)
+def test_what_fresh_trials_do_not_show_is_not_confirmed(
+    took_s: list[float], killed: int, is_confirmed: bool
+):
+    found = search(world_of(noise=0.0, mmap_threshold=0.3))
+    fresh = found.planner.records("mmap-threshold", CONFIRMING, 1000).values()
+    plain = found.planner.records(PLAIN, CONFIRMING, 1000).values()
+    changed = [replace(record, wall_s=s) for record, s in zip(fresh, took_s, strict=True)]
+    changed += [replace(record, outcome="oom-killed") for record in list(plain)[:killed]]
+    found.planner.read(found.planned, found.records | {r.trial: r for r in changed})
+    assert found.planner.is_confirmed("mmap-threshold") is is_confirmed
+
+
 def test_killed_even_plain():
     fit = {"mmap-threshold", "arena-max"}
     found = search(lambda name, limited: None if limited and name not in fit else 1.0)
@@ -158,6 +183,7 @@ def test_killed_even_plain():
     assert found.planner.plain_end == "oom-killed"
     assert (PLAIN, True) not in found.blocks(SCREENING, CONFIRMING)
     assert found.blocks(CONFIRMING, 1000).count((PLAIN, True)) == 5
+    assert all(map(found.planner.is_confirmed, fit))
 
 
 def test_outputs_may_be_off_as_far_as_a_remedy_says():
