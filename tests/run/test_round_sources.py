@@ -9,7 +9,7 @@ import pytest
 from edgebench.cgroups.swap import SwapState
 from edgebench.measures.machine.system_files import SystemFiles
 from edgebench.records import RoundCounts
-from edgebench.run.trial.launch import KINDS, GoneError, launch
+from edgebench.run.trial.launch import KINDS, GoneError, check_start, launch
 from edgebench.run.trial.record import RoundSources, round_sources
 from edgebench.workloads.events import ONLY_SWAP, VMSTAT
 from edgebench.workloads.recorder import NO_DESCRIPTORS
@@ -112,7 +112,8 @@ def test_variables_are_on_no_command_line(kind: str) -> None:
     assert not any("s3cr" in word or "TOKEN" in word for word in start.argv)
 
 
-def test_a_file_that_is_gone_fails_the_trial_in_words(tmp_path: Path) -> None:
-    settings = {"kind": "command", "command": ["true"], "files": [str(tmp_path / "gone")]}
-    with pytest.raises(GoneError, match="is gone"):
-        launch(settings, NO_DESCRIPTORS)
+def test_what_is_gone_fails_the_trial_in_words(tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    for more in ({"files": [gone]}, {"cwd": gone}):
+        with pytest.raises(GoneError, match="gone is gone"):
+            check_start(launch({"kind": "command", "command": ["true"], **more}, NO_DESCRIPTORS))
