@@ -181,17 +181,16 @@ def about(events: list[dict[str, Any]]) -> tuple[list[str | None], list[str | No
 
 
 @pytest.mark.process
-def test_a_worker_killed_while_it_writes_loses_nothing(
-    watched: WorkloadProcess,
-) -> None:
+@pytest.mark.parametrize("torn", [0, 1])
+def test_a_killed_worker_loses_nothing(watched: WorkloadProcess, torn: int) -> None:
     """SIGKILL leaves it no moment to write: pending lines are there once, a torn one is whole."""
-    tear = (
+    end = (
         "whole = b''.join(recorder._records.chunks())\n"
-        "os.write(events, whole[: len(whole) // 2])\nos.kill(os.getpid(), 9)"
+        f"os.write(events, whole[: {torn} * len(whole) // 2])\nos.kill(os.getpid(), 9)"
     )
-    assert run(watched, RECORD + tear).returncode == -9
+    assert run(watched, RECORD + end).returncode == -9
     events, bad = watched.event_list()
-    assert bad == 1
+    assert bad == torn
     assert about(events) == (["features.12"], [None, "classifier.1"])
     assert len(events) == 1 + 4
 
