@@ -82,9 +82,11 @@ def test_the_files_that_are_watched(tmp_path: Path) -> None:
         flushing=("stat", "cpu", "io"),
     )
     assert (two.without_flushing().stat, two.without_flushing().cpu) == (None, None)
-    apart = v1.V1Cgroup({"memory": tmp_path / "1", "blkio": tmp_path / "2"}, lambda: None)
+    plain_cgroup(tmp_path / "0", 1)
+    folders = {"memory": tmp_path / "1", "cpuacct": tmp_path / "0", "blkio": tmp_path / "0"}
+    apart = v1.V1Cgroup(folders, lambda: None)
     assert apart.hot_files().flushing == ("stat",)
-    assert apart.join_files() == tuple(tmp_path / n / "cgroup.procs" for n in ("2", "1"))
+    assert apart.join_files() == tuple(tmp_path / n / "cgroup.procs" for n in ("0", "1"))
     bare = plain_cgroup(tmp_path / "3", 2, memory__peak="", memory__pressure="").hot_files()
     assert (bare.peak, bare.peak_resets, bare.pressure) == (None, False, None)
 
