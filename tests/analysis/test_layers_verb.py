@@ -74,6 +74,8 @@ def test_the_figure_is_drawn_where_plot_draws_it(made: Path):
     [
         ([], "no network is named"),
         (["alexnett"], "NETWORK: no network 'alexnett'; did you mean 'alexnet'?"),
+        (["lenet", "--schedule", "bulky"], "--schedule: no schedule 'bulky'"),
+        (["lenet", "--rounds", "0"], "--rounds: "),
         (["lenet", "--from", "results", "--rounds", "2"], "--rounds is for measuring only"),
     ],
 )

@@ -169,3 +169,14 @@ def test_what_others_see_does_not_keep_it(disk: RamDisk, tmp_path: Path) -> None
             assert all(not Path(text.strip()).exists() for text in backing)
         finally:
             other.kill()
+
+
+def test_a_missing_tool_is_named(
+    disk: RamDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was made until then is gone."""
+    monkeypatch.setattr("edgebench.cgroups.storage._MAKE_FILE_SYSTEM", ("mkfs.none",))
+    with pytest.raises(MachineError, match=r"mkfs\.none is not on this machine"):
+        disk.need(ROOM)
+    disk.off()
+    assert loops(tmp_path) == []

@@ -10,6 +10,7 @@ from edgebench.layers.input_specs import InputSpec, named_inputs, parse_inputs
 
 def test_types_shapes_and_values_are_read() -> None:
     assert parse_inputs("float32 1x3x8x8") == {"": InputSpec("float32", (1, 3, 8, 8), "uniform")}
+    assert parse_inputs("float32 3")[""].shape == (3,)
     found = parse_inputs({"ids": "int64 1x128 <32000", "mask": "int64 1x128 ones"})
     assert found["ids"] == InputSpec("int64", (1, 128), below=32000)
     assert found["mask"].batched(4) == InputSpec("int64", (4, 128), "ones")

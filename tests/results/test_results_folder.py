@@ -19,6 +19,7 @@ from edgebench import load
 from edgebench.errors import ResultsError
 from edgebench.records import SCHEMA
 from edgebench.results.folder import ResultsFolder, find_sweep, is_being_written
+from edgebench.results.layout import TRIALS, open_locked
 
 
 def new_folder(root: Path) -> ResultsFolder:
@@ -253,3 +254,14 @@ def test_a_full_disk_leaves_the_lines_that_were_there(
         assert (folder.path / "trials.jsonl").read_bytes() == before
         folder.append(loading("0003"))
         assert folder.finished_trials() == {"0001", "0003"}
+
+
+def test_a_half_made_folder_of_a_killed_start_is_cleared(tmp_path: Path):
+    left, held = (tmp_path / "board" / f".20260101T00000{n}Z-quick-abcdef.part" for n in (0, 1))
+    for part in (left, held):
+        part.mkdir(parents=True)
+        (part / TRIALS).touch()
+    descriptor = open_locked(held / TRIALS)
+    new_folder(tmp_path).close()
+    assert (left.exists(), held.exists()) == (False, True)
+    os.close(descriptor)

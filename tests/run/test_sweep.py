@@ -10,8 +10,13 @@ from typing import Any
 
 import pytest
 
+from edgebench.errors import ResultsError
+from edgebench.results.folder import ResultsFolder
+from edgebench.run.sweep.sweep import SweepOptions, run_sweep
+from edgebench.scenario.scenario import load_scenario
 from tests.chance import cgroups_named
 from tests.own_path import call
+from tests.quiet import Quiet
 
 pytestmark = pytest.mark.own_cgroup
 
@@ -73,3 +78,13 @@ def test_a_sweep_records_every_trial_once_and_is_not_taken_up_again(
     assert set(leftovers()) <= before
     assert call("run", scenario, folder=tmp_path).returncode == 0
     assert len(list(tmp_path.glob("results/*/*/complete.json"))) == 2
+
+
+@pytest.mark.quick
+def test_a_second_start_beside_the_first_is_refused(scenario: Path, tmp_path: Path) -> None:
+    about = {"fingerprint": load_scenario(scenario).fingerprint(), "points": [], "plan": []}
+    with ResultsFolder.create(tmp_path / "results", "board", "tiny", "", about, {}) as first:
+        options = SweepOptions(tmp_path / "results", "board")
+        with pytest.raises(ResultsError, match="another sweep is writing"):
+            run_sweep(load_scenario(scenario), options, Quiet())
+        assert [*first.path.parent.iterdir()] == [first.path]

@@ -11,13 +11,16 @@ from scenario_making import COMMAND, CONVOLUTION, INFERENCE, TRAINING, load_text
 
 from edgebench.errors import ScenarioError, UsageError, WorkloadError
 from edgebench.scenario.flags import TYPED
-from edgebench.scenario.limits import LimitAxes
+from edgebench.scenario.limits import LimitAxes, MemoryRange, SwapKeys
 from edgebench.scenario.new_scenario import layer_scenario
 from edgebench.scenario.scenario import (
     BackgroundKeys,
+    Choices,
     MemoryKeys,
+    Range,
     SamplerKeys,
     Scenario,
+    Search,
     load_scenario,
 )
 from edgebench.scenario.training import TrainingWorkload
@@ -48,12 +51,14 @@ def test_a_scenario_is_read_with_defaults(tmp_path: Path) -> None:
         ("", "timeout = true", "timeout", "neither text in quotes nor a number"),
         ("workload", 'network = "resnet81"', "workload.network", "did you mean 'resnet18'?"),
         ("workload", 'network = ["lenet", "x"]', "workload.network[1]", "no network 'x'"),
+        ("workload", 'network = "x"', "workload.network", ", efficientnet_b2 … ("),
         ("workload", "network = []", "workload.network", "empty list"),
         ("workload", 'network = ["lenet", "lenet"]', "workload.network", "is listed twice"),
         ("workload", 'pipeline = ["lenet"]', "workload", "can't both be given"),
         ("workload", 'schedule = "linaer"', "workload.schedule", "did you mean 'linear'?"),
         ("workload", 'kind = "inferense"', "workload.kind", "did you mean 'inference'?"),
         ("workload", 'cpmmand = ["a"]', "workload.cpmmand", "the keys here are kind, network"),
+        ("workload", "zzz = 1", "workload.zzz", " loader,"),
         ("workload", 'checkpoint = "x.pt"', "workload.checkpoint", "should be a table"),
         ("workload", 'checkpoint = {lenet = "no.pt"}', "workload.checkpoint.lenet", "no file"),
         ("limits", 'memry = "1G"', "limits.memry", "did you mean 'memory'?"),
@@ -231,6 +236,12 @@ def example_text(folder: Path, name: str, text: str) -> str:
     if name == "pipeline":
         return text.replace(both, "")
     return text.replace(both, f'network = "{ENGINE_OPTIONS.get(name, "lenet")}"\n')
+
+
+def test_every_table_is_on_the_page() -> None:
+    kinds = [kind for kind, _ in KINDS]
+    known = {*TABLES.values(), *kinds, MemoryRange, SwapKeys, Search, Range, Choices}
+    assert {*re.findall(r"<!-- keys: (\w+)", PAGE)} == {table.__name__ for table in known}
 
 
 def test_every_example_is_valid(tmp_path: Path) -> None:

@@ -208,6 +208,14 @@ def test_too_few_limits_is_a_clear_error():
 SHOWN = ("start", "load", "first", "steady")
 
 
+def test_a_pipelines_networks_and_its_total(tmp_path: Path):
+    shape = Shape(networks={"alexnet": 6, "resnet18": 9}, pipeline=True, with_files=False)
+    made = [(one.network, one.phase) for one in curves(load(make(tmp_path, shape)))]
+    own = {(name, phase) for name in shape.networks for phase in ("load", "first")}
+    assert {*made} == own | {("alexnet+resnet18", phase) for phase in ("start", "total")}
+    assert len(made) == 6
+
+
 def test_a_command_has_a_total_only(tmp_path: Path):
     shape = Shape(command="python3 train.py --fast", killed_below=60)
     (curve,) = curves(load(make(tmp_path, shape)))

@@ -52,9 +52,19 @@ def test_limits_as_a_range_and_as_given(root: Path):
     (one,) = predicted(*words, "--memory", "90M", "--from", "150M", "--to", "100M", "--steps", "3")
     sizes = [round(at["limit_bytes"] / MIB) for at in one["at"]]
     assert sizes == [90, 150, 122, 100]
+    assert one["was_run"]
+    assert {time["phase"] for time in one["at"][0]["phases"]} == {"load", "first", "total"}
     (usual,) = predicted(*words)
     assert len(usual["at"]) == 9
     assert usual["at"][0]["share"] == pytest.approx(1.2)
+
+
+def test_two_workloads_of_one_network_are_told_apart(tmp_path: Path):
+    shape = replace(SHAPE, networks={"alexnet": 4}, schedules=("linear",))
+    sweeps = [make(tmp_path, shape).name for _ in range(2)]
+    told = run(predict, "alexnet", "--results", tmp_path, "--memory", "110M")
+    for name in sweeps:
+        assert f"alexnet   linear, copy, {name}, 2.00 GiB swap   needs 200 MiB" in told
 
 
 def test_not_viable_is_said(tmp_path: Path):
