@@ -23,6 +23,7 @@ from edgebench.answers.table import Table, factor, headline, seconds, size
 from edgebench.cli.options import (
     flag,
     json_option,
+    newest,
     results_option,
     verbose_option,
 )
@@ -39,7 +40,6 @@ from edgebench.cli.run import refuse_unexpected, run_shown
 from edgebench.errors import RegressionError, UsageError
 from edgebench.layers.names import TORCH
 from edgebench.layers.references import names_network
-from edgebench.results.results import Sweep, latest, load
 from edgebench.results.sweep_reader import sweep_folders
 from edgebench.text import parse_share
 from edgebench.workloads.engines.engine import engines_for
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from edgebench.analysis.comparison import SweepComparison
     from edgebench.analysis.reconciliation import LayerLedgers, Reconciliation
     from edgebench.measures.ledger import Ledger
+    from edgebench.results.results import Sweep
 
 #: Verdicts that are listed with --all only, where there are more than a few.
 _UNCHANGED, _FEW = ("same", "unsure"), 10
@@ -104,7 +105,7 @@ def compare(
         raise UsageError(
             f"{threshold!r} is not a percentage", where="--threshold", remedy="--threshold 10%"
         )
-    old, new = (load(latest(path)).sweeps[0] for path in (a, b))
+    old, new = (newest(path).sweeps[0] for path in (a, b))
     compared = compare_sweeps(old, new, threshold=share, across_devices=across_devices)
     following = f"edgebench show {typed_path(new.path)}"
     if as_json:
@@ -164,7 +165,7 @@ def compare_devices(paths: Sequence[Path], as_json: bool) -> None:
 def _newest(paths: Sequence[Path]) -> list[Sweep]:
     """Each device's newest sweep of one scenario: the newest that several devices ran."""
     folders = [folder for path in paths for folder in sweep_folders(path)]
-    sweeps = [load(folder).sweeps[0] for folder in dict.fromkeys(folders)]
+    sweeps = [newest(folder).sweeps[0] for folder in dict.fromkeys(folders)]
     scenarios: dict[str, dict[str, Sweep]] = {}
     for sweep in sorted(sweeps, key=lambda sweep: sweep.name):
         name = str(sweep.resolved.get("scenario", {}).get("name"))
@@ -210,7 +211,7 @@ def reconcile(
     from edgebench.analysis.reconciliation import reconcile_sweep
 
     measured = _measured(source, **measuring)
-    loaded = load(latest(measured or Path(source)))
+    loaded = newest(measured or Path(source))
     points = reconcile_sweep(loaded.sweeps[0], trial, network)
     if as_json:
         print_warnings(loaded.warnings)

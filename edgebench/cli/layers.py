@@ -41,7 +41,6 @@ from edgebench.cli.run import refuse_unexpected, run_shown
 from edgebench.errors import UsageError
 from edgebench.installation import need
 from edgebench.results.facts import sweep_facts
-from edgebench.results.results import latest, load
 from edgebench.results.workload_key import brief_names
 from edgebench.scenario.flags import PLACE_KEYS
 from edgebench.text import AS_IS, format_limit
@@ -107,10 +106,10 @@ def layers(
     given = {n for n in asked if options.is_given(context, n)}
     if source is None:
         summary = _measure(options.with_board(context, asked))
-        loaded = load(summary.folder)
+        loaded = options.newest(summary.folder)
     else:
         options.refuse_given(context, _MEASURING, "measuring", "; leave it out, or --from")
-        summary, loaded = None, load(latest(source))
+        summary, loaded = None, options.newest(source)
     tables, warnings = layer_cost_tables(loaded)
     if source is not None:
         chosen = {name: asked[name] for name in _CHOOSING if name in given}

@@ -6,7 +6,7 @@ import functools
 import shlex
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -16,6 +16,9 @@ from edgebench.boards import board_names, find_board
 from edgebench.errors import UsageError
 from edgebench.scenario.flags import FLAGS, NETWORK_KEYS, PLACE_KEYS
 from edgebench.text import format_size, parse_swap, printable
+
+if TYPE_CHECKING:
+    from edgebench.results.results import Results
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Offer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -72,6 +75,18 @@ def flag(key: str, **changes: Any) -> Callable[[_Command], _Command]:
     settings: dict[str, Any] = {"metavar": known.metavar, "type": known.kind, "help": known.help}
     settings |= {"multiple": known.repeated, "default": known.default, **_READ.get(key, {})}
     return click.option(known.option, known.name, **{**settings, **changes})
+
+
+def newest(path: Path) -> Results:
+    """Read the newest sweep at or below a path.
+
+    Raises:
+        ResultsError: nothing readable there, or made by a newer version.
+    """
+    # Lazy: help is quick.
+    from edgebench.results.results import latest, load
+
+    return load(latest(path))
 
 
 results_option = click.option(

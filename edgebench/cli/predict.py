@@ -21,6 +21,7 @@ from edgebench.cli.options import (
     device_option,
     json_option,
     memory_option,
+    newest,
     offer_networks,
     read_results_option,
     results_argument,
@@ -42,7 +43,6 @@ from edgebench.errors import UsageError
 from edgebench.installation import need
 from edgebench.layers.names import LOADERS, SCHEDULES, WHOLE
 from edgebench.measures.machine.environment import device_name
-from edgebench.results.results import latest, load
 from edgebench.text import AS_IS, SWAP_KINDS, parse_swap
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def fit(results: Path, as_json: bool) -> None:
     """
     from edgebench.slowdown.curves import MODEL_SCHEMA, curves, fit_all
 
-    loaded = load(latest(results))
+    loaded = newest(results)
     fits, skipped = fit_all(curves(loaded), str(loaded.path))
     warnings = (*loaded.warnings, *skipped)
     if as_json:

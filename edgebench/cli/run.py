@@ -18,6 +18,7 @@ from edgebench.cli.options import (
     device_option,
     flag,
     json_option,
+    newest,
     offer_networks,
     offer_scenarios,
     results_option,
@@ -271,17 +272,16 @@ def print_summary(summary: SweepSummary, verbose: bool, as_json: bool) -> None:
     """Print the answer, where the trials are, and what to type next."""
     from edgebench.cli.show import print_sweep
     from edgebench.results.facts import sweep_facts
-    from edgebench.results.results import load
 
     if as_json:
-        sweep = load(summary.folder).sweeps[0]
+        sweep = newest(summary.folder).sweeps[0]
         workloads = sweep_facts(sweep).workloads
         doubts = [doubt for one in workloads for doubt in warnings_of(one, one.name)]
         lines = warning_lines([*doubts, *sweep_warnings(sweep)])
         print_json({**asdict(summary), "warnings": lines})
         return
     took = f"{summary.trials} trials, {format_duration(summary.wall_s)}"
-    print_sweep(load(summary.folder), verbose=verbose, took=took)
+    print_sweep(newest(summary.folder), verbose=verbose, took=took)
     print_lines([f"results: {shown_path(summary.folder)}"])
     print_next(f"edgebench report {typed_path(summary.folder)}")
 

@@ -22,7 +22,7 @@ from edgebench.answers.limits import (
     workload_answer,
 )
 from edgebench.answers.trials import board_line, sweep_warnings, warning_lines, warnings_of
-from edgebench.cli.options import json_option, results_argument, verbose_option
+from edgebench.cli.options import json_option, newest, results_argument, verbose_option
 from edgebench.cli.output import (
     print_headline,
     print_json,
@@ -37,7 +37,6 @@ from edgebench.installation import need
 from edgebench.results.columns import FRACTIONS, trials_csv
 from edgebench.results.derived import write_file
 from edgebench.results.facts import WorkloadFacts, sweep_facts
-from edgebench.results.results import Results, Sweep, latest, load
 from edgebench.results.workload_key import brief_names
 from edgebench.text import csv_cell
 
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from edgebench.analysis.studies.tables import StudyTable
+    from edgebench.results.results import Results, Sweep
 
 #: More workloads than this have one row each, unless all is asked for.
 _MOST_WORKLOADS = 6
@@ -68,7 +68,7 @@ def show(results: Path, study: bool, verbose: bool, as_json: bool) -> None:
 
     It also works on a sweep that is running, was interrupted or is damaged.
     """
-    loaded = load(latest(results))
+    loaded = newest(results)
     if study:
         print_studies(loaded, verbose, as_json)
         return
@@ -258,7 +258,9 @@ def export(
         raise UsageError("Parquet can't be printed", remedy="name a file: -o trials.parquet")
     if kind == "markdown" and frame is not None:
         raise UsageError("markdown has no frames", remedy="leave out --frame or --format")
-    loaded = load(latest(results) if kind == "markdown" else results)
+    from edgebench.results.results import load
+
+    loaded = newest(results) if kind == "markdown" else load(results)
     frame = frame or _FRAMES[0]
     follows = f"edgebench plot {typed_path(results)}"
     if kind == "markdown":
