@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgebench.analysis.compare import DevicePoint, compare_sweeps, device_rows
 from edgebench.answers.models import (
     comparison_headline,
     comparison_table,
@@ -45,6 +44,7 @@ from edgebench.text import parse_share
 from edgebench.workloads.engines.engine import engines_for
 
 if TYPE_CHECKING:
+    from edgebench.analysis.compare import DevicePoint
     from edgebench.analysis.comparison import SweepComparison
     from edgebench.analysis.reconciliation import LayerLedgers, Reconciliation
     from edgebench.measures.ledger import Ledger
@@ -106,6 +106,8 @@ def compare(
             f"{threshold!r} is not a percentage", where="--threshold", remedy="--threshold 10%"
         )
     old, new = (newest(path).sweeps[0] for path in (a, b))
+    from edgebench.analysis.compare import compare_sweeps
+
     compared = compare_sweeps(old, new, threshold=share, across_devices=across_devices)
     following = f"edgebench show {typed_path(new.path)}"
     if as_json:
@@ -144,6 +146,8 @@ def print_comparisons(
 def compare_devices(paths: Sequence[Path], as_json: bool) -> None:
     """Compare the newest sweep of each device; see ``docs/verbs/compare.md``."""
     sweeps = _newest(paths)
+    from edgebench.analysis.compare import device_rows
+
     rows = device_rows(sweeps)
     if as_json:
         folders = {sweep.device: sweep.path for sweep in sweeps}

@@ -18,7 +18,6 @@ from edgebench.cli.output import (
     shown_path,
     typed_path,
 )
-from edgebench.cli.show import print_sweep
 from edgebench.errors import UsageError
 from edgebench.installation import need
 from edgebench.results.derived import write_derived, write_file
@@ -45,6 +44,7 @@ def report(
     """
     # Checked together, so that one command installs everything.
     need("jinja2", "pandas")
+    from edgebench.cli.show import print_sweep
     from edgebench.report.builder import as_html, make_report, write_markdown
 
     loaded = newest(results)
