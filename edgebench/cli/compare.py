@@ -22,7 +22,7 @@ from edgebench.answers.table import Table, factor, headline, seconds, size
 from edgebench.cli.options import (
     flag,
     json_option,
-    newest,
+    read_newest,
     results_option,
     verbose_option,
 )
@@ -105,7 +105,7 @@ def compare(
         raise UsageError(
             f"{threshold!r} is not a percentage", where="--threshold", remedy="--threshold 10%"
         )
-    old, new = (newest(path).sweeps[0] for path in (a, b))
+    old, new = (read_newest(path).sweeps[0] for path in (a, b))
     from edgebench.analysis.compare import compare_sweeps
 
     compared = compare_sweeps(old, new, threshold=share, across_devices=across_devices)
@@ -169,7 +169,7 @@ def compare_devices(paths: Sequence[Path], as_json: bool) -> None:
 def _newest(paths: Sequence[Path]) -> list[Sweep]:
     """Each device's newest sweep of one scenario: the newest that several devices ran."""
     folders = [folder for path in paths for folder in sweep_folders(path)]
-    sweeps = [newest(folder).sweeps[0] for folder in dict.fromkeys(folders)]
+    sweeps = [read_newest(folder).sweeps[0] for folder in dict.fromkeys(folders)]
     scenarios: dict[str, dict[str, Sweep]] = {}
     for sweep in sorted(sweeps, key=lambda sweep: sweep.name):
         name = str(sweep.resolved.get("scenario", {}).get("name"))
@@ -177,8 +177,8 @@ def _newest(paths: Sequence[Path]) -> list[Sweep]:
         by_device = scenarios[name] = scenarios.pop(name, {})
         by_device[sweep.device] = sweep
     every = list(scenarios.values())
-    newest = next((group for group in reversed(every) if len(group) > 1), every[-1])
-    return [newest[device] for device in sorted(newest)]
+    group = next((group for group in reversed(every) if len(group) > 1), every[-1])
+    return [group[device] for device in sorted(group)]
 
 
 def _cells(point: DevicePoint | None) -> tuple[str, str]:
@@ -215,7 +215,7 @@ def reconcile(
     from edgebench.analysis.reconciliation import reconcile_sweep
 
     measured = _measured(source, **measuring)
-    loaded = newest(measured or Path(source))
+    loaded = read_newest(measured or Path(source))
     points = reconcile_sweep(loaded.sweeps[0], trial, network)
     if as_json:
         print_warnings(loaded.warnings)

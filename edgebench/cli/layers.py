@@ -106,10 +106,10 @@ def layers(
     given = {n for n in asked if options.is_given(context, n)}
     if source is None:
         summary = _measure(options.with_board(context, asked))
-        loaded = options.newest(summary.folder)
+        loaded = options.read_newest(summary.folder)
     else:
         options.refuse_given(context, _MEASURING, "measuring", "; leave it out, or --from")
-        summary, loaded = None, options.newest(source)
+        summary, loaded = None, options.read_newest(source)
     tables, warnings = layer_cost_tables(loaded)
     if source is not None:
         chosen = {name: asked[name] for name in _CHOOSING if name in given}

@@ -77,7 +77,7 @@ def flag(key: str, **changes: Any) -> Callable[[_Command], _Command]:
     return click.option(known.option, known.name, **{**settings, **changes})
 
 
-def newest(path: Path) -> Results:
+def read_newest(path: Path) -> Results:
     """Read the newest sweep at or below a path.
 
     Raises:

@@ -21,8 +21,8 @@ from edgebench.cli.options import (
     device_option,
     json_option,
     memory_option,
-    newest,
     offer_networks,
+    read_newest,
     read_results_option,
     results_argument,
     results_option,
@@ -112,7 +112,7 @@ def fit(results: Path, as_json: bool) -> None:
     """
     from edgebench.slowdown.curves import MODEL_SCHEMA, curves, fit_all
 
-    loaded = newest(results)
+    loaded = read_newest(results)
     fits, skipped = fit_all(curves(loaded), str(loaded.path))
     warnings = (*loaded.warnings, *skipped)
     if as_json:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from edgebench.cli.options import json_option, newest, results_argument, verbose_option
+from edgebench.cli.options import json_option, read_newest, results_argument, verbose_option
 from edgebench.cli.output import (
     print_figures,
     print_headline,
@@ -47,7 +47,7 @@ def report(
     from edgebench.cli.show import print_sweep
     from edgebench.report.builder import as_html, make_report, write_markdown
 
-    loaded = newest(results)
+    loaded = read_newest(results)
     made = make_report(loaded)
     target = output or loaded.path / "report.html"
     paths = [write_file(target, as_html(made).encode())]
@@ -83,7 +83,7 @@ def plot(results: Path, trial: str | None, every: bool, phases: bool, as_json: b
     """
     from edgebench.report.figures.gallery import WrittenFigures, draw_all, draw_trial
 
-    loaded = newest(results)
+    loaded = read_newest(results)
     if trial is None:
         gallery = draw_all(loaded, every=every, phases=phases)
     else:

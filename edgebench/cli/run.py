@@ -18,9 +18,9 @@ from edgebench.cli.options import (
     device_option,
     flag,
     json_option,
-    newest,
     offer_networks,
     offer_scenarios,
+    read_newest,
     results_option,
     verbose_option,
 )
@@ -274,14 +274,14 @@ def print_summary(summary: SweepSummary, verbose: bool, as_json: bool) -> None:
     from edgebench.results.facts import sweep_facts
 
     if as_json:
-        sweep = newest(summary.folder).sweeps[0]
+        sweep = read_newest(summary.folder).sweeps[0]
         workloads = sweep_facts(sweep).workloads
         doubts = [doubt for one in workloads for doubt in warnings_of(one, one.name)]
         lines = warning_lines([*doubts, *sweep_warnings(sweep)])
         print_json({**asdict(summary), "warnings": lines})
         return
     took = f"{summary.trials} trials, {format_duration(summary.wall_s)}"
-    print_sweep(newest(summary.folder), verbose=verbose, took=took)
+    print_sweep(read_newest(summary.folder), verbose=verbose, took=took)
     print_lines([f"results: {shown_path(summary.folder)}"])
     print_next(f"edgebench report {typed_path(summary.folder)}")
 

@@ -22,7 +22,7 @@ from edgebench.answers.limits import (
     workload_answer,
 )
 from edgebench.answers.trials import board_line, sweep_warnings, warning_lines, warnings_of
-from edgebench.cli.options import json_option, newest, results_argument, verbose_option
+from edgebench.cli.options import json_option, read_newest, results_argument, verbose_option
 from edgebench.cli.output import (
     print_headline,
     print_json,
@@ -68,7 +68,7 @@ def show(results: Path, study: bool, verbose: bool, as_json: bool) -> None:
 
     It also works on a sweep that is running, was interrupted or is damaged.
     """
-    loaded = newest(results)
+    loaded = read_newest(results)
     if study:
         print_studies(loaded, verbose, as_json)
         return
@@ -260,7 +260,7 @@ def export(
         raise UsageError("markdown has no frames", remedy="leave out --frame or --format")
     from edgebench.results.results import load
 
-    loaded = newest(results) if kind == "markdown" else load(results)
+    loaded = read_newest(results) if kind == "markdown" else load(results)
     frame = frame or _FRAMES[0]
     follows = f"edgebench plot {typed_path(results)}"
     if kind == "markdown":

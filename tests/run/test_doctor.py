@@ -66,7 +66,7 @@ def test_doctor_finds_this_machine_fit():
 
 def printed(monkeypatch: pytest.MonkeyPatch, results: list[CheckResult], *flags: str) -> Result:
     """What the verb prints of these results."""
-    monkeypatch.setattr("edgebench.cli.doctor.check_machine", lambda: results)
+    monkeypatch.setattr("edgebench.run.doctor.check_machine", lambda: results)
     return CliRunner().invoke(cli, ["doctor", *flags], standalone_mode=False)
 
 
