@@ -273,15 +273,16 @@ def print_summary(summary: SweepSummary, verbose: bool, as_json: bool) -> None:
     from edgebench.cli.show import print_sweep
     from edgebench.results.facts import sweep_facts
 
+    loaded = read_newest(summary.folder)
     if as_json:
-        sweep = read_newest(summary.folder).sweeps[0]
+        (sweep,) = loaded.sweeps
         workloads = sweep_facts(sweep).workloads
-        doubts = [doubt for one in workloads for doubt in warnings_of(one, one.name)]
+        doubts = [doubt for known in workloads for doubt in warnings_of(known, known.name)]
         lines = warning_lines([*doubts, *sweep_warnings(sweep)])
         print_json({**asdict(summary), "warnings": lines})
         return
     took = f"{summary.trials} trials, {format_duration(summary.wall_s)}"
-    print_sweep(read_newest(summary.folder), verbose=verbose, took=took)
+    print_sweep(loaded, verbose=verbose, took=took)
     print_lines([f"results: {shown_path(summary.folder)}"])
     print_next(f"edgebench report {typed_path(summary.folder)}")
 
